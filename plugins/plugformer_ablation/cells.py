@@ -3,19 +3,14 @@
 import hashlib
 import json
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from plugformer.configuration import dump
-from plugformer.errors import RunError
 from plugformer.experiment import Experiment
-from plugformer.runs import made_of, read_json, write_json, write_text
+from plugformer.runs import made_of, write_text
 from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.results import RESULT, CellResult, flat
 
@@ -76,11 +71,7 @@ class Cell:
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def result(self) -> CellResult:
-        """Returns the saved result; arm and folder are the cell's, since folders may be moved.
-
-        Raises:
-            RunError: A file is damaged.
-        """
+        """Returns the saved result; arm and folder are the cell's, because folders may be moved."""
         result = CellResult.load(self.folder)
         return replace(result, arm=self.arm, seed=self.seed, directory=str(self.folder))
 
@@ -130,20 +121,3 @@ def changes(before: Ingredients, now: Ingredients) -> list[str]:
         for path in dict.fromkeys([*old, *new])
         if old.get(path) != new.get(path)
     ]
-
-
-def report_invalidated_cells(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
-    """Reports why earlier results of cells no longer apply, and records today's ingredients."""
-    path = out / CELLS / "made_of.json"
-    before: dict[str, Ingredients] = {}
-    with suppress(RunError):  # the file is missing or damaged: it only explains
-        before = read_json(path, TypeAdapter(dict[str, Ingredients]))
-    reasons: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for cell in cells:
-        old = before.get(str(cell))
-        if old is not None and not cell.finished and (differences := changes(old, cell.ingredients)):
-            reasons[tuple(differences)].append(str(cell))
-    for lines, names in reasons.items():
-        which = f"{len(names)} cells run again" if len(names) > 1 else f"{names[0]} runs again"
-        notify("\n  ".join([f"{which}, because of changes since the last run of the study:", *lines]))
-    write_json(path, {**before, **{str(cell): cell.ingredients for cell in cells}})

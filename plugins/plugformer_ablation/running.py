@@ -19,13 +19,13 @@ from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, remove_leftovers, write_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
-from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells, report_invalidated_cells
+from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
 from plugformer_ablation.executors import Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import Findings, find
 from plugformer_ablation.matching import deciding_split, matched, with_differences
 from plugformer_ablation.progress import StudyProgress
 from plugformer_ablation.report import write_report
-from plugformer_ablation.results import RESULT, CellResult, StudyResults
+from plugformer_ablation.results import CellResult, StudyResults
 from plugformer_ablation.speed import with_equal_time
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
 
@@ -142,22 +142,10 @@ def run_study(
 
 def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Console) -> list[CellResult]:
     """Returns the result of each cell, after those without one have been run."""
-
-    def notify(text: str) -> None:
-        console.print(text, markup=False, highlight=False)
-
-    results: dict[str, CellResult] = {}
-    for cell in cells:
-        if cell.finished:
-            try:
-                results[cell.name] = cell.result()
-            except RunError as error:
-                notify(f"{cell} runs again: {error}")
-                (cell.folder / RESULT).unlink()
-    report_invalidated_cells(cells, out, notify)
+    results = {cell.name: cell.result() for cell in cells if cell.finished}
     waiting = [cell for cell in cells if cell.name not in results]
     if waiting and results:
-        notify(f"{len(results)} of {len(cells)} cells are finished already")
+        console.print(f"{len(results)} of {len(cells)} cells are finished already", highlight=False)
     failures = _run(waiting, len(cells), out, executor, console) if waiting else {}
     for cell in waiting:
         failure = failures.get(cell.name)
@@ -216,14 +204,11 @@ def _claim(study: Study, out: Path) -> None:
     """Records the study of a folder; it may have changed since it was recorded.
 
     Raises:
-        RunError: The folder has the results of another study, or the record is damaged.
+        RunError: The folder has the results of another study.
     """
     path = out / "study.json"
     if path.exists():
-        try:
-            before = Study.model_validate(read_json(path))
-        except ValueError as error:
-            raise RunError(f"{path} is damaged; remove it if {out} belongs to this study") from error
+        before = Study.model_validate(read_json(path))
         if not _same(before, study):
             raise RunError(f"{out} has the results of another study, {before.title!r}: give another --out")
     write_json(path, study.model_dump(mode="json", by_alias=True))

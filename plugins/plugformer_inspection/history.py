@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from plugformer.errors import RunError
-from plugformer.runs import RESTORE, read_file
+from plugformer.runs import read_file
 from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, panels
 
 _NO_CURVES = frozenset({"event", "step", "epoch", "seconds", "best", "tokens_per_second"})
@@ -44,25 +43,15 @@ class History:
 
 
 def read_history(log: Path) -> History:
-    """Reads `metrics.jsonl`; an incomplete last line, which a crash may leave, is ignored.
-
-    Raises:
-        RunError: It is missing or damaged.
-    """
+    """Reads `metrics.jsonl`; an incomplete last line, which a crash may leave, is ignored."""
     curves: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
     best = None
     lines = read_file(log).decode(errors="replace").splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
+    for line in lines:
         if not line.endswith("\n"):
             break
-        try:
-            record: dict[str, Any] = json.loads(line)
-            event, step = str(record["event"]), int(record["step"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(
-                f"{log}:{number} is damaged: expected a JSON object with event and step, got "
-                f"{line.strip()[:60]!r}; {RESTORE}"
-            ) from error
+        record: dict[str, Any] = json.loads(line)
+        event, step = record["event"], record["step"]
         best = step if record.get("best") is True else best
         for name, value in record.items():
             if name not in _NO_CURVES and isinstance(value, int | float):

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from plugformer.data import prepare
-from plugformer.errors import PlugformerError, RunError
+from plugformer.errors import PlugformerError
 from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
 from plugformer_inspection.attention_maps import draw_attention, label, select_layers, title_of
@@ -51,7 +51,10 @@ def plot(
     files: list[Path] = []
 
     def write(name: str, content: bytes) -> None:
-        files.append(_write(out / name, content))
+        out.mkdir(parents=True, exist_ok=True)
+        with replacing(out / name) as temporary:  # a link of that name is replaced, not followed
+            temporary.write_bytes(content)
+        files.append(out / name)
 
     with drawing_style((label(token) for view in drawn for token in (*view.query, *view.key)), notify):
         sections = [
@@ -103,15 +106,3 @@ def _attention_text(inspection: Inspection | None, drawn: Sequence[AttentionView
     if len(drawn) < len(inspection.attentions):
         yield "Only some layers are drawn; plugformer plot --layer N chooses one."
     yield from (f"{title_of(view)} records no weights." for view in drawn if view.weights is None)
-
-
-def _write(file: Path, content: bytes) -> Path:
-    """Writes a file; a link of that name is replaced, not followed."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as temporary:
-            temporary.write_bytes(content)
-    except (OSError, RunError) as error:
-        reason = getattr(error.__cause__ or error, "strerror", None) or error
-        raise RunError(f"{file} cannot be written: {reason}; choose another place with --out") from error
-    return file

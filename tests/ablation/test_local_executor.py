@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.ablation.studies import declared
 
 from plugformer.errors import InterruptedRunError
-from plugformer.runs.training_lock import is_trained
+from plugformer.runs.directory import is_trained
 from plugformer_ablation import executors
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.cells import make_cells

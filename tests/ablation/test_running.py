@@ -5,7 +5,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rich.console import Console
 from tests.ablation.studies import SETTINGS, SWAP, declared, run
@@ -79,56 +78,22 @@ def test_finished_cells_are_not_run_again(copy, registry, console):
     assert len(results.cells) == 4
 
 
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("cell.json", b"{}"),
-        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": "low"}'),
-        ("cell_statistics.npz", b"half"),
-        ("cell_statistics.npz", None),
-    ],
-)
-def test_a_cell_whose_result_is_damaged_is_run_again(file, content, done, copy, registry, console, said):
-    path = next((copy / "cells").glob("baseline-seed-1-*/")) / file
-    if content is None:
-        np.savez(path, exact_match=np.array(["a", "b"]))
-    else:
-        path.write_bytes(content)
-    results, begun = run(declared(), copy, registry, console)
-    assert begun == ALL[:1]
-    assert f"baseline, seed 1 runs again: {path} is damaged" in said.getvalue()
-    assert [cell.loss for cell in results.cells] == [cell.loss for cell in done[1].cells]
-    assert "allow_pickle" not in said.getvalue()
-    assert run(declared(), copy, registry, console)[1] == []
-
-
-@pytest.mark.parametrize("content", [b"[]", b'{"study": 5}', b"half"])
-def test_a_damaged_note_of_whose_folder_it_is_is_named(content, copy, registry, console):
-    (copy / "study.json").write_bytes(content)
-    with pytest.raises(RunError, match=r"study\.json is damaged"):
-        run(declared(), copy, registry, console)
-
-
 def test_more_seeds_add_cells(copy, registry, console, said):
     _, begun = run(declared(seeds=3), copy, registry, console)
     assert begun == ["baseline, seed 3", "attention=gqa(kv_heads=1), seed 3"]
     assert "4 of 6 cells are finished already" in said.getvalue()
 
 
-def test_a_changed_setting_runs_the_affected_cells_again_and_says_so(copy, registry, console, said):
+def test_a_changed_setting_runs_the_affected_cells_again(copy, registry, console):
     study = declared("model.attention=[mha, {name: gqa, kv_heads: 1, bias: false}]")
     changed = declared(settings=["training.log_every=3"])
     _, begun = run(study, copy, registry, console)
     assert begun == [f"attention=gqa(kv_heads=1, bias=false), seed {seed}" for seed in (1, 2)]
     _, begun = run(changed, copy, registry, console)
     assert begun == ALL
-    assert "4 cells run again" in said.getvalue()
-    assert "task.training.log_every: 2 -> 3" in said.getvalue()
 
 
-def test_a_task_file_that_changed_under_a_half_finished_study_begins_it_again(
-    registry, console, said, tmp_path
-):
+def test_a_task_file_that_changed_under_a_half_finished_study_begins_it_again(registry, console, tmp_path):
     task, study, out = tmp_path / "mine.yaml", tmp_path / "study.yaml", tmp_path / "s"
     chosen = [each for each in SETTINGS if not each.startswith("training.steps")]
     study.write_text(
@@ -140,14 +105,13 @@ def test_a_task_file_that_changed_under_a_half_finished_study_begins_it_again(
     task.write_text("extends: dates\ntraining: {steps: 4}\n")
     results, begun = run(read_study(str(study), settings=chosen), out, registry, console)
     assert begun == [each.replace("attention", "a") for each in ALL]
-    assert "task.training.steps: 3 -> 4" in said.getvalue()
     assert [cell.curve[-1]["step"] for cell in results.cells] == [4] * 4
     task.write_text("extends: dates\ntraining: {steps: four}\n")
     with pytest.raises(ConfigurationError, match=r"mine\.yaml:2:19  training\.steps: .*'four'"):
         run(read_study(str(study), settings=chosen), out, registry, console)
 
 
-def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, console, said, monkeypatch):
+def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, console, monkeypatch):
     from plugformer.registry import source
 
     real = source.source_hash
@@ -158,7 +122,6 @@ def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, c
     monkeypatch.setattr(source, "source_hash", changed)
     _, begun = run(declared(), copy, registry, console)
     assert begun == ALL[2:]
-    assert "components.attention/gqa.source" in said.getvalue()
     monkeypatch.undo()
     assert run(declared(), copy, registry, console)[1] == []  # what is as it was is found as it was
 

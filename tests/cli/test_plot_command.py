@@ -3,8 +3,6 @@
 import json
 import xml.etree.ElementTree as ElementTree
 
-import pytest
-
 from plugformer.errors import DataError
 from plugformer_inspection import plot as plotting
 
@@ -67,18 +65,11 @@ def test_a_run_without_its_log_has_no_curves(run, run_copy):
     assert "attention-encoder-self-layer-0.svg" in outcome.out
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("metrics.jsonl", "x\n", "metrics.jsonl:1 is damaged"),
-        ("model.safetensors", "", "model.safetensors"),
-    ],
-)
-def test_a_damaged_run_is_told(run, run_copy, file, content, message):
-    (run_copy / file).write_text(content)
+def test_a_damaged_run_is_told(run, run_copy):
+    (run_copy / "model.safetensors").write_text("")
     outcome = run("plot", str(run_copy), "7/4/76")
     assert outcome.status == 2
-    assert message in outcome.err
+    assert "model.safetensors" in outcome.err
     assert "Traceback" not in outcome.err
 
 

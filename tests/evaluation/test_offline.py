@@ -12,7 +12,6 @@ from plugformer.evaluation import measure
 from plugformer.interfaces import Metric, OutputMetric
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity
-from plugformer_plugins.metric.offline import OfflineMetric
 
 
 class Length(OutputMetric):
@@ -60,18 +59,3 @@ def test_no_example_is_an_error() -> None:
     nothing, none = np.zeros(0), np.zeros(0, dtype=np.int64)
     with pytest.raises(DataError, match="Perplexity: there are 0 examples to score"):
         measure(Perplexity(), nothing, none, none)
-
-
-def test_it_is_a_metric_of_evaluate(tmp_path: Path) -> None:
-    metric = OfflineMetric(ExactMatch(), str(tmp_path))
-    assert isinstance(metric, evaluate.Metric)
-    metric.add_batch(predictions=["a", "b"], references=[["a"], ["a"]])
-    assert metric.compute()["value"] == 0.5
-
-
-def test_likelihoods_are_a_metric_of_evaluate(tmp_path: Path) -> None:
-    metric = OfflineMetric(Perplexity(), str(tmp_path))
-    assert isinstance(metric, evaluate.Metric)
-    for _ in range(2):
-        metric.add_batch(log_probabilities=[np.log(0.25), 0.0], targets=[2, 2], correct=[1, 2])
-    assert metric.compute()["value"] == pytest.approx(2**0.5)

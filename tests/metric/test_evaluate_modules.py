@@ -89,7 +89,7 @@ def test_numbers_where_the_module_wants_them(module):
     folder = module(computed, "Value('float32')", "Value('float32')")
     metric = Local(folder=folder, arguments={"power": 2}, higher_is_better=False)
     assert metric.aggregate(metric.statistics(["1.5", "2"], [["1"], ["4"]])) == pytest.approx(0.25 + 4)
-    with pytest.raises(DataError, match=r"predictions of type float32: .*'red'"):
+    with pytest.raises(DataError, match="'red'"):
         metric.aggregate(metric.statistics(["red"], [["1"]]))
 
 

@@ -14,9 +14,9 @@ import pytest
 from plugformer.errors import RunError
 from plugformer.experiment import Experiment
 from plugformer.registry import Kind
+from plugformer.runs.directory import TRAINING_LOCK, is_trained
 from plugformer.runs.loading import load
 from plugformer.runs.lock import components, make_lock, refuse_changes
-from plugformer.runs.training_lock import NAME, is_trained
 from plugformer.training.train import resume
 
 ROOT = Path(__file__).parents[2]
@@ -45,16 +45,14 @@ def test_a_changed_component_is_refused_with_the_difference(run_copy):
         lock["components"]["attention/lost"] = lock["components"]["attention/mha"]
 
     edit(run_copy, change)
-    with pytest.raises(RunError, match="the run was begun with other components or data") as caught:
+    with pytest.raises(RunError, match="have changed since the run began") as caught:
         resume(run_copy, notify=str)
     _, lost, changed, advice = str(caught.value).splitlines()
     assert re.fullmatch(r"  attention/lost: plugformer 0\.0\.1 \(0{12}\) -> nothing", lost)
     assert re.fullmatch(
         r"  attention/mha: plugformer 0\.0\.1 \(0{12}\) -> plugformer \S+ \(\w{12}\)", changed
     )
-    assert advice == (
-        "put them back to resume exactly, or begin a new run; --allow-changes goes on all the same"
-    )
+    assert "--allow-changes" in advice
 
 
 def test_a_changed_component_may_be_allowed_and_is_put_on_record(run_copy):
@@ -71,7 +69,7 @@ def test_a_changed_component_may_be_allowed_and_is_put_on_record(run_copy):
 
 def test_changed_data_are_refused_whatever_is_allowed(run_copy):
     edit(run_copy, lambda lock: lock["data"].update(train="0" * 64))
-    with pytest.raises(RunError, match=r"\n  train: 0{12} -> \w{12}\n.*begin a new run$"):
+    with pytest.raises(RunError, match=r"\n  train: 0{12} -> \w{12}\n.*start a new run$"):
         resume(run_copy, allow_changes=True, notify=str)
 
 
@@ -150,6 +148,6 @@ def test_where_files_cannot_be_locked_nobody_is_known_to_train(tmp_path, monkeyp
     def refuse(*_, **__):
         raise error
 
-    (tmp_path / NAME).write_text("")
+    (tmp_path / TRAINING_LOCK).write_text("")
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
     assert not is_trained(tmp_path)

@@ -57,10 +57,10 @@ def test_a_schedule_that_depends_on_the_number_is_named(run_copy, registry):
     [
         (
             "training.seed=2",
-            r"training\.seed: cannot be changed with --resume, only training\.epochs or train",
+            r"training\.seed: cannot be changed here, only training\.epochs or train",
         ),
         ("training={steps: 20, seed: 2}", r"training\.seed: cannot be changed"),
-        ("model.width=32", r"model\.width: cannot be changed.*\n.*were made with the run's own"),
+        ("model.width=32", r"model\.width: cannot be changed.*\n.*train a new run"),
         ("training.steps=9", "has made 10 updates already, 9 are fewer"),
         ("training.epochs=1", "has made 10 updates already, 7 are fewer"),
     ],

@@ -9,9 +9,8 @@ from tests.training.processes import PATIENCE, train_command
 
 from plugformer.errors import RunError
 from plugformer.hooks import hookimpl
-from plugformer.runs.directory import RunDirectory
+from plugformer.runs.directory import TRAINING_LOCK, RunDirectory, training_lock
 from plugformer.runs.loading import load
-from plugformer.runs.training_lock import NAME, training_lock
 from plugformer.training.train import resume
 
 
@@ -66,8 +65,8 @@ def test_an_error_gives_the_lock_back(tmp_path):
 
 
 def test_a_lock_elsewhere_is_not_followed(run_copy, tmp_path):
-    (run_copy / NAME).unlink()
-    (run_copy / NAME).symlink_to(tmp_path / "elsewhere")
+    (run_copy / TRAINING_LOCK).unlink()
+    (run_copy / TRAINING_LOCK).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RunError, match=r"\.training\.lock is a symbolic link"):
         resume(run_copy, notify=str)
     assert not (tmp_path / "elsewhere").exists()

@@ -142,7 +142,7 @@ def test_changed_data_are_refused(task, tmp_path):
         train(task, out=out, observers=[Interrupter(3)], notify=str)
     file = tmp_path / "two.tsv"
     file.write_text(file.read_text().replace("a a", "a b"))
-    with pytest.raises(RunError, match=r"begun with other components or data:\n  train: "):
+    with pytest.raises(RunError, match=r"components or data have changed since the run began:\n  train: "):
         resume(out, notify=str)
 
 

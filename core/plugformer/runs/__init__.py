@@ -7,7 +7,7 @@ from plugformer.lazy import lazily
 if TYPE_CHECKING:
     from plugformer.generators import generator_states
     from plugformer.runs.checkpoint import Stateful
-    from plugformer.runs.directory import RunDirectory
+    from plugformer.runs.directory import RunDirectory, is_trained
     from plugformer.runs.loading import TrainedModel
     from plugformer.runs.lock import made_of
     from plugformer.runs.store import (
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         write_json,
         write_text,
     )
-    from plugformer.runs.training_lock import is_trained
 
 __all__ = [
     "RESTORE",

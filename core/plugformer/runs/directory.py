@@ -1,16 +1,18 @@
-"""Run directories: the files that a training writes."""
+"""Run directories: the files that a training writes, and the lock that keeps other processes out."""
 
 import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from packaging.version import Version
 
 import plugformer
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, nearest
 from plugformer.runs.store import (
     read_file,
@@ -21,6 +23,9 @@ from plugformer.runs.store import (
     write_json,
     write_text,
 )
+
+TRAINING_LOCK = ".training.lock"
+"""An empty file that stays in the run directory; the system releases its lock however the process ends."""
 
 
 class RunDirectory:
@@ -205,3 +210,47 @@ class RunDirectory:
                 f"{self.metrics} cannot be written: {error.strerror or error}; "
                 "make room, then resume with --resume"
             ) from error
+
+
+@contextmanager
+def training_lock(run: Path, processes: Processes = SINGLE_PROCESS) -> Iterator[None]:
+    """Keeps other processes from training a run; reading it stays possible.
+
+    Args:
+        run: The run directory.
+        processes: The processes that train together; the main one holds the lock.
+
+    Raises:
+        RunError: Another process trains it, or the directory cannot be written.
+    """
+    lock = FileLock(run / TRAINING_LOCK, timeout=0)
+
+    def acquire() -> None:
+        try:
+            with suppress(NotImplementedError):  # a file system without locks, such as some network ones
+                lock.acquire()
+        except Timeout:
+            raise RunError(
+                f"{run} is being trained by another process: wait for its end, stop it, or give another --out"
+            ) from None
+        except OSError as error:
+            raise RunError(f"{run} cannot be written: {error.strerror or error}") from error
+
+    processes.on_main(acquire)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_trained(run: Path) -> bool:
+    """Returns whether a process holds the lock of a directory; False where files cannot be locked."""
+    if not (run / TRAINING_LOCK).exists():
+        return False
+    try:
+        with FileLock(run / TRAINING_LOCK, timeout=0):
+            return False
+    except Timeout:
+        return True
+    except (NotImplementedError, OSError):
+        return False

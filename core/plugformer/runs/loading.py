@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any, cast, overload
 
 import torch
+from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.files import files_version
 from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
-from plugformer.errors import PlugformerError, RegistryError, RunError
+from plugformer.errors import DataError, PlugformerError, RegistryError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
@@ -22,9 +24,8 @@ from plugformer.interfaces import Batch, Constraint, Generative, Level, Model, P
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.processor import read_processor
-from plugformer.runs.requirements import AFTER_TRAINING, ANSWERING, changeable, require_installed, resolve_run
-from plugformer.runs.store import load_tensors, restore
+from plugformer.runs.lock import AFTER_TRAINING, ANSWERING, check_overrides, require_installed, resolve_run
+from plugformer.runs.store import RESTORE, load_tensors, read_json, restore
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""
@@ -254,10 +255,31 @@ class TrainedModel:
         found = hooks.call("self_check", trained=self, split=split, rows=rows)
         return SelfCheck([comparison for each in found for comparison in each], len(rows))
 
-    def _read(self, split: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
-        from plugformer.runs.splits import read_split  # who predicts does not wait for libraries of data
+    def _read(self, name: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
+        """Returns a split of the data that the run was trained with.
 
-        return read_split(split, self.experiment, self.processor, notify)
+        Raises:
+            DataError: There is no such split, or the data cannot be read.
+        """
+        from plugformer.data.preparation import prepare  # predict does not wait for libraries of data
+        from plugformer.data.prepared_cache import missing_files
+
+        try:
+            data = prepare(self.experiment, self.processor)
+        except DataError as error:
+            if missing := missing_files(self.experiment):
+                raise DataError(
+                    f"{missing[0]}: no such file, but the run was trained with it\n"
+                    "restore it, evaluate on other files with `plugformer evaluate RUN --data FILE`, or set "
+                    "the new path with --set data.OPTION=VALUE"
+                ) from error
+            raise
+        if name not in data.splits:
+            known = sorted(data.splits)
+            raise DataError(f"unknown split {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+        for notice in (*data.notices, f"{name}: {data.lengths[name]}"):
+            notify(notice)
+        return data.splits[name]
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
         """Returns an evaluator of this model with the task's metrics.
@@ -317,9 +339,24 @@ def load(
     place = chosen_device(device)
     directory = RunDirectory.open(Path(run))
     registry = (registry or Registry.discover()).with_components(components or {})
-    experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), ANSWERING)
+    experiment = resolve_run(directory, registry, check_overrides(overrides, AFTER_TRAINING), ANSWERING)
     processor = read_processor(directory, experiment)
     model = build(experiment.spec, processor.sizes)
     restore(model, load_tensors(directory.model), directory.model)
     model = model.to(place).eval()
     return TrainedModel(directory.path, experiment, model, processor)
+
+
+def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:
+    """Returns the processor of a run.
+
+    Raises:
+        RunError: A file is missing or damaged, or does not fit the task type.
+    """
+    schema: TypeAdapter[object] = TypeAdapter(experiment.task_type.state_type, config=ConfigDict(strict=True))
+    processor = load_processor(experiment, directory.path, read_json(directory.learned, schema))
+    for side, expected in directory.lock().get("tokenizers", {}).items():
+        file = directory.path / f"tokenizer-{side}.json"
+        if files_version([file]) != expected:
+            raise RunError(f"{file} is damaged: it is not the file that the run was trained with; {RESTORE}")
+    return processor

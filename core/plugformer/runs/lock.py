@@ -1,32 +1,70 @@
-"""The lock of a run: what exactly it was made of, and where."""
+"""The lock of a run: what the run was made of, and whether the installed components still fit it."""
 
 import platform
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 import plugformer
-from plugformer.configuration.task import Component, Task
-from plugformer.errors import RunError
+from plugformer.compatibility import unfit_decoding, unfit_metrics
+from plugformer.configuration import Task
+from plugformer.configuration.layers import refuse_references, tokenizer_of
+from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.resolving import resolve_layers
+from plugformer.configuration.task import Component, TokenizerSettings
+from plugformer.data.files import files_version
+from plugformer.errors import ConfigurationError, PlugformerError, RunError
 from plugformer.experiment import NO_POSITION, Experiment
-from plugformer.registry import Kind
+from plugformer.registry import Kind, Registry
+from plugformer.registry.catalog import SESSION
+from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
-from plugformer.runs.other_runs import origin
+from plugformer.runs.directory import RunDirectory
+from plugformer.yaml_tree import (
+    Finding,
+    Key,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    dotted,
+    plain,
+    read_file,
+    report,
+)
 
 LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
-"""What computes beside torch, whose version stands among those that are compared."""
+"""Libraries besides torch that compute; `environment` notes their versions."""
+
+AFTER_TRAINING = (("data",), ("decoding",), ("evaluation",))
+"""Settings of a run that can change when it has been trained."""
+
+DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
+"""Settings of a run that can change when it is resumed."""
+
+ANSWERING = frozenset(Kind) - {
+    Kind.DATA,
+    Kind.HOOK,
+    Kind.INITIALIZATION,
+    Kind.METRIC,
+    Kind.OPTIMIZER,
+    Kind.SCHEDULE,
+}
+"""Kinds of the components that a trained model needs for its answers."""
 
 
-def make_lock(experiment: Experiment, data: dict[str, str]) -> dict[str, Any]:
-    """Returns the lock of a task.
+def make_lock(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the lock of an experiment.
 
-    Installed modules of hooks are not in it, because they do not change the result: `training_strategy` and
+    Installed hooks are not in it, because they do not change the result: `training_strategy` and
     `output_pattern` only compute it in another way.
 
     Args:
-        experiment: The task with the registry of its components.
+        experiment: The task and its components.
         data: A fingerprint of each split.
     """
     return {
@@ -40,6 +78,57 @@ def make_lock(experiment: Experiment, data: dict[str, str]) -> dict[str, Any]:
             for kind, name in sorted(components(experiment.task))
         },
         "data": data,
+    }
+
+
+def made_of(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
+    """Returns everything except the task that the result of a training depends on.
+
+    Args:
+        experiment: The task and its components.
+        data: A fingerprint of each split.
+
+    Returns:
+        The lock with `other_runs`, and with a hash of the `code` of the core and of the components' packages.
+    """
+    entries = [experiment.registry.find(kind, name) for kind, name in sorted(components(experiment.task))]
+    code = code_hash(entries, plugformer.__name__, BLOCKS)
+    return {**make_lock(experiment, data), **other_runs(experiment.task), "code": code}
+
+
+def other_runs(task: Task) -> dict[str, Any]:
+    """Returns `other_runs`, the lock's record of the runs that a resolved task names, with checksums."""
+    records: dict[str, Any] = {}
+    for value in (value for hook in task.training.hooks for value in hook.options.values()):
+        if isinstance(value, str | Path) and (model := RunDirectory(Path(value)).model).is_file():
+            records.setdefault("models", {})[str(value)] = files_version([model])
+    if (run := task.tokenizer.run) is not None:
+        files = sorted(Path(run).glob("tokenizer-*.json"))
+        records["tokenizers"] = {"run": run, **{file.stem: files_version([file]) for file in files}}
+    return {"other_runs": records} if records else {}
+
+
+def environment(device: torch.device, processes: int, precision: str) -> dict[str, Any]:
+    """Returns a description of the machine, for people; nothing is compared with it.
+
+    Args:
+        device: Of this process.
+        processes: How many train together.
+        precision: As `training.precision` names it.
+    """
+    try:
+        cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # only Linux has this file
+        cpus = []
+    models = (line.partition(":")[2].strip() for line in cpus if line.startswith("model name"))
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "processes": processes,
+        "threads": torch.get_num_threads(),
+        "precision": precision,
+        "versions": {name: metadata.version(name) for name in LIBRARIES},
+        "system": platform.platform(),
+        "processor": next(models, platform.processor() or platform.machine()),
     }
 
 
@@ -70,7 +159,32 @@ def components(task: Task) -> set[tuple[Kind, str]]:
     return {(kind, block.name) for kind, block in blocks}
 
 
-def differences(old: dict[str, Any], new: dict[str, Any], part: str) -> list[str]:
+def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: bool = False) -> list[str]:
+    """Compares the lock of a run with that of the installed components and the present data.
+
+    Args:
+        old: The run's lock.
+        new: The present lock.
+        allow: Accept changed components. Changed data are never accepted: a position in them would mean
+            other examples.
+
+    Returns:
+        The accepted changes, one line each.
+
+    Raises:
+        RunError: A component or the data changed since the run began.
+    """
+    parts, data = differences(old, new, "components"), differences(old, new, "data")
+    if not data and (allow or not parts):
+        return parts
+    advice = "restore them to resume exactly, or start a new run"
+    if not data:
+        advice += "; --allow-changes resumes with the changed components"
+    lines = ["components or data have changed since the run began:", *(f"  {line}" for line in parts + data)]
+    raise RunError("\n".join([*lines, advice]))
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], part: str) -> list[str]:
     """Returns the changes between a part of two locks, one line each."""
     before, now = old.get(part, {}), new.get(part, {})
     return [
@@ -80,79 +194,141 @@ def differences(old: dict[str, Any], new: dict[str, Any], part: str) -> list[str
     ]
 
 
-def refuse_changes(old: dict[str, Any], new: dict[str, Any], *, allow: bool = False) -> list[str]:
-    """Compares the lock of a run with that of the installed components.
-
-    Args:
-        old: The run's.
-        new: What is installed now.
-        allow: Let components differ; the data never may, because a place in them would mean other examples.
-
-    Returns:
-        The differences that were let pass.
-
-    Raises:
-        RunError: A component or the data changed since the run began.
-    """
-    parts, data = differences(old, new, "components"), differences(old, new, "data")
-    if not data and (allow or not parts):
-        return parts
-    advice = "put them back to resume exactly, or begin a new run"
-    if not data:
-        advice += "; --allow-changes goes on all the same"
-    lines = ["the run was begun with other components or data:", *(f"  {line}" for line in (*parts, *data))]
-    raise RunError("\n".join([*lines, advice]))
-
-
 def _show(value: object) -> str:
     if isinstance(value, dict):
         return f"{value['distribution']} {value['version']} ({value['source'][:12]})"
     return "nothing" if value is None else str(value)[:12]
 
 
-def environment(device: torch.device, processes: int, precision: str) -> dict[str, Any]:
-    """Returns device, threads, precision, versions of what computes, system and processor.
-
-    It is noted for people; nothing is compared with it.
+def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]) -> Sequence[str]:
+    """Returns `KEY=VALUE` settings for a run.
 
     Args:
-        device: Of this process.
-        processes: How many train together.
-        precision: As `training.precision` names it.
+        overrides: The settings.
+        allowed: Keys of the settings that may change: `AFTER_TRAINING` or `DURATION`.
+
+    Raises:
+        ConfigurationError: A setting has another key; the parameters were trained with the run's own value.
     """
-    return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "processes": processes,
-        "threads": torch.get_num_threads(),
-        "precision": precision,
-        "versions": {name: metadata.version(name) for name in LIBRARIES},
-        "system": platform.platform(),
-        "processor": _processor(),
-    }
+    message = f"cannot be changed here, only {' or '.join(map(dotted, allowed))}"
+    problems = [
+        Problem(origin, path, message, "train a new run to change it")
+        for path, origin in _leaves(read_overrides(overrides))
+        if path[: len(allowed[0])] not in allowed
+    ]
+    if problems:
+        raise ConfigurationError(report(problems))
+    return overrides
 
 
-def _processor() -> str:
-    """Returns the processor's name as the system gives it."""
+def _leaves(node: Node, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Origin]]:
+    if not isinstance(node, MappingNode):
+        yield path, node.origin
+        return
+    for key, child in node.items.items():
+        yield from _leaves(child, (*path, key))
+
+
+def resolve_run(
+    directory: RunDirectory,
+    registry: Registry | None = None,
+    overrides: Sequence[str] = (),
+    kinds: Collection[Kind] = tuple(Kind),
+    rows: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Returns the experiment of a run, with its components imported.
+
+    Args:
+        directory: The run.
+        registry: The installed components; discovered if None.
+        overrides: `KEY=VALUE` settings that `check_overrides` has accepted.
+        kinds: Kinds of the components that are needed, besides overridden ones. Others need not be installed.
+        rows: Examples in memory, by split.
+
+    Raises:
+        RunError: A component of the run is not installed. Or the task names a manifest or another task, which
+            no run does: Plugformer imports what the user has installed or names, never what a directory asks
+            for.
+        ConfigurationError: The task cannot be used for another reason: an override does not fit its answers.
+    """
+    locked = directory.lock()["components"]
+    registry = (registry or Registry.discover()).preferring(
+        {path: record["distribution"] for path, record in locked.items()}
+    )
+    tree = read_file(directory.task, str(directory.task))
+    refuse_references(tree, directory.task)
+    last = read_overrides(overrides)
+    kinds = set(kinds)
+    if "data" in last.items:
+        kinds.add(Kind.DATA)
+    if "evaluation" in last.items:
+        kinds.add(Kind.METRIC)
+        # Training is over: the monitored metric need not be among the metrics any more.
+        last = read_overrides([*overrides, "training.monitor=loss"])
+    resolved = resolve_layers([tree], registry, [last] if last.items else [], kinds=())
+    require_installed(directory, resolved.task, registry, kinds)
+    experiment = Experiment.from_resolved(resolved, kinds, rows)
+    findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
+    if "evaluation" in last.items:
+        findings += unfit_metrics(experiment)
+    return experiment.raise_for(findings)
+
+
+def require_installed(
+    directory: RunDirectory, task: Task, registry: Registry, kinds: Collection[Kind]
+) -> None:
+    """Raises RunError if a component of a run is not installed.
+
+    Args:
+        directory: The run, whose lock names the distributions of its components.
+        task: The task of the run, with later changes.
+        registry: The installed components.
+        kinds: Kinds of the components that are needed.
+    """
+    locked = directory.lock()["components"]
+    missing = [
+        f"  {path} of {record['distribution']} {record['version']}".rstrip()
+        for kind, name in sorted(components(task))
+        if kind in kinds
+        and (record := locked.get(path := f"{kind}/{name}"))
+        and not _is_offered(registry, kind, name, record["distribution"])
+    ]
+    if missing:
+        advice = "install them, or name the run's local manifest with --registry FILE"
+        if any(f" of {SESSION}" in line for line in missing):
+            advice = "pass the classes of that session again: components={KIND: {NAME: CLASS}}"
+        raise RunError(
+            "\n".join([f"{directory.path} needs components that are not installed:", *missing, advice])
+        )
+
+
+def _is_offered(registry: Registry, kind: Kind, name: str, distribution: str) -> bool:
+    """Returns whether the distribution that a lock names offers a component.
+
+    A component of a local manifest may be installed by now, and the other way round. But a component of the
+    same name in another distribution is another component.
+    """
+    bare = name.rpartition(":")[2]
+    owners = {normalized(entry.distribution) for entry in registry.entries(kind) if entry.name == bare}
+    return bool(owners if distribution == LOCAL else owners & {normalized(distribution), LOCAL})
+
+
+def misfits(task: Task) -> list[Finding]:
+    """Returns the problems of a resolved task with the run that its tokenizers come from."""
+    tokenizer, path = task.tokenizer, ("tokenizer", "run")
+    if tokenizer.run is None:
+        return []
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # it is Linux that has this file
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
-
-
-def made_of(experiment: Experiment, data: dict[str, str]) -> dict[str, Any]:
-    """Returns everything besides the task that a training's result depends on.
-
-    Args:
-        experiment: The experiment.
-        data: A hash of each split's content.
-
-    Returns:
-        `versions`, `components` and `data` as in a run's lock; where initial values come from, if not from
-        the seed; and a hash of the `code` of the core, and of the packages that the components lie in.
-    """
-    lock = make_lock(experiment, data)
-    used = sorted(components(experiment.task))
-    entries = [experiment.registry.find(kind, name) for kind, name in used]
-    return {**lock, **origin(experiment.task), "code": code_hash(entries, plugformer.__name__, BLOCKS)}
+        RunDirectory.open(Path(tokenizer.run))
+        saved = TokenizerSettings.model_validate(plain(tokenizer_of(Path(tokenizer.run))))
+    except PlugformerError as error:
+        return [(path, str(error))]
+    except ValidationError as error:
+        return [(path, f"{tokenizer.run} is damaged: {error}")]
+    if saved.model_copy(update={"run": tokenizer.run}) == tokenizer:
+        return []
+    words = (
+        f"the tokenizers of {tokenizer.run} have another name or other options than are written here\n"
+        "leave name and options out: they come from the run"
+    )
+    return [(path, words)]

@@ -1,8 +1,10 @@
 """One training from beginning to end: settings, data, model, updates, final evaluation, run directory."""
 
 import math
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,26 +16,30 @@ from accelerate import PartialState
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
-from plugformer.configuration.overrides import Settings
+from plugformer.configuration.overrides import Changes
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, TrainingSettings
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Processor, save_tokenizers
 from plugformer.distributed import Processes, use_device
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.report import SelfCheck
 from plugformer.experiment import Experiment, by_split
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import newest_step
-from plugformer.runs.directory import RunDirectory
-from plugformer.runs.loading import TrainedModel
-from plugformer.runs.lock import environment, make_lock, refuse_changes
-from plugformer.runs.other_runs import origin
-from plugformer.runs.processor import read_processor, save_processor
-from plugformer.runs.requirements import duration, resolve_run
-from plugformer.runs.store import refuse_links
-from plugformer.runs.training_lock import one_thread, training_lock
+from plugformer.runs.directory import RunDirectory, training_lock
+from plugformer.runs.loading import TrainedModel, read_processor
+from plugformer.runs.lock import (
+    DURATION,
+    check_overrides,
+    environment,
+    make_lock,
+    other_runs,
+    refuse_changes,
+    resolve_run,
+)
+from plugformer.runs.store import refuse_links, write_json
 from plugformer.training.fitting import epochs_of, fit, updates
 from plugformer.training.strategy import precision
 from plugformer.validation import validate
@@ -42,13 +48,34 @@ Notify = Callable[[str], None]
 Final = Literal["test", "validation"]
 
 
+_THREAD = threading.RLock()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keeps other threads of this process from training: all draw from the same random generators.
+
+    Raises:
+        RunError: Another thread trains.
+    """
+    if not _THREAD.acquire(blocking=False):
+        raise RunError(
+            "another thread of this process is training, and both would draw from the same random "
+            "generators: train one after the other, or each in a process of its own"
+        )
+    try:
+        yield
+    finally:
+        _THREAD.release()
+
+
 @one_thread()
 def train(
     task: str | Path | Mapping[str, Any],
     *,
     data: Any = None,
     components: Mapping[str, Mapping[str, type]] | None = None,
-    overrides: Settings = (),
+    overrides: Changes = (),
     out: Path | str | None = None,
     device: str | torch.device | None = None,
     registry: Registry | None = None,
@@ -167,7 +194,9 @@ def resume(
     with training_lock(run, processes):
         with processes.raise_everywhere():
             known = (registry or Registry.discover()).with_components(components or {})
-            experiment = resolve_run(directory, known, duration(overrides), rows=by_split(data))
+            experiment = resolve_run(
+                directory, known, check_overrides(overrides, DURATION), rows=by_split(data)
+            )
             processor = read_processor(directory, experiment)
         prepared = _prepare(experiment, processor, notify, processes)
         with processes.raise_everywhere():
@@ -175,7 +204,7 @@ def resume(
             before = directory.lock()
             changed = refuse_changes(before, now, allow=allow_changes)
         if changed:
-            notify("\n  ".join(["going on with other components:", *changed]))
+            notify("\n  ".join(["resuming with changed components:", *changed]))
         with processes.raise_everywhere():
             changed += _other_duration(directory, experiment, prepared, notify) if overrides else []
         if changed:
@@ -280,9 +309,10 @@ def _make_directory(
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
-        tokenizers = save_processor(data.processor, directory)
+        write_json(directory.learned, data.processor.learned)
+        tokenizers = save_tokenizers(data.processor.tokenizers, directory.path)
         lock = {**make_lock(experiment, data.hashes), "tokenizers": tokenizers}
-        directory.write_lock({**lock, **origin(experiment.task), "environment": where})
+        directory.write_lock({**lock, **other_runs(experiment.task), "environment": where})
 
 
 def _prepare(

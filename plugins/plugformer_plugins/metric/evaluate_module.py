@@ -84,12 +84,12 @@ class Evaluate(OutputMetric):
         """
         examples = [json.loads(row.astype(np.uint8).tobytes()) for row in statistics]
         predictions, references = zip(*examples, strict=True)
-        columns = {
-            "predictions": self._converted(predictions, "predictions"),
-            "references": self._converted(references, "references"),
-        }
         try:
-            computed = self._module.compute(**columns, **self.arguments)
+            computed = self._module.compute(
+                predictions=self._converted("predictions", predictions),
+                references=self._converted("references", references),
+                **self.arguments,
+            )
         except Exception as error:  # the module may raise anything
             raise DataError(f"metric 'evaluate': {self.metric} fails: {described(error)}") from error
         values = {key: value for key, value in computed.items() if isinstance(value, Real)}
@@ -146,21 +146,14 @@ class Evaluate(OutputMetric):
                     "the first use of a metric of the Hub downloads it"
                 ) from error
 
-    def _converted(self, column: Sequence[Any], name: str) -> list[Any]:
+    def _converted(self, name: str, column: Sequence[Any]) -> list[Any]:
         """Returns predictions or references with the type that the module declares for them."""
         features = self._module.features
         feature = (features[0] if isinstance(features, list) else features)[name]
-        is_list, item = hasattr(feature, "feature"), getattr(feature, "feature", feature)
-        dtype = str(getattr(item, "dtype", "string"))
+        dtype = str(getattr(getattr(feature, "feature", feature), "dtype", "string"))
         convert = int if "int" in dtype else float if "float" in dtype else str
-        try:
-            if name == "predictions":
-                return [convert(prediction) for prediction in column]
-            if is_list:
-                return [[convert(answer) for answer in answers] for answers in column]
-            return [convert(answers[0]) for answers in column]
-        except ValueError as error:
-            raise DataError(
-                f"metric 'evaluate': {self.metric} expects {name} of type {dtype}: {error}; choose a metric "
-                "for texts, or a task that answers with numbers"
-            ) from error
+        if name == "predictions":
+            return list(map(convert, column))
+        if hasattr(feature, "feature"):  # a list of references
+            return [list(map(convert, answers)) for answers in column]
+        return [convert(answers[0]) for answers in column]
