@@ -16,7 +16,6 @@ PACKAGES = {
             "compatibility",
             "configuration",
             "data",
-            "decoding",
             "distributed",
             "errors",
             "evaluation",

@@ -1,4 +1,4 @@
-"""Whether a task's type, architecture, head, metrics and settings fit one another: by what they declare."""
+"""Checks whether the type, architecture, head, metrics and settings of a task declare the same things."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +15,7 @@ __all__ = ["fitting", "measures", "reads", "serves"]
 
 
 def incompatibilities(experiment: Experiment) -> Iterator[Finding]:
-    """Yields every component or setting that does not fit the others, with what would."""
+    """Yields every component or setting that does not fit the others, and what would fit."""
     task, registry = experiment.task, experiment.registry
     task_type, architecture = experiment.task_type, experiment.architecture
     yield from _levels(task, task_type, architecture, registry)
@@ -64,18 +64,18 @@ def _levels(
 
 
 def serves(head: type[Head], task_type: TaskType) -> bool:
-    """Returns whether a head predicts from what a task does, what it answers with."""
+    """Returns whether a head has the level and the output type of a task."""
     return task_type.level in head.levels and task_type.output_type in head.output_types
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
-    """Returns whether a task has something for each stack to read."""
+    """Returns whether a task has an input for every stack that needs one."""
     inputs = any(column.role == "input" for column in task_type.columns)
     return inputs or all(stack.causal for stack in architecture.stacks)
 
 
 def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
-    """Yields metrics that do not measure a task's answers, with those that do."""
+    """Yields metrics that cannot measure a task's answers, and those that can."""
     task, registry, task_type = experiment.task, experiment.registry, experiment.task_type
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
@@ -91,7 +91,7 @@ def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
 
 
 def measures(metric: type[Metric], task_type: TaskType) -> bool:
-    """Returns whether a metric measures a task's answers; per character, only where all are predicted."""
+    """Returns whether a metric can measure a task's answers; one per character needs complete texts."""
     whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
     return task_type.output_type in metric.accepts and whole
 
@@ -132,7 +132,7 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
 
 
 def _room(task: Task, task_type: TaskType, architecture: Architecture) -> Iterator[Finding]:
-    """Yields a length that special tokens alone fill."""
+    """Yields model.max_length if it has no room for tokens besides the special ones."""
     if task_type.packed or task_type.level not in architecture.levels:
         return
     length = task.model.max_length
@@ -148,7 +148,7 @@ def _room(task: Task, task_type: TaskType, architecture: Architecture) -> Iterat
 
 
 def _sampling(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
-    """Yields tokenizers that draw how they cut texts where texts are joined and cut into pieces before."""
+    """Yields a tokenizer that samples its segmentation, if the task type joins and cuts texts only once."""
 
     def samples(tokenizer: type[Tokenizer]) -> bool:
         return tokenizer.sampling is not Tokenizer.sampling
@@ -164,10 +164,10 @@ def _sampling(task: Task, task_type: TaskType, registry: Registry) -> Iterator[F
 
 
 def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict[str, Any]:
-    """Returns the installed components of a kind that would do, as they are written; the built-in first."""
+    """Returns the installed components of a kind that fit, by name; the built-in ones first."""
     entries = registry.entries(kind)
     components = {}
-    for entry in sorted(entries, key=lambda entry: entry.owner != BUILT_IN):
+    for entry in sorted(entries, key=lambda entry: entry.distribution != BUILT_IN):
         if entry.state is EntryState.QUARANTINED:
             continue
         full = f"{entry.distribution}:{entry.name}"

@@ -74,10 +74,10 @@ __all__ = ["SINGLE_PROCESS", "Processes"]
 T = TypeVar("T")
 
 STEP = timedelta(minutes=10)
-"""How long a process waits for another within a step; the end of a process is noticed at once."""
+"""Time-out of a process that waits for another one within a step."""
 
 PREPARATION = timedelta(days=7)
-"""How long processes wait for one that prepares data, scores outputs or writes."""
+"""Time-out of processes that wait for one that prepares data, scores outputs or writes."""
 
 
 class ReportedByMainProcess(SystemExit):
@@ -213,6 +213,7 @@ class Processes:
 
 
 SINGLE_PROCESS = Processes()
+"""The process of a training that no launcher has started."""
 
 
 @cache

@@ -40,7 +40,7 @@ class DataError(PlugformerError):
 
 
 class ExampleError(DataError):
-    """An example cannot be encoded; whoever knows where it stands says so.
+    """An example cannot be encoded; the caller adds its place in the data.
 
     Args:
         row: Its number among those that were to be encoded together.
@@ -73,7 +73,7 @@ class NotFiniteError(PlugformerError):
 
 @contextmanager
 def needing(extra: str, what: str) -> Iterator[None]:
-    """Inside, a package that is missing is one of an extra of Plugformer.
+    """Turns a missing package within the block into an error that names the extra to install.
 
     Args:
         extra: Its name in pyproject.toml.
@@ -98,7 +98,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def described(error: BaseException) -> str:
-    """Returns an error's type and message on one line, even where the message cannot be had."""
+    """Returns an error's type and message on one line, even if `str` of the error fails."""
     try:
         text = " ".join(str(error).split())
     except Exception:  # a plugin's own error may have a broken __str__
@@ -124,7 +124,7 @@ def raised_in(error: BaseException, package: str) -> str:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Returns whether memory ran out, of this process or of a device; PyTorch has several words for it."""
+    """Returns whether a process or a device ran out of memory; PyTorch has several messages for it."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     words = ("can't allocate memory", "backend out of memory")  # of the CPU, of Apple's GPUs

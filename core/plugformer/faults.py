@@ -1,4 +1,4 @@
-"""Exceptions that nobody raises on purpose: the part that they come from, and the file with the traceback."""
+"""Unexpected exceptions: the part that raised them, and the file with the traceback."""
 
 import os
 import tempfile
@@ -17,17 +17,17 @@ from plugformer.registry.discovery import LOADED, label
 __all__ = ["cause_of", "explained", "unexpected"]
 
 _CLICK = ("click", "typer")
-"""Packages that commands are written with; their exceptions end a command, and they print."""
+"""The packages of the command line; their exceptions end a command, and they write to standard output."""
 
 
 def explained(error: BaseException) -> PlugformerError | None:
-    """Returns an error that names the part which an exception comes from; None if it comes from no part."""
+    """Returns an error that names the part that raised an exception; None if no part did."""
     cause = cause_of(error)
     return RegistryError(f"{cause}\nthe traceback is in {save_traceback(error)}") if cause else None
 
 
 def unexpected(error: BaseException) -> str:
-    """Returns the message about an exception that comes from no part."""
+    """Returns the message about an exception that no part raised."""
     place = f"the traceback is in {save_traceback(error)}"
     if out_of_memory(error):
         return (

@@ -16,12 +16,12 @@ CPU = torch.device("cpu")
 
 _CPU = "generator/cpu"
 _DEVICE = "generator/device/"
-"""Before the type of a process's device; its number is another one on another machine."""
+"""The type of the device follows, without its number, which may differ on another machine."""
 
 _PYTHON = "generator/python"
 _NUMPY = "generator/numpy"
 _GAUSS = "/gauss"
-"""Where a generator keeps the second of two normal numbers that it made at once."""
+"""The generators draw normal numbers in pairs and keep the second one here."""
 
 
 def seed_generators(seed: int, process: int = 0) -> None:
@@ -80,6 +80,6 @@ def random_stream(seed: int, name: str) -> Iterator[None]:
 
 
 def stream_seed(seed: int, name: str) -> int:
-    """Returns the seed of a stream of random numbers, which a seed and the stream's name decide."""
+    """Returns the seed of the stream of random numbers with a name."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

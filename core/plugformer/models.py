@@ -32,7 +32,7 @@ _HEADS = {
 
 
 def create_model(
-    architecture: Component = "encoder-decoder",
+    architecture: Component,
     *,
     vocabulary: int | Mapping[str, int],
     outputs: int | None = None,
@@ -45,7 +45,7 @@ def create_model(
     """Returns a model with initial values, the same that a task with these settings has.
 
     Example:
-        `model = create_model(vocabulary=14, width=64, layers=2, attention="gqa")`
+        `model = create_model("decoder-only", vocabulary=14, width=64, layers=2, attention="gqa")`
 
     Args:
         architecture: `encoder-decoder` or `decoder-only` to generate, `encoder-only` to label.
@@ -70,7 +70,7 @@ def create_model(
 
 
 def model_spec(
-    architecture: Component = "encoder-decoder",
+    architecture: Component,
     *,
     level: Level | str | None = None,
     seed: int = 1,

@@ -18,9 +18,17 @@ from plugformer.faults import cause_of
 from plugformer.generators import random_stream
 from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
 from plugformer.hooks.specification import Run
-from plugformer.interfaces import SPECIAL_TOKENS, Initialization, Optimizer, ParameterContext, Schedule, Sizes
+from plugformer.interfaces import (
+    SPECIAL_TOKENS,
+    Initialization,
+    Optimizer,
+    OutputType,
+    ParameterContext,
+    Schedule,
+    Sizes,
+)
 from plugformer.model.build import build
-from plugformer.model.dry_run import PartFailure, dry_run, sample_batch
+from plugformer.model.dry_run import PartFailure, dry_run, example_batch
 from plugformer.registry import Kind
 from plugformer.registry.discovery import guarded
 from plugformer.registry.options import keys_of, options_model
@@ -28,6 +36,9 @@ from plugformer.runs.lock import misfits
 from plugformer.yaml_tree import Finding, KeyPath
 
 __all__ = ["validate", "validate_model"]
+
+_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
+"""Answers whose targets are numbers of outputs."""
 
 _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """The sizes of a model that is built to see whether it can be built."""
@@ -155,7 +166,10 @@ def _require_factor(component: Schedule, width: int) -> None:
 def _model_problems(experiment: Experiment) -> list[Finding]:
     """Returns what is wrong with the parts of the model."""
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
-    batch, targets = sample_batch(experiment.architecture, experiment.task_type)
+    task_type = experiment.task_type
+    reads = any(column.role == "input" for column in task_type.columns)
+    batch = example_batch(experiment.architecture, task_type.level, reads=reads)
+    targets = task_type.output_type in _NUMBERED
     try:
         failures: list[PartFailure] = guarded(
             entry, "building the model", lambda: dry_run(experiment.spec, _SIZES, batch, targets=targets)

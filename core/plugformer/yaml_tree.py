@@ -27,10 +27,10 @@ Finding: TypeAlias = tuple[KeyPath, str]
 """A place in a task, and what is wrong there; a hint may follow on lines of its own."""
 
 MOST = 20
-"""Problems that are reported in full; a file may have thousands."""
+"""The number of problems in a report; a file may have thousands."""
 
 _LONGEST = 1000
-"""Characters of a line of a report: a value may have millions."""
+"""The number of characters in a line of a report; a value may have millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def dotted(path: Iterable[Key]) -> str:
 
 
 def report(problems: Iterable[Problem]) -> str:
-    """Returns problems as text, in the order of the documents, each once: the first, and how many follow."""
+    """Returns problems as text without repetitions, in the order of the documents; at most MOST of them."""
 
     def place(problem: Problem) -> tuple[str, int, int]:
         origin = problem.origin or Origin("")

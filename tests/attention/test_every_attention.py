@@ -62,7 +62,7 @@ class Collector:
 
 def test_the_list_is_complete(registry):
     entries = registry.entries(Kind.ATTENTION)
-    assert [entry.name for entry in entries if entry.owner.distribution == "plugformer"] == ATTENTIONS
+    assert [entry.name for entry in entries if entry.distribution == "plugformer"] == ATTENTIONS
 
 
 @every_pattern

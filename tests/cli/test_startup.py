@@ -38,7 +38,7 @@ MISSPELLED = [
     ["info", "dates", "--set", "model.attention=mah"],
 ]
 HEAVY = {"torch", "numpy", "rich", "accelerate", "datasets", "tokenizers"}
-CORE_MODULES = 89
+CORE_MODULES = 78
 
 
 def imports(*arguments):

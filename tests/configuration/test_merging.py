@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plugformer.configuration.layers import merge_layers
-from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.overrides import merge_layers, read_overrides
 from plugformer.configuration.structure import default_blocks
 from plugformer.yaml_tree import MappingNode, plain, read_mapping
 

@@ -1,12 +1,13 @@
 """The editor schema agrees with what resolving a task accepts."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
-from plugformer.registry import Kind, Manifest, Owner, Plugin, Registry, parse
+from plugformer.registry import Kind, Plugin, Registry, parse
 from plugformer_cli.schema import schema
 
 jsonschema = pytest.importorskip("jsonschema", reason="comes with the dev extra")
@@ -120,8 +121,9 @@ def test_options_have_descriptions(registry: Registry) -> None:
 
 def test_a_component_that_cannot_be_imported_is_known_by_name() -> None:
     manifest = parse(b"components: {norm: {gone: {class: 'no_such_module_at_all:Gone'}}}", "registry.yaml")
-    broken = Plugin(Owner("plug-b", "1"), Manifest(), "broken")
-    norm = schema(Registry([Plugin(Owner("plug-g", "1"), manifest), broken]))["$defs"]["norm"]
+    broken = Plugin(distribution="plug-b", version="1", problems=("broken",))
+    sound = replace(manifest, distribution="plug-g", version="1")
+    norm = schema(Registry([sound, broken]))["$defs"]["norm"]
     validator = jsonschema.Draft202012Validator(norm)
     assert validator.is_valid("gone")
     assert validator.is_valid({"name": "plug-g:gone", "anything": 3})
@@ -131,7 +133,8 @@ def test_a_component_that_cannot_be_imported_is_known_by_name() -> None:
 def test_a_name_in_conflict_needs_its_distribution() -> None:
     manifests = [parse(f"components: {{norm: {{n: {{class: '{m}:N'}}}}}}".encode(), "r.yaml") for m in "ab"]
     plugins = [
-        Plugin(Owner(f"plug-{name}", "1"), manifest) for name, manifest in zip("ab", manifests, strict=True)
+        replace(manifest, distribution=f"plug-{name}", version="1")
+        for name, manifest in zip("ab", manifests, strict=True)
     ]
     validator = jsonschema.Draft202012Validator(schema(Registry(plugins))["$defs"]["norm"])
     assert not validator.is_valid("n")

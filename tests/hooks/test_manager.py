@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -10,7 +11,7 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HOOKS, HookManager, load_observers, output_pattern
 from plugformer.hooks.specification import Hooks
-from plugformer.registry import Owner, Plugin, Registry, parse
+from plugformer.registry import Registry, parse
 
 
 def manager(*observers: object, **options: bool) -> HookManager:
@@ -146,7 +147,8 @@ def test_no_tracing_unless_asked(monkeypatch, capsys, value):
 def hooks_of(*modules, cause=""):
     """Returns the entries of a plugin with these hook modules."""
     manifest = parse(f"hooks: [{', '.join(modules)}]".encode(), "registry.yaml")
-    return Registry([Plugin(Owner("plugin-h", "1.0"), manifest, cause)]).hooks()
+    problems = (cause,) if cause else ()
+    return Registry([replace(manifest, distribution="plugin-h", version="1.0", problems=problems)]).hooks()
 
 
 def test_modules_of_plugins(monkeypatch):
@@ -208,7 +210,7 @@ def test_plugins_say_what_a_pattern_means(registry, tmp_path, monkeypatch):
 
 def test_a_pattern_that_nobody_knows_is_refused_with_what_could_not_be_loaded():
     manifest = parse(b"hooks: [no_such_module]", "registry.yaml")
-    known = Registry([Plugin(Owner("plugin-h", "1.0"), manifest)])
+    known = Registry([replace(manifest, distribution="plugin-h", version="1.0")])
     with pytest.raises(
         ConfigurationError, match=r"no installed plugin (.|\n)*left out: hooks 'no_such_module'"
     ):

@@ -24,7 +24,7 @@ BUILT_IN = [
     (kind, entry.name)
     for kind in CONTEXTS
     for entry in REGISTRY.entries(kind)
-    if entry.owner.distribution == "plugformer"
+    if entry.distribution == "plugformer"
 ]
 
 

@@ -39,14 +39,20 @@ def test_a_model_from_python_equals_that_of_a_task(registry, task, level):
 )
 def test_a_class_is_a_component(attention):
     model = plugformer.create_model(
-        vocabulary=9, attention=attention, components={"attention": {"mine": Mine}}, **SMALL
+        "encoder-decoder",
+        vocabulary=9,
+        attention=attention,
+        components={"attention": {"mine": Mine}},
+        **SMALL,
     )
     assert {type(layer.attention) for layer in (*model.encoder.layers, *model.decoder.layers)} == {Mine}
 
 
 def test_classes_of_one_name_differ():
     other = type("Mine", (MultiHeadAttention,), {})
-    model = plugformer.create_model(vocabulary=9, attention=Mine, encoder={"attention": other}, **SMALL)
+    model = plugformer.create_model(
+        "encoder-decoder", vocabulary=9, attention=Mine, encoder={"attention": other}, **SMALL
+    )
     assert type(model.encoder.layers[0].attention) is other
     assert type(model.decoder.layers[0].attention) is Mine
 
@@ -86,7 +92,7 @@ def test_lists_of_token_ids_become_a_batch(architecture, level, examples, target
 )
 def test_a_wrong_setting_is_named(settings, error, found):
     with pytest.raises(error, match=found):
-        plugformer.create_model(**{"vocabulary": 9, **SMALL, **settings})
+        plugformer.create_model(**{"architecture": "encoder-decoder", "vocabulary": 9, **SMALL, **settings})
 
 
 @pytest.mark.parametrize(
@@ -98,6 +104,6 @@ def test_a_wrong_setting_is_named(settings, error, found):
     ],
 )
 def test_wrong_examples_are_refused(examples, error, found):
-    model = plugformer.create_model(vocabulary=9, **SMALL)
+    model = plugformer.create_model("encoder-decoder", vocabulary=9, **SMALL)
     with pytest.raises(error, match=found):
         model.batch(**examples)

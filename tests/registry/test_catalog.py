@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,6 @@ from plugformer.registry import (
     EntryKind,
     EntryState,
     Kind,
-    Owner,
     Plugin,
     Registry,
     catalog,
@@ -58,7 +58,7 @@ def plugin(distribution: str, version: str = "", cause: str = "", **names: str) 
     components = "".join(f"    {name}: {{class: '{target}'}}\n" for name, target in names.items())
     manifest = parse(f"components:\n  schedule:\n{components}".encode(), "registry.yaml")
     assert manifest.problems == ()
-    return Plugin(Owner(distribution, version), manifest, cause)
+    return replace(manifest, distribution=distribution, version=version, problems=(cause,) if cause else ())
 
 
 def names(entries: list[Entry]) -> list[tuple[str, str, EntryState]]:
@@ -235,8 +235,8 @@ def test_tasks_are_found_without_importing_their_package(install) -> None:
 
 def test_hooks_and_commands_are_listed_with_their_state() -> None:
     manifest = parse(b"hooks: [p.hooks]\ncommands: {probe: {function: 'p:probe'}}", "registry.yaml")
-    sound = Plugin(Owner("plug-h", "1"), manifest)
-    broken = Plugin(Owner("plug-i", "1"), manifest, "broken")
+    sound = replace(manifest, distribution="plug-h", version="1")
+    broken = replace(manifest, distribution="plug-i", version="1", problems=("broken",))
     registry = Registry([sound, broken])
     assert names(registry.hooks()) == [
         ("plug-h", "p.hooks", EntryState.READY),

@@ -16,15 +16,15 @@ MANIFEST = "components: {norm: {mine: {class: 'plug_one.norms:Mine', summary: Mi
 
 
 def plugins() -> dict[str, Plugin]:
-    return {plugin.owner.distribution: plugin for plugin in discover_installed()}
+    return {plugin.distribution: plugin for plugin in discover_installed()}
 
 
 def test_an_installed_plugin_is_found_and_not_imported(install) -> None:
     install("plug-one", MANIFEST, version="2.3")
     plugin = plugins()["plug-one"]
-    assert plugin.cause == ""
-    assert plugin.owner.version == "2.3"
-    assert [entry.name for entry in plugin.manifest.entries] == ["mine"]
+    assert not plugin.problems
+    assert plugin.version == "2.3"
+    assert [entry.name for entry in plugin.entries] == ["mine"]
     assert "plug_one" not in sys.modules
 
 
@@ -51,15 +51,15 @@ def test_an_installed_plugin_is_found_and_not_imported(install) -> None:
 def test_a_broken_plugin_is_quarantined(install, manifest, options, cause) -> None:
     install("plug-one", manifest, **options)
     install("plug-two", MANIFEST)
-    assert cause in plugins()["plug-one"].cause
-    assert plugins()["plug-two"].cause == ""
+    assert cause in plugins()["plug-one"].entry.cause
+    assert not plugins()["plug-two"].problems
 
 
 def test_stale_metadata_of_the_same_distribution_counts_once(install) -> None:
     site = install("plug-one", MANIFEST)
     stale = site / "plug_one-0.9.dist-info"
     shutil.copytree(site / "plug_one-1.0.dist-info", stale)
-    assert [plugin.owner.distribution for plugin in discover_installed()].count("plug-one") == 1
+    assert [plugin.distribution for plugin in discover_installed()].count("plug-one") == 1
 
 
 def test_the_environment_restricts_plugins_but_never_built_ins(install, monkeypatch) -> None:

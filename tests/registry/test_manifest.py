@@ -99,7 +99,7 @@ def test_all_problems_come_together_and_sound_entries_stay() -> None:
 
 
 def test_the_built_in_manifest_is_sound_and_complete() -> None:
-    manifest = discover_built_in().manifest
+    manifest = discover_built_in()
     assert manifest.problems == ()
     assert all(entry.summary for entry in manifest.entries if entry.kind != EntryKind.HOOKS)
     assert all(entry.source for entry in manifest.entries if entry.kind in list(Kind))

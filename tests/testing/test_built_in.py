@@ -16,7 +16,7 @@ from plugformer_testing.subject import Subject
 BUILT_IN = [
     f"{entry.kind}/{entry.name}"
     for entry in Registry.discover().entries()
-    if entry.owner.distribution == "plugformer" and entry.name != "initialize_from"
+    if entry.distribution == "plugformer" and entry.name != "initialize_from"
 ]
 """All but a hook that needs a run of the same model: `tests/hooks/test_initialize_from.py` tests it."""
 

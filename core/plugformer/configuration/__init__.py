@@ -4,9 +4,14 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 `check_settings` compares it with a form derived from `Settings`, and `report` says what is wrong, and where.
 """
 
-from plugformer.configuration.layers import is_file, merge_layers, short_name
-from plugformer.configuration.overrides import nested, read_dictionary, read_overrides, read_setting
-from plugformer.configuration.paths import expand
+from plugformer.configuration.layers import expand, is_file, short_name
+from plugformer.configuration.overrides import (
+    merge_layers,
+    nested,
+    read_dictionary,
+    read_overrides,
+    read_setting,
+)
 from plugformer.configuration.resolving import (
     ResolvedTask,
     as_dict,

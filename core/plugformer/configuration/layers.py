@@ -1,34 +1,28 @@
-"""The files of a task, the local manifests that they name, and the rules for merging them.
-
-A component's block with a name replaces the inherited block, except settings of the core, so that no option
-of the old component reaches the new one; a block without a name merges. Plain mappings merge, lists and
-single values replace. A key clears the inherited keys that it excludes (`steps`, `epochs`), and a part of the
-whole model clears inherited settings of single stacks and layers.
-"""
+"""The files of a task: those that it extends, the local manifests and the runs that it names, and paths."""
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from plugformer.configuration.paths import expand
-from plugformer.configuration.structure import DEFAULT, block_of, core_keys, names_sides
-from plugformer.configuration.task import Component, Overrides, Settings, Task, TokenizerSettings
-from plugformer.errors import PlugformerError, RegistryError, RunError
+from plugformer.configuration.structure import names_sides
+from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, RunError
 from plugformer.registry import Registry
-from plugformer.registry.options import model_at
 from plugformer.yaml_tree import (
-    Key,
     KeyPath,
     MappingNode,
     Node,
     Origin,
     Problem,
     ScalarNode,
-    dotted,
     file_within,
     read_file,
 )
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+_RUN: KeyPath = ("tokenizer", "run")
 
 Layers = tuple[Sequence[MappingNode], Registry]
 """The files of a task, the one that extends nothing first, and the registry with their manifests."""
@@ -89,8 +83,7 @@ def is_file(name_or_file: str) -> bool:
 def short_name(name_or_file: str) -> str:
     """Returns the folder name for the results of a task or study.
 
-    That is its name, or that of its file, or of the folder around it where the file is called `task.yaml` or
-    `study.yaml`, as most are.
+    It is the name of the task or file. Of a file `task.yaml` or `study.yaml`, it is the name of the folder.
     """
     if not is_file(name_or_file):
         return name_or_file.rpartition(":")[2]
@@ -150,121 +143,86 @@ def _registered(name: str, folder: Path, registry: Registry) -> Path:
 
 
 def _display(file: Path) -> str:
-    """Returns the path as it is shortest from the current folder."""
+    """Returns the path, relative to the current folder if it is inside."""
     absolute = file.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)
 
 
-def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]:
-    """Merges layers, the lowest first.
+def expand(text: str, origin: Origin) -> Path:
+    """Returns the absolute path that a task file means.
 
-    Returns:
-        The merged tree, whose nodes keep the origins of the layers that wrote them, and a notice for each
-        setting that a later layer cleared.
+    Raises:
+        ConfigurationError: A variable is not set, or the home folder is unknown.
     """
-    first, *rest = layers
-    merger = _Merger()
-    for layer in rest:
-        first = merger.mappings(first, layer, ())
-    return first, merger.notices
+    try:
+        path = Path(_VARIABLE.sub(lambda match: os.environ[match.group(1)], text)).expanduser()
+    except KeyError as error:
+        message = f"the environment variable {error} is not set; set it, or write the path out"
+        raise ConfigurationError(message) from error
+    except RuntimeError as error:
+        raise ConfigurationError(f"{text!r}: {error}") from error
+    return Path(os.path.normpath(origin.folder.absolute() / path))
 
 
-class _Merger:
-    """Merges mappings, and collects notices."""
+def with_other_runs(tree: MappingNode) -> MappingNode:
+    """Returns a merged tree with absolute paths of runs, and with the tokenizers of the run that it names.
 
-    def __init__(self) -> None:
-        self.notices: list[str] = []
+    A run's own task has these tokenizers already: then nothing is read.
 
-    def merge(self, base: Node | None, over: Node, path: KeyPath) -> Node:
-        model = model_at(Task, path)
-        if base is None:
-            return over
-        if model is not None and issubclass(model, TokenizerSettings):
-            return self._tokenizers(base, over, path)
-        if model is not None and issubclass(model, Component):
-            return self._component(base, over, path)
-        if isinstance(base, MappingNode) and isinstance(over, MappingNode):
-            return self.mappings(base, over, path)
-        return over
-
-    def mappings(self, base: MappingNode, over: MappingNode, path: KeyPath) -> MappingNode:
-        for key, node in over.items.items():
-            base = self._without_excluded(base, over, key, path)
-            if names_all(node):
-                base = self._without_specific(base, (*path, key), path, node)
-        merged = MappingNode(dict(base.items), base.keys | over.keys, _outermost(base, over))
-        for key, node in over.items.items():
-            merged.items[key] = self.merge(base.items.get(key), node, (*path, key))
-        return merged
-
-    def _component(self, base: Node, over: Node, path: KeyPath) -> Node:
-        below, block = block_of(base), block_of(over)
-        if below is None or block is None:
-            return over
-        if names_all(over):
-            below = _only(below, core_keys(model_at(Task, path)))
-            if isinstance(over, ScalarNode) and not below.items:
-                return over
-        return self.mappings(below, block, path)
-
-    def _tokenizers(self, base: Node, over: Node, path: KeyPath) -> Node:
-        """Merges tokenizers; one for both sides, extended on one side, becomes one for each."""
-        below = block_of(base)
-        named = names_all(over) or (isinstance(over, MappingNode) and names_sides(over))
-        if isinstance(over, MappingNode) and "run" in over.items and not named:
-            return over  # the run says which ones
-        if below is not None and "run" in below.items and named:
-            base = below = _only(below, below.items.keys() - {"run"})
-        if below is not None and isinstance(over, MappingNode) and names_sides(over):
-            if not names_sides(below):
-                both = _only(below, below.items.keys() - core_keys(TokenizerSettings))
-                sides: dict[Key, Node] = {"source": both, "target": both}
-                below = MappingNode(sides, dict.fromkeys(sides, below.origin), below.origin)
-            return self.mappings(below, over, path)
-        return self._component(base, over, path)
-
-    def _without_excluded(self, base: MappingNode, over: MappingNode, key: Key, path: KeyPath) -> MappingNode:
-        """Drops inherited keys that a newly given one excludes."""
-        model = model_at(Task, path)
-        given = over.items[key]
-        if model is None or not issubclass(model, Settings) or given == ScalarNode(None, given.origin):
-            return base
-        partners = {other for pair in model.exclusive if key in pair for other in pair if other != key}
-        return _only(base, base.items.keys() - partners)
-
-    def _without_specific(self, base: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
-        """Drops the inherited settings of stacks and layers that a setting further out replaces."""
-        items = dict(base.items)
-        for key, child in base.items.items():
-            if not isinstance(child, MappingNode):
-                continue
-            model = model_at(Task, (*path, key))
-            if model is not None and issubclass(model, Overrides) and general[-1] not in model.independent:
-                child = self._cleared(child, general, (*path, key), by)
-                items[key] = self._without_specific(child, general, (*path, key), by)
-            elif key == "per_layer":
-                items[key] = self._without_specific(child, general, (*path, key), by)
-        return replace(base, items=items)
-
-    def _cleared(self, child: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
-        old = child.items.get(general[-1])
-        if old is None:
-            return child
-        here = dotted((*path, general[-1]))
-        self.notices.append(f"{by.origin}  {dotted(general)}: clears {here}, written at {old.origin}")
-        return _only(child, child.items.keys() - {general[-1]})
+    Raises:
+        ConfigurationError: A path is invalid, or is not a run with tokenizers.
+    """
+    node = _at(tree, _RUN)
+    if isinstance(node, ScalarNode) and isinstance(node.value, str):
+        try:
+            absolute = replace(node, value=str(expand(node.value, node.origin)))
+        except PlugformerError as error:
+            raise Problem(node.origin, _RUN, str(error)).error from error
+        tree = _with(tree, _RUN, absolute)
+    tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUN)
+    if not (
+        isinstance(tokenizer, MappingNode) and isinstance(run, ScalarNode) and isinstance(run.value, str)
+    ):
+        return tree
+    if "name" in tokenizer.items or names_sides(tokenizer):
+        return tree
+    try:
+        block = tokenizer_of(Path(run.value))
+    except PlugformerError as error:
+        raise Problem(run.origin, _RUN, str(error)).error from error
+    both = replace(block, items=block.items | tokenizer.items, keys=block.keys | tokenizer.keys)
+    return _with(tree, ("tokenizer",), both)
 
 
-def names_all(node: Node) -> bool:
-    """Returns whether the node names a component (or a number of layers), rather than adding an option."""
-    return not isinstance(node, MappingNode) or "name" in node.items
+def tokenizer_of(run: Path) -> MappingNode:
+    """Returns name and options of a run's tokenizers from its task file.
+
+    Raises:
+        RunError: It is no run directory.
+    """
+    file = run / "task.yaml"
+    if not file.is_file():
+        raise RunError(f"{run} is not a run directory: it has no task.yaml")
+    try:
+        node = read_file(file, str(file)).items.get("tokenizer")
+    except PlugformerError as error:
+        raise RunError(f"{run} is not a run directory: {str(error).partition(chr(10))[0]}") from error
+    if not isinstance(node, MappingNode):
+        raise RunError(f"{run} is not a run directory: {file} names no tokenizer with its options")
+    return node
 
 
-def _outermost(base: MappingNode, over: MappingNode) -> Origin:
-    """Returns the origin of a merged mapping: the last file that wrote it, and not --set."""
-    return base.origin if over.origin.line is None and base.origin != DEFAULT else over.origin
+def _at(tree: Node, path: KeyPath) -> Node | None:
+    for key in path:
+        if not isinstance(tree, MappingNode) or key not in tree.items:
+            return None
+        tree = tree.items[key]
+    return tree
 
 
-def _only(mapping: MappingNode, keys: Iterable[Key]) -> MappingNode:
-    kept = set(keys)
-    return replace(mapping, items={key: item for key, item in mapping.items.items() if key in kept})
+def _with(tree: MappingNode, path: KeyPath, node: Node) -> MappingNode:
+    """Returns a tree with another node at a path, at which there is one."""
+    key, *rest = path
+    inner = tree.items.get(key)
+    changed = _with(inner, tuple(rest), node) if rest and isinstance(inner, MappingNode) else node
+    return replace(tree, items=tree.items | {key: changed})

@@ -1,15 +1,22 @@
-"""Settings that change a task, as trees like a file's: `--set KEY=VALUE` arguments, Python dictionaries.
+"""Settings that change a task: `--set KEY=VALUE`, dictionaries of Python, and the rules for merging them.
 
-In a dictionary a component may be a class; the tree then has a name for it.
+Each of them becomes a tree like that of a task file. A component's block with a name replaces the inherited
+block, except settings of the core, so that no option of the old component reaches the new one; a block
+without a name merges. Plain mappings merge, lists and single values replace. A key clears the inherited keys
+that it excludes (`steps`, `epochs`), and a part of the whole model clears inherited settings of single stacks
+and layers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from plugformer.configuration.structure import block_of, kind_at
+from plugformer.configuration.structure import DEFAULT, block_of, core_keys, kind_at, names_sides
+from plugformer.configuration.task import Component, Overrides, Settings, Task, TokenizerSettings
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
+from plugformer.registry.options import model_at
 from plugformer.yaml_tree import (
     Key,
     KeyPath,
@@ -96,8 +103,9 @@ def _insert(root: MappingNode, path: KeyPath, node: Node) -> list[Problem]:
     return []
 
 
-Settings = Sequence[str] | Mapping[str, Any]
+Changes = Sequence[str] | Mapping[str, Any]
 """Changes of a task: `KEY=VALUE`, or a nested dictionary."""
+
 
 Classes = dict[str, dict[str, type]]
 """Component classes by kind and name."""
@@ -120,7 +128,7 @@ def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> 
     return tree, registry.with_components(classes) if classes else registry
 
 
-def read_changes(overrides: Settings, registry: Registry) -> tuple[MappingNode, Registry]:
+def read_changes(overrides: Changes, registry: Registry) -> tuple[MappingNode, Registry]:
     """Reads changes of a task, as `KEY=VALUE` or as a nested dictionary; see `read_dictionary`."""
     if isinstance(overrides, Mapping):
         return read_dictionary(overrides, "overrides", registry)
@@ -162,3 +170,118 @@ def _registered(component: type, path: KeyPath, classes: Classes) -> str:
     while named.setdefault(name, component) is not component:
         name += "-"
     return f"session:{name}"
+
+
+def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]:
+    """Merges layers, the lowest first.
+
+    Returns:
+        The merged tree, whose nodes keep the origins of the layers that wrote them, and a notice for each
+        setting that a later layer cleared.
+    """
+    first, *rest = layers
+    merger = _Merger()
+    for layer in rest:
+        first = merger.mappings(first, layer, ())
+    return first, merger.notices
+
+
+class _Merger:
+    """Merges mappings, and collects notices."""
+
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def merge(self, base: Node | None, over: Node, path: KeyPath) -> Node:
+        model = model_at(Task, path)
+        if base is None:
+            return over
+        if model is not None and issubclass(model, TokenizerSettings):
+            return self._tokenizers(base, over, path)
+        if model is not None and issubclass(model, Component):
+            return self._component(base, over, path)
+        if isinstance(base, MappingNode) and isinstance(over, MappingNode):
+            return self.mappings(base, over, path)
+        return over
+
+    def mappings(self, base: MappingNode, over: MappingNode, path: KeyPath) -> MappingNode:
+        for key, node in over.items.items():
+            base = self._without_excluded(base, over, key, path)
+            if names_all(node):
+                base = self._without_specific(base, (*path, key), path, node)
+        merged = MappingNode(dict(base.items), base.keys | over.keys, _outermost(base, over))
+        for key, node in over.items.items():
+            merged.items[key] = self.merge(base.items.get(key), node, (*path, key))
+        return merged
+
+    def _component(self, base: Node, over: Node, path: KeyPath) -> Node:
+        below, block = block_of(base), block_of(over)
+        if below is None or block is None:
+            return over
+        if names_all(over):
+            below = _only(below, core_keys(model_at(Task, path)))
+            if isinstance(over, ScalarNode) and not below.items:
+                return over
+        return self.mappings(below, block, path)
+
+    def _tokenizers(self, base: Node, over: Node, path: KeyPath) -> Node:
+        """Merges tokenizers; one for both sides, extended on one side, becomes one for each."""
+        below = block_of(base)
+        named = names_all(over) or (isinstance(over, MappingNode) and names_sides(over))
+        if isinstance(over, MappingNode) and "run" in over.items and not named:
+            return over  # the run says which ones
+        if below is not None and "run" in below.items and named:
+            base = below = _only(below, below.items.keys() - {"run"})
+        if below is not None and isinstance(over, MappingNode) and names_sides(over):
+            if not names_sides(below):
+                both = _only(below, below.items.keys() - core_keys(TokenizerSettings))
+                sides: dict[Key, Node] = {"source": both, "target": both}
+                below = MappingNode(sides, dict.fromkeys(sides, below.origin), below.origin)
+            return self.mappings(below, over, path)
+        return self._component(base, over, path)
+
+    def _without_excluded(self, base: MappingNode, over: MappingNode, key: Key, path: KeyPath) -> MappingNode:
+        """Drops inherited keys that a newly given one excludes."""
+        model = model_at(Task, path)
+        given = over.items[key]
+        if model is None or not issubclass(model, Settings) or given == ScalarNode(None, given.origin):
+            return base
+        partners = {other for pair in model.exclusive if key in pair for other in pair if other != key}
+        return _only(base, base.items.keys() - partners)
+
+    def _without_specific(self, base: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
+        """Drops the inherited settings of stacks and layers that a setting further out replaces."""
+        items = dict(base.items)
+        for key, child in base.items.items():
+            if not isinstance(child, MappingNode):
+                continue
+            model = model_at(Task, (*path, key))
+            if model is not None and issubclass(model, Overrides) and general[-1] not in model.independent:
+                child = self._cleared(child, general, (*path, key), by)
+                items[key] = self._without_specific(child, general, (*path, key), by)
+            elif key == "per_layer":
+                items[key] = self._without_specific(child, general, (*path, key), by)
+        return replace(base, items=items)
+
+    def _cleared(self, child: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
+        old = child.items.get(general[-1])
+        if old is None:
+            return child
+        here = dotted((*path, general[-1]))
+        self.notices.append(f"{by.origin}  {dotted(general)}: clears {here}, written at {old.origin}")
+        return _only(child, child.items.keys() - {general[-1]})
+
+
+def names_all(node: Node) -> bool:
+    """Returns whether the node names a component (or a number of layers), rather than adding an option."""
+    return not isinstance(node, MappingNode) or "name" in node.items
+
+
+def _outermost(base: MappingNode, over: MappingNode) -> Origin:
+    """Returns the origin of a merged mapping: the last file that wrote it, and not --set."""
+    return base.origin if over.origin.line is None and base.origin != DEFAULT else over.origin
+
+
+def _only(mapping: MappingNode, keys: Iterable[Key]) -> MappingNode:
+    kept = set(keys)
+    return replace(mapping, items={key: item for key, item in mapping.items.items() if key in kept})

@@ -9,13 +9,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.layers import (
-    merge_layers,
+    expand,
     read_layers,
     with_extended,
     with_manifest,
+    with_other_runs,
 )
-from plugformer.configuration.overrides import Settings, nested, read_changes, read_dictionary
-from plugformer.configuration.paths import resolve_paths, with_other_runs
+from plugformer.configuration.overrides import Changes, merge_layers, nested, read_changes, read_dictionary
 from plugformer.configuration.structure import (
     Block,
     blocks,
@@ -27,13 +27,16 @@ from plugformer.configuration.structure import (
 from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.registry import Kind, Registry
-from plugformer.registry.options import explain, keys_of, options_model, written_options
+from plugformer.registry.options import explain, key_of, keys_of, options_model, written_options
 from plugformer.yaml_tree import (
+    Key,
     KeyPath,
     MappingNode,
+    Node,
     Origin,
     Problem,
     ScalarNode,
+    SequenceNode,
     plain,
     read_mapping,
     report,
@@ -63,7 +66,7 @@ class ResolvedTask:
 
 def resolve(
     task: str | Path | Mapping[str, Any],
-    overrides: Settings = (),
+    overrides: Changes = (),
     registry: Registry | None = None,
     *,
     in_memory: bool = False,
@@ -235,3 +238,35 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Problem]) -> Node:
+    """Returns options with absolute paths; a path that cannot be resolved becomes one of the problems.
+
+    `value` is the validated node, with a `pathlib.Path` for every path.
+    """
+    if isinstance(value, Path) and isinstance(node, ScalarNode):
+        try:
+            return replace(node, value=str(expand(str(node.value), node.origin)))
+        except ConfigurationError as error:
+            problems.append(Problem(node.origin, path, str(error)))
+    elif isinstance(node, MappingNode):
+        parts = _parts(node, value)
+        items = {
+            key: resolve_paths(item, parts.get(key), (*path, key), problems)
+            for key, item in node.items.items()
+        }
+        return replace(node, items=items)
+    elif isinstance(node, SequenceNode) and isinstance(value, Iterable):
+        pairs = enumerate(zip(node.items, value, strict=False))
+        nodes = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
+        return replace(node, items=tuple(nodes))
+    return node
+
+
+def _parts(node: MappingNode, value: object) -> dict[Key, Any]:
+    """Returns the validated items of a mapping by the keys that they were written with."""
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields.items()
+        return {**dict(value), **{key_of(name, field): getattr(value, name) for name, field in fields}}
+    return dict(zip(node.items, value.values(), strict=False)) if isinstance(value, dict) else {}

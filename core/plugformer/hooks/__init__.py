@@ -1,4 +1,4 @@
-"""Hooks into the life of a run: who looks on, who takes part, and the observers that come along."""
+"""Hooks of a run: observers, and components that take part in training."""
 
 from plugformer.hooks.manager import HOOKS, TRAINING_HOOKS, HookManager
 from plugformer.hooks.specification import (

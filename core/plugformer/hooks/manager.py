@@ -1,8 +1,4 @@
-"""Calling hooks.
-
-Each observer is called by itself, so that one that raises is switched off and the run continues. Components
-are called by pluggy, and their errors end the run.
-"""
+"""Calls hooks: an observer that raises is switched off; an error of a component ends the run."""
 
 import os
 import sys
@@ -171,7 +167,7 @@ class HookManager:
 
     def _implementers(self, hook: str) -> list[str]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
-        return [str(each.plugin_name) for each in implementations if isinstance(each.plugin, Hook)]
+        return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Hook)]
 
     @contextmanager
     def _traced(self, hook: str, name: str) -> Iterator[None]:
@@ -210,7 +206,7 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
             continue
         try:
             module = load_module(entry)
-        except PlugformerError as error:  # the run goes on without it
+        except PlugformerError as error:
             warn(f"left out: {'; '.join(str(error).splitlines())}")
         else:
             LOADED[entry.target] = entry
@@ -219,10 +215,10 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
 
 
 def output_pattern(expression: str, registry: Registry) -> Callable[..., Constraint]:
-    """Returns what creates the constraint of a task's `decoding.pattern`; it is called like `Constraint`.
+    """Returns the function that creates the constraint of a task's `decoding.pattern`.
 
     Raises:
-        ConfigurationError: It is not a usable pattern, or no installed plugin knows patterns.
+        ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
     """
     notices: list[str] = []
     hooks = HookManager(load_observers(registry.hooks(), notices.append), notices.append)

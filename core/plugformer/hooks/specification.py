@@ -62,13 +62,12 @@ class Update:
         step: Its number, counted from 1.
         epoch: The epoch it belongs to, counted from 1.
         loss: Mean training loss in nats, over the targets of the updates since the last one that has a loss;
-            of one that is left out, it may be any. One process on a CPU knows it of each update; a GPU, or
-            several processes, of those that are logged or evaluated, and None in between, so that nobody
-            waits for the device.
+            any value if the update is left out. On a GPU, and with several processes, it is None except for
+            updates that are logged or evaluated, so that the host does not wait for the device.
         targets: Number of targets.
         tokens: Real source and target tokens read.
         token_accuracy: Share of the last batch's targets that are the most probable output, measured every
-            `training.log_every` updates; None in between. Several processes take the last batch of each.
+            `training.log_every` updates; None in between. Several processes use the last batch of each.
         learning_rate: The optimizer's rate in this update.
         seconds: Wall time of the update.
         left_out: Whether the parameters stayed as they were, because loss or gradients are not finite.
@@ -125,7 +124,7 @@ class EvaluationResult:
 TOLERANCE = 1e-3
 """Difference of log-probabilities, in nats, up to which two computations agree.
 
-Rounding in float32 stays a hundred times below it; what is computed wrongly is a hundred times above it.
+Rounding errors in float32 are a hundred times smaller; errors in components are a hundred times larger.
 """
 
 
@@ -149,11 +148,11 @@ class ConsistencyCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether both ways agree; NaN agrees with nothing."""
+        """Whether both results agree."""
         return not self.error and self.difference <= TOLERANCE
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the record in `self_check.json`; input and likely cause are only in that of a failure."""
+        """Returns the record for `self_check.json`; only a failure has the input and the likely cause."""
         record = {
             "check": self.name,
             "passed": self.passed,
@@ -175,7 +174,7 @@ class Hooks:
 
     @hookspec
     def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
-        """Returns what creates the constraint of a task's `decoding.pattern`, or None if it is for others.
+        """Returns the function that creates the constraint of a task's `decoding.pattern`, or None.
 
         It is called like the class `plugformer.interfaces.Constraint`, after the tokenizer is trained. Mark
         the implementation `must_not_fail`, and raise ConfigurationError if the expression is no pattern.
@@ -185,7 +184,8 @@ class Hooks:
     def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
         """Returns a `plugformer.training.TrainingStrategy`, or None to leave it to other plugins.
 
-        All processes ask when the model has its initial values. By default each process has the whole model.
+        Each process calls it after the model has its initial values. By default, each process has the whole
+        model.
         """
 
     @hookspec
@@ -238,9 +238,9 @@ class Hooks:
 
 
 class TrainingHooks:
-    """Where a component of kind `hook` may take part in a training.
+    """The hooks by which components of the kind `hook` take part in a training.
 
-    `model` is the one that is trained: with `training.shard`, its parameters are this process's parts.
+    `model` is the model that is trained. With `training.shard`, its parameters are this process's shards.
     """
 
     @hookspec
@@ -275,7 +275,7 @@ class TrainingHooks:
     def evaluated_parameters(self, run: Run, model: Model) -> Mapping[str, Tensor] | None:
         """Returns values by parameter name that are evaluated and saved instead of the trained ones.
 
-        Training goes on from the trained ones. The core returns nothing: they are evaluated themselves.
+        Training continues with the trained ones. By default, the trained ones are evaluated.
         """
 
     @hookspec

@@ -22,8 +22,7 @@ class AttentionContext:
         query: Positions of the queries.
         key: Positions of the keys.
         causal: Whether a query sees only keys at its own position or before.
-        observer: Receives the name and the value of each tensor that attention records; None if nobody
-            looks.
+        observer: Receives the name and the value of each tensor that attention records; None for no observer.
     """
 
     def __init__(
@@ -46,20 +45,16 @@ class AttentionContext:
     def over(self, key: Positions) -> "AttentionContext":
         """Returns the context of the same queries over other keys.
 
-        It is for an attention whose state holds fewer positions than `key` lists. A sliding window that drops
-        old tokens keeps the positions of the others in its state, and reads in their context.
-
-        Args:
-            key: Positions of the keys that are left. Only keys that no query sees may be missing.
+        An attention whose state drops old tokens, such as a sliding window, keeps the positions of the others
+        in its state and calls this method with them. Only keys that no query sees may be missing.
         """
         return AttentionContext(self.query, key, causal=self.causal, observer=self.observer)
 
     def prepare(self) -> None:
-        """Computes what layers share: the kind of the mask, and the bias and mask if they are needed.
+        """Computes the mask and the bias that layers share.
 
-        Gradient checkpointing calls it before the first layer, because the autograd graph of a learned bias
-        must not begin within a layer that is computed twice. Compilation calls it so that no compiler traces
-        the cached properties.
+        It is called before the first layer. With gradient checkpointing, the autograd graph of a learned bias
+        must not begin within a layer that is computed twice. A compiler must not trace cached properties.
         """
         _ = self.unmasked
         if not self.is_causal or self.bias is not None:
@@ -82,10 +77,10 @@ class AttentionContext:
 
     @cached_property
     def is_causal(self) -> bool:
-        """The `is_causal` of scaled_dot_product_attention: a causal mask from the top left corner suffices.
+        """The `is_causal` of scaled_dot_product_attention.
 
-        True for whole sequences with padding on the right, where padding comes after every real query. False
-        for a step against a cache, where the last query sees all keys.
+        True for whole sequences with padding on the right. False for a step with a cache, where the last
+        query sees all keys.
         """
         whole = self.query.length == self.key.length and self.query.index is self.key.index
         return self.causal and whole and self.key.padding is not Padding.ANYWHERE
@@ -114,20 +109,17 @@ class AttentionContext:
         query_heads: Float[Tensor, "batch heads query head_width"],
         key_heads: Float[Tensor, "batch groups key head_width"],
     ) -> Float[Tensor, "#batch #heads query key"] | None:
-        """Returns the positional encoding's bias of the products of these heads, or None.
-
-        It differs from layer to layer, so it is not kept.
-        """
+        """Returns the positional encoding's bias of the products of these heads, or None."""
         return self.query.encoding.content_bias(query_heads, key_heads, self.query, self.key)
 
     @cached_property
     def attn_mask(
         self,
     ) -> Float[Tensor, "#batch #maps #query key"] | Bool[Tensor, "#batch 1 #query key"] | None:
-        """The `attn_mask` of scaled_dot_product_attention: mask and bias in one, or None.
+        """The `attn_mask` of scaled_dot_product_attention, or None.
 
-        It is boolean if there is no bias. Otherwise it is the bias, with minus infinity where attention is
-        not allowed.
+        Without a bias it is the boolean mask. Otherwise it is the bias, with minus infinity where attention
+        is not allowed.
         """
         if self.bias is None:
             return None if self.unmasked else self.mask
@@ -138,10 +130,10 @@ AnyState = TypeVar("AnyState", bound="State")  # typing.Self, which beartype can
 
 
 class State(ABC):
-    """What `Attention.project` returns: keys and values, a latent, a running sum.
+    """The output of `Attention.project`, for example keys and values, or a running sum.
 
-    Decoding appends new tokens and selects rows of the batch. Both methods return the new state and may reuse
-    the storage of the old one, which must not be used afterwards.
+    Decoding appends new tokens and selects rows of the batch. Both methods return the new state. They may
+    reuse the storage of the old one, which is not used again.
     """
 
     @abstractmethod
@@ -156,12 +148,10 @@ class State(ABC):
 class Attention(nn.Module, ABC):
     """Attention in two steps, so that the core can cache the state of every component.
 
-    Full self-attention is `attend(x, project(x, positions), context)`. Cross-attention projects the encoder's
-    output once per sequence. Incremental decoding appends `project(x_t, positions)` to the state it keeps.
-
-    `plugformer_blocks` has two states: `PositionwiseState` keeps tensors of each token, and `Recurrent` a
-    summary of the past. A state that drops old tokens also keeps the positions of the others, and reads with
-    `context.over(kept)`.
+    Self-attention computes `attend(x, project(x, positions), context)`. Cross-attention projects the
+    encoder's output once per sequence. Decoding appends `project(x_t, positions)` to the cached state.
+    `plugformer_blocks` has two states: `PositionwiseState` keeps tensors of each token, and `Recurrent` keeps
+    a summary of the past.
 
     A component is constructed as `SomeAttention(model, **options)` with a `ModelContext` and its own keyword
     options, which are validated by the constructor's annotations.

@@ -43,7 +43,7 @@ class Tokens:
         return int(self.mask.sum())
 
     def located(self) -> "Tokens":
-        """Returns the same tokens with their places, so that no pass waits for a device to find them."""
+        """Returns the same tokens with their places, so that no forward pass waits for a device."""
         following = self.mask[:, :-1] & self.mask[:, 1:]
         return _with(replace(self), places=places_of(self.mask), following=places_of(following))
 
@@ -100,15 +100,15 @@ class Batch:
         return (self.source if len(self.source.ids) else self.target).ids.device
 
     def located(self, predicted: Bool[Tensor, "batch length"]) -> "Batch":
-        """Returns the same batch with the places of its real tokens, and of those that are predicted from.
+        """Returns the same batch with the indices of its real tokens and of the predicted positions.
 
-        Best called on the host: on a device each pass would wait for their number.
+        Call it on the host. On a device, the host waits for the number of indices.
         """
         batch = replace(self, source=self.source.located(), target=self.target.located())
         return _with(batch, predicted=places_of(predicted))
 
     def to(self, device: torch.device | str) -> "Batch":
-        """Returns the same batch on another device; the host does not wait for a copy to a CUDA device."""
+        """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
         copied = replace(
             self,
             source=self.source.to(device),

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]) -> None:
-    """Raises ConfigurationError unless data offer all columns of a task that are not optional.
+    """Raises ConfigurationError if data lack a column of a task that is not optional.
 
     Args:
-        data: Name of the component.
+        data: Name of the data component.
         offered: Names of the columns that it has.
         columns: The columns of the task.
     """
@@ -59,10 +59,7 @@ class Data(ABC):
     rows: Mapping[str, Any] = {}
 
     def check_columns(self, columns: Sequence[Column]) -> None:  # noqa: B027 (a default)
-        """Raises ConfigurationError if the data cannot have these columns; nothing is read for it.
-
-        `validate` calls it. `load` and `stream` make the same check.
-        """
+        """Raises ConfigurationError if the data cannot have these columns, without reading the data."""
 
     @abstractmethod
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
@@ -70,9 +67,6 @@ class Data(ABC):
 
         Examples have the columns of the task type; optional ones may be missing. A column `place` may hold
         the origin of each example, such as `file:line`.
-
-        Args:
-            columns: The columns of the task type.
 
         Raises:
             ConfigurationError: The data cannot serve these columns.
@@ -84,9 +78,6 @@ class Data(ABC):
 
         `validate` and `train` report them with the place of the option. The method may look for files and
         read the beginning of each, such as the names of columns, but nothing from the network.
-
-        Args:
-            columns: The columns of the task type.
 
         Returns:
             For each problem the keys that lead to the option, such as `("files", "train")`, and a sentence.

@@ -49,17 +49,14 @@ class AllowedTokens:
     ) -> None:
         self.length = 0
         self.least, self.most = least, most
-        # Kept on the host: from the first of these lengths to the second, every row may end or be extended.
+        # On the host: from the first of these lengths to the second, every row may end or be extended.
         self._free_from, self._free_to = torch.stack([least.max(), most.min()]).tolist()
         penalties = torch.zeros(vocabulary)
         penalties[[PADDING, BEGIN, *never]] = -torch.inf
         self._penalties = penalties.to(least.device)
 
     def mask(self, log_probabilities: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
-        """Returns minus infinity for tokens that may not follow, and the others' values unchanged.
-
-        NaN stays NaN: no search may take it for a token that is not allowed.
-        """
+        """Returns minus infinity for forbidden tokens, and the other values unchanged; NaN stays NaN."""
         masked = log_probabilities + self._penalties
         if not self._free_from <= self.length < self._free_to:
             masked += torch.where(self.length < self.most, 0.0, -torch.inf)[:, None]
@@ -68,13 +65,10 @@ class AllowedTokens:
         return masked
 
     def endless(self, ending: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-        """Returns the rows that no search could end: their scores are NaN, or END is not possible.
-
-        A score that is infinite or NaN makes all log-probabilities of its row NaN, also that of END. A row
-        with as many tokens as it may have can only end.
+        """Returns the rows that no search can end: their scores are NaN, or END is not possible.
 
         Args:
-            ending: The log-probability of END.
+            ending: The log-probability of END. It is NaN if any score of its row is infinite or NaN.
         """
         if self.length < self._free_to:
             return ending.isnan()
@@ -93,11 +87,11 @@ class AllowedTokens:
 class Constraint:
     """The outputs that a task allows: texts of some lengths.
 
-    A plugin can replace it by a subclass with the hook `output_pattern`. Create it once for a model.
+    The hook `output_pattern` can replace it by a subclass.
 
     Args:
-        tokenizer: Of the output, trained.
-        positions: Most positions that the model can process; BEGIN takes one.
+        tokenizer: The trained tokenizer of the output.
+        positions: Most positions that the model can process, BEGIN included.
         max_length: `decoding.max_length`: the longest output in tokens, a number or `source+N`.
         length: `decoding.length`: the only length of an output, a number or `source`; replaces `max_length`.
     """
@@ -123,14 +117,14 @@ class Constraint:
         """Returns the fewest and the most tokens of each example's output.
 
         Args:
-            lengths: Of the inputs, without special tokens.
-            room: Positions that the model has for each output.
+            lengths: Lengths of the inputs, without special tokens.
+            room: Number of positions that the model has for each output.
         """
         most = (lengths * self._on_source + self._tokens).clamp(max=self._limit).minimum(room)
         return most if self._exact else torch.zeros_like(most), most
 
     def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AllowedTokens:
-        """Returns the tokens that may begin a batch's outputs; arguments as of `bounds`."""
+        """Returns the allowed tokens of a batch; see `bounds` for the arguments."""
         never = (UNKNOWN,) if self._exact else ()  # the text of an unknown token has no known length
         return AllowedTokens(self._vocabulary, *self.bounds(lengths, room), never=never)
 
@@ -217,8 +211,8 @@ class Session:
 class Decoding(ABC):
     """A search for good outputs.
 
-    A component is constructed as `SomeDecoding(**options)`. It drives a session until every sentence is
-    finished, and drops finished rows with `select`, so that nothing is computed for them.
+    A component is constructed as `SomeDecoding(**options)`. It extends a session until every sentence is
+    finished. It drops finished rows with `select`.
     """
 
     @abstractmethod
@@ -227,13 +221,9 @@ class Decoding(ABC):
 
 
 def not_finite(key: int) -> NotFiniteError:
-    """Returns the error for an example whose scores are not finite.
-
-    Args:
-        key: The example's number in the whole input, from 0.
-    """
+    """Returns the error for the example with this number in the whole input, counted from 0."""
     return NotFiniteError(
         f"the model gives numbers that are not finite for input {key + 1} (counted from 1)\n  its training "
-        "has diverged, its saved parameters are damaged, or a component computes wrongly: `plugformer check` "
-        "tests components"
+        "has diverged, its saved parameters are damaged, or a component is wrong; test components with "
+        "`plugformer check`"
     )

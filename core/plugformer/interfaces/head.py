@@ -65,8 +65,7 @@ class Head(nn.Module, ABC):
     - At level `sequence` the states of real tokens. Targets are (batch,) or (batch, outputs).
     - At level `next-token` the states from which a token is predicted. Targets are (batch, length).
     - At level `token` the states of tokens with a target. Targets are (batch, length), integers or float32,
-      with any value where `real` is False. Such positions may be anywhere: a word may have a target for its
-      first token only, BEGIN and END have none, and a row may have no target at all.
+      with any value where `real` is False. These positions may be anywhere, and a row may have no target.
 
     A head predicts the targets independently, or it is structured and predicts the targets of a sequence
     jointly, like a conditional random field (https://arxiv.org/abs/1603.01360). A structured head overrides

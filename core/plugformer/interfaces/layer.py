@@ -20,11 +20,11 @@ class Norm(nn.Module, ABC):
 
 
 class FeedForward(nn.Module, ABC):
-    """A network that is applied to each real token; the layer has removed the padding.
+    """A network that computes each real token alone; the layer has removed the padding.
 
-    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` and its own keyword
-    options; its hidden layer has the width `model.ffn_width`. It may leave a loss of its own in the attribute
-    `auxiliary_loss`, for example the balance of routed experts. The core takes this scalar after the pass.
+    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` and its own options.
+    Its hidden layer has the width `model.ffn_width`. It may store a scalar loss, for example the balance of
+    routed experts, in the attribute `auxiliary_loss`. The core adds it after the forward pass.
 
     Attributes:
         residual_path: Names of the linear maps from a token to the residual stream, in order. Initial values

@@ -52,8 +52,8 @@ class Metric(ABC):
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
         """Returns the score of one or more examples, a finite number.
 
-        A score that is not defined, such as the correlation of equal numbers, has a value that the metric
-        chooses, such as 0.
+        The metric chooses a value for a score that is not defined, such as 0 for the correlation of equal
+        numbers.
         """
 
     def interval(
@@ -92,7 +92,7 @@ class OutputMetric(Metric):
         """Returns each example's statistics; an example may have several references.
 
         The meaning of a statistic may depend on the call, like the number of a class. The score of an
-        example, `aggregate` of its row, may not depend on the other examples.
+        example, `aggregate` of its row, does not depend on the other examples.
         """
 
     def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)

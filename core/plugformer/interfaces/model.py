@@ -116,8 +116,8 @@ class Model(nn.Module, ABC):
 
         Args:
             batch: The batch.
-            objective: Computes the loss instead. It is called here so that wrappers, such as
-                DistributedDataParallel, see its pass.
+            objective: Computes the loss instead, within the forward pass of a wrapper such as
+                DistributedDataParallel.
         """
         if objective is not None:
             return objective(self, batch)
@@ -152,10 +152,10 @@ class Generative(Model):
 
     @abstractmethod
     def begin(self, batch: Batch) -> tuple[Any, Int[Tensor, " batch"]]:
-        """Returns the cache of all given tokens but the last, and that token.
+        """Returns the cache of all given tokens but the last, and the last token.
 
-        The cache has two methods, both with the numbers of rows that are kept, in order: `select(rows)`, and
-        `reorder(rows)` if each row replaces one of the same example.
+        The cache has the method `select(rows)`, which keeps rows in this order, and `reorder(rows)` for rows
+        that replace rows of the same example.
         """
 
     @abstractmethod

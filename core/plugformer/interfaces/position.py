@@ -1,4 +1,4 @@
-"""Positions of tokens, and the positional encodings that tell a model about them."""
+"""Positions of tokens, and positional encodings."""
 
 from collections.abc import Callable, Hashable
 from enum import StrEnum
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Padding(StrEnum):
-    """Where a batch has padding: known when it is built, so that no kernel choice has to look."""
+    """Where a batch has padding; known when it is built, so that no mask is read from a device."""
 
     NONE = "none"
     """Every position is a real token."""
@@ -21,7 +21,7 @@ class Padding(StrEnum):
     """Behind the real tokens of each row."""
 
     ANYWHERE = "anywhere"
-    """It may stand on the left, or between real tokens."""
+    """On the left, or between real tokens."""
 
 
 class Positions:
@@ -83,7 +83,8 @@ class Positions:
             return Positions.of(mask, self.encoding, padding, start=self.length)
         before = self.mask.sum(dim=1, keepdim=True)
         index = (before + mask.long().cumsum(1) - 1).clamp(min=0)
-        return Positions(index, mask, padding, self.encoding, _sum(self.end, mask.shape[1]))
+        end = None if self.end is None else self.end + mask.shape[1]
+        return Positions(index, mask, padding, self.encoding, end)
 
     def concatenate(self, new: "Positions") -> "Positions":
         """Returns these positions followed by `new` ones along the sequence."""
@@ -112,17 +113,12 @@ class Positions:
         return cast("T", self._memo[key])
 
 
-def _sum(end: int | None, more: int) -> int | None:
-    return None if end is None else end + more
-
-
 class PositionalEncoding(nn.Module):
-    """A way to tell positions apart, through up to four slots; each is the identity by default.
+    """A positional encoding, with four slots; each is the identity by default.
 
-    A component is constructed as `Encoding(model, **options)` with a `ModelContext` and its own keyword
-    options. It overrides one or more slots. Positions count real tokens only, so an encoding need not care
-    about cached decoding, padding or chunks. If the attention of a model never reads a slot that its encoding
-    overrides, validation reports it.
+    A component is constructed as `Encoding(model, **options)` with a `ModelContext` and its own options. It
+    overrides one or more slots. Positions count real tokens only. If the attention of a model never reads a
+    slot that its encoding overrides, validation reports it.
     """
 
     def embed(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class LayerContext:
     """The place of a part in a model.
 
-    A component may depend on it, for example with a schedule over the depth. A component that cannot serve a
-    place raises ConfigurationError in its constructor, for example a recurrence in cross-attention.
+    A component may depend on it, for example with a schedule over the depth. Its constructor raises
+    ConfigurationError for a place that it does not support, for example a recurrence in cross-attention.
 
     Attributes:
         stack: Name of the stack: `encoder` or `decoder`.
@@ -134,7 +134,13 @@ class Sizes:
 
 
 class Limits(NamedTuple):
-    """The most tokens of an example without special tokens: in its input, its output, and both together."""
+    """The largest numbers of tokens of an example, without special tokens.
+
+    Attributes:
+        input: Tokens of the input.
+        output: Tokens of the output.
+        together: Tokens of input and output.
+    """
 
     input: int
     output: int
@@ -182,7 +188,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def limits(self, max_length: int, level: Level) -> Limits:
-        """Returns the limits of examples whose sequences have at most `max_length` positions."""
+        """Returns the limits of examples for sequences of at most `max_length` positions."""
 
     @abstractmethod
     def build(self, builder: Any, sizes: Sizes, level: Level) -> "Model":

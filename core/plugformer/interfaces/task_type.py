@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Holds = Literal["text", "texts", "words", "label", "labels", "tags", "number"]
-"""What a column has for each example; `Column` says what each of them means."""
+"""The value that a column has for an example; see `Column`."""
 
 Role = Literal["input", "output"]
 Tokenized = Literal["source", "target"]

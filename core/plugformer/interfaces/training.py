@@ -45,10 +45,10 @@ class Initialization(ABC):
 class Optimizer(ABC):
     """Builds a torch optimizer.
 
-    A component is constructed as `SomeOptimizer(**options)`; `lr` is one of its options, the learning rate
-    that the schedule's factor multiplies. The component keeps it as its attribute `lr`, and all parameter
-    groups of the built optimizer have it as their `lr`: another rate for some parameters is a factor under
-    another key of their group, which the optimizer's `step` multiplies.
+    A component is constructed as `SomeOptimizer(**options)`. One option is the learning rate `lr`, which the
+    schedule's factor multiplies. The component stores it in its attribute `lr`, and all parameter groups of
+    the built optimizer have this `lr`. For another rate of some parameters, store a factor under another key
+    of their group, and multiply by it in the optimizer's `step`.
     """
 
     lr: float
@@ -92,8 +92,8 @@ class Hook:
     generator: torch.Generator
     """The source of random numbers, on the CPU.
 
-    It is seeded for each call from the task's seed and replicate, the component's name, the hook, the update
-    and the batch, so resuming, other hooks and the number of processes change nothing.
+    The core seeds it for each call with the task's seed and replicate, the component's name, the hook, the
+    update and the batch. Resuming, other hooks and the number of processes do not change the numbers.
     """
 
     def state_dict(self) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
 
 @contextmanager
 def float32_default() -> Iterator[None]:
-    """Makes float32 the default, whatever the program has chosen, so that all parameters have it."""
+    """A context in which float32 is the default, so that all parameters have it."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:
@@ -160,7 +160,7 @@ class Builder:
         }
 
     def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:
-        """Returns the layers in the order of computation; raises ConfigurationError if they do not fit it."""
+        """Returns the layers in the order of computation; raises ConfigurationError for a wrong order."""
         for number, layer in enumerate(stack.layers):
             if layer.origin and number not in order:
                 raise ConfigurationError(
@@ -192,22 +192,22 @@ class Builder:
 def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
     """Draws all initial values of a model; each depends on the seed and the parameter's path alone.
 
-    After every module has drawn its own, the scheme is asked parameter by parameter; then the gains of the
-    layers' residual connections are applied.
+    Every module draws its own values. Then the scheme draws each parameter, and the gain of the layer's
+    residual connection multiplies it.
 
     Raises:
-        RegistryError: As of `draw_own_values`.
+        RegistryError: See `draw_own_values`.
     """
     draw_own_values(model, seed)
     counts, gains = _on_residual_paths(model)
     modules = dict(model.named_modules())
     for path, parameter in model.named_parameters():
         parent, _, name = path.rpartition(".")
-        about = ParameterContext(
+        context = ParameterContext(
             name=name, path=path, module=modules[parent], residual_layers=counts.get(path, 0)
         )
         with random_stream(seed, path), torch.no_grad():
-            scheme.draw(parameter, about)
+            scheme.draw(parameter, context)
             if path in gains:
                 parameter.mul_(gains[path])
 
@@ -256,12 +256,12 @@ def refuse_hidden_values(module: nn.Module, path: str = "model") -> None:
     """Raises RegistryError if a module holds parameters that no `reset_parameters` would draw."""
     if hasattr(module, "reset_parameters"):
         return
-    own = [name for name, _ in module.named_parameters(recurse=False)]
-    if own:
+    names = [name for name, _ in module.named_parameters(recurse=False)]
+    if names:
         raise RegistryError(
             f"{path} ({type(module).__module__}:{type(module).__qualname__}) holds the parameters "
-            f"{', '.join(own)} but has no reset_parameters(): define it and draw their initial values there, "
-            "so that they depend on the seed and the parameter's path alone"
+            f"{', '.join(names)} but has no reset_parameters(): define it and draw their initial values "
+            "there, so that they depend on the seed and the parameter's path alone"
         )
     for name, child in module.named_children():
         refuse_hidden_values(child, f"{path}.{name}")

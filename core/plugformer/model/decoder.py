@@ -37,7 +37,7 @@ class Cache:
     def extend(
         self, mask: Bool[Tensor, "batch new"], padding: Padding, encoding: PositionalEncoding
     ) -> tuple[Positions, Positions]:
-        """Takes in new target tokens; returns their positions and those of all target tokens so far."""
+        """Adds new target tokens; returns their positions and those of all target tokens so far."""
         if self.target is None:
             self.target = Positions.of(mask, encoding, padding)
             return self.target, self.target
@@ -53,9 +53,9 @@ class Cache:
         self.reorder(rows)
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps rows whose sources are those of the present rows, in their order: beams of one sentence.
+        """Keeps rows, in this order, that have the same sources as the present rows: beams of one sentence.
 
-        The sources are not copied. They are longer than the targets for most of the time.
+        The sources are not copied.
         """
         for cache in self.targets:
             cache.select(rows)
@@ -65,7 +65,7 @@ class Cache:
 class Decoder(nn.Module):
     """Embeddings with positions, layers, and a final norm (the identity where the task has none).
 
-    Training and decoding take the same road: `start`, then a call with all tokens or with one at a time.
+    Training and decoding call `start`, then the decoder with all tokens or with one token at a time.
 
     Args:
         embedding: Token embeddings.
@@ -74,7 +74,7 @@ class Decoder(nn.Module):
         layers: From the first to the last.
         final_norm: Applied to the output of the last layer.
         dropout: Rate on the embeddings.
-        recompute: Save memory while training: compute each layer twice. Nothing is then kept in the cache.
+        recompute: Compute each layer twice in training, to save memory; the cache then stays empty.
     """
 
     def __init__(
@@ -98,11 +98,7 @@ class Decoder(nn.Module):
         self.recompute = recompute
 
     def start(self, memory: Memory | None = None) -> Cache:
-        """Returns the cache of a batch of which no target token has been read.
-
-        Args:
-            memory: What cross-attention reads; None of a decoder without.
-        """
+        """Returns an empty cache of a batch; `memory` is the input of cross-attention, if there is any."""
         layers = list(cast("Iterable[Layer]", self.layers))
         nothing = [None] * len(layers)
         targets = attention_caches([layer.attention for layer in layers], nothing)

@@ -1,21 +1,21 @@
-"""Trying a model before any data is read: one build without memory, and one pass over a few tokens.
+"""Tries a model before any data is read: builds it without memory, and computes a few tokens.
 
-Each exception is attributed to the part that it comes from.
+Each exception is attributed to the innermost part that raised it.
 """
 
 import traceback
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plugformer.errors import PlugformerError, described, out_of_memory, raised_in
+from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
     UNKNOWN,
@@ -31,13 +31,11 @@ from plugformer.interfaces import (
     ModelContext,
     ModelSpec,
     Norm,
-    OutputType,
     PartSpec,
     PositionalEncoding,
     Ragged,
     Residual,
     Sizes,
-    TaskType,
 )
 from plugformer.model.build import Builder, float32_default, make, refuse_hidden_values, residual_matrices
 from plugformer.model.layer import Layer
@@ -46,21 +44,18 @@ from plugformer.model.summary import replaced, watched
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
 
-_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
-"""Answers whose targets are numbers of outputs."""
-
 _LARGEST = 2**28
-"""Numbers in a model up to which the pass runs; in a larger model only constructors do."""
+"""Number of parameters up to which the model computes a batch; a larger one is only constructed."""
 
+_Parts = Sequence[tuple[nn.Module, PartSpec]]
 _Owners = Mapping[int, PartSpec]
-_Readers = Mapping[tuple[int, int], set[str]]
 
 
 class PartFailure(NamedTuple):
     """What is wrong with a part.
 
     Attributes:
-        part: The part; None if it is the architecture, or nobody knows.
+        part: The part; None if it is the architecture or unknown.
         message: What is wrong; a hint may follow on lines of its own.
     """
 
@@ -68,16 +63,8 @@ class PartFailure(NamedTuple):
     message: str
 
 
-class _Misshapen(Exception):  # noqa: N818 (it ends a pass, and is caught here)
-    """Carries a module and what is wrong with its output."""
-
-    def __init__(self, module: nn.Module, message: str) -> None:
-        super().__init__(message)
-        self.module = module
-
-
 def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> list[PartFailure]:
-    """Builds a model and runs it once.
+    """Builds a model and computes a batch.
 
     Args:
         spec: What the model consists of.
@@ -86,8 +73,8 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
         targets: Whether the batch has targets, so that the head's loss is computed, too.
 
     Returns:
-        Every problem found, once for each part's settings: what constructors refuse; or else the first
-        failure of the pass; or else which parts do not fit each other.
+        The problems, each once for a part: all that constructors refuse; or else the first failure of the
+        computation; or else the parts that do not fit each other.
 
     Raises:
         Exception: The architecture raises it while it builds the model.
@@ -108,22 +95,18 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
             if device == "cpu":
                 return [_failure(error, _owners(builder.parts))]
             continue
-        if failures := _hidden_values(builder.parts):
+        if failures := _once(_hidden_values(builder.parts)):
             return failures
         if sum(parameter.numel() for parameter in model.parameters()) > _LARGEST:
-            return list(_without_a_path(model, _owners(builder.parts)))
+            return _once(_without_a_path(model, _owners(builder.parts)))
         if device == "meta":
-            _give_values(model)
-        if not (failures := _findings(model, builder.parts, batch, targets=targets)):
+            model.to_empty(device="cpu")
+            with torch.no_grad():
+                for tensor in (*model.parameters(), *model.buffers()):
+                    tensor.fill_(0.01 if tensor.is_floating_point() else 0)
+        if not (failures := _once(_computed(model, spec, builder.parts, batch, targets=targets))):
             break
     return failures
-
-
-def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch, bool]:
-    """Returns an example batch for a task type, and whether it has targets."""
-    reads = any(column.role == "input" for column in task_type.columns)
-    batch = example_batch(architecture, task_type.level, reads=reads)
-    return batch, task_type.output_type in _NUMBERED
 
 
 def example_batch(architecture: Architecture, level: Level, *, reads: bool = True) -> Batch:
@@ -142,6 +125,10 @@ def example_batch(architecture: Architecture, level: Level, *, reads: bool = Tru
     }[level]
     outputs = tokens if level is Level.NEXT_TOKEN else None
     return architecture.collate(Encoded(tokens if reads else None, outputs, targets), level)
+
+
+def _once(failures: Iterable[PartFailure]) -> list[PartFailure]:
+    return list({(id(failure.part), failure.message): failure for failure in failures}.values())
 
 
 def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
@@ -183,41 +170,28 @@ def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
         yield PartFailure(part, sentence + where + newline + hint)
 
 
-def _give_values(model: nn.Module) -> None:
-    """Gives small constant values to parameters and buffers, which have shapes alone."""
-    model.to_empty(device="cpu")
-    with torch.no_grad():
-        for tensor in (*model.parameters(), *model.buffers()):
-            tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-
-
-def _owners(parts: Sequence[tuple[nn.Module, PartSpec]]) -> _Owners:
-    """Returns the part that each module belongs to, by the module's id.
-
-    Of parts within parts, such as norms, it is the inner one.
-    """
+def _owners(parts: _Parts) -> _Owners:
+    """Returns the innermost part that each module belongs to, by the module's id."""
     owners = {id(inner): part for module, part in parts for inner in module.modules()}
     return owners | {id(module): part for module, part in parts}
 
 
-def _hidden_values(parts: Sequence[tuple[nn.Module, PartSpec]]) -> list[PartFailure]:
-    """Returns parts with parameters that nobody would draw, each once."""
-    failures: dict[int, PartFailure] = {}
+def _hidden_values(parts: _Parts) -> Iterator[PartFailure]:
+    """Yields parts with parameters that no `reset_parameters` draws."""
     for module, part in parts:
         try:
             refuse_hidden_values(module)
         except PlugformerError as error:
-            failures.setdefault(id(part), PartFailure(part, str(error)))
-    return list(failures.values())
+            yield PartFailure(part, str(error))
 
 
-def _findings(
-    model: Model, parts: Sequence[tuple[nn.Module, PartSpec]], batch: Batch, *, targets: bool
-) -> list[PartFailure]:
-    """Runs a model once; returns its first failure, or else which parts do not fit each other."""
+def _computed(
+    model: Model, spec: ModelSpec, parts: _Parts, batch: Batch, *, targets: bool
+) -> Iterator[PartFailure]:
+    """Computes a batch; yields the first failure, or else the parts that do not fit each other."""
     owners = _owners(parts)
     counts = [len(list(module.parameters())) for module, _ in parts]
-    with _one_thread(), torch.no_grad(), _recorded_readers(parts) as readers:
+    with torch.no_grad(), _recorded_slots(parts) as slots:
         try:
             with watched(model, _refuse_misshapen):
                 _ = model(batch) if targets else model.logits(batch)
@@ -226,48 +200,40 @@ def _findings(
         except BaseException as error:  # a part may try to leave the program
             if out_of_memory(error):
                 raise
-            return [_failure(error, owners)]
+            yield _failure(error, owners)
+            return
     for (module, part), count in zip(parts, counts, strict=True):
         if len(list(module.parameters())) != count:
             message = f"{part.label} makes parameters while it computes, after the optimizer was made"
-            return [PartFailure(part, f"{message}; make them in the constructor")]
-    return [*_unread_slots(model, owners, readers), *_without_a_path(model, owners)]
+            yield PartFailure(part, f"{message}; make them in the constructor")
+            return
+    yield from _unread_slots(spec, parts, slots)
+    yield from _without_a_path(model, owners)
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Computes with one thread: waking others takes longer than a few tokens do."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _refuse_misshapen(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
-    """Raises an error for an output that differs from the input in shape, device, layout or data type."""
+def _refuse_misshapen(module: nn.Module, _: str, arguments: tuple[Any, ...], output: object) -> None:
+    """Raises RegistryError for an output that differs from the input in shape, device, layout or dtype."""
     if not isinstance(module, Attention | FeedForward | Norm | PositionalEncoding | Residual):
         return
-    given: Tensor = arguments[0]
+    name = f"{type(module).__module__}:{type(module).__qualname__}"
     if not isinstance(output, Tensor):
-        raise _Misshapen(module, f"it returns {type(output).__name__}, expected a tensor")
-    if output.shape != given.shape:
-        raise _Misshapen(module, f"it returns the shape {tuple(output.shape)}, expected {tuple(given.shape)}")
-    for name in ("device", "layout", "dtype"):
-        if (value := getattr(output, name)) != (expected := getattr(given, name)):
-            raise _Misshapen(module, f"it returns the {name} {value}, expected {expected}")
+        raise RegistryError(f"{name}: it returns {type(output).__name__}, expected a tensor")
+    for attribute in ("shape", "device", "layout", "dtype"):
+        value, expected = getattr(output, attribute), getattr(arguments[0], attribute)
+        if value != expected:
+            if attribute == "shape":
+                value, expected = tuple(value), tuple(expected)
+            raise RegistryError(f"{name}: it returns the {attribute} {value}, expected {expected}")
 
 
 def _failure(error: BaseException, owners: _Owners) -> PartFailure:
     """Returns an error as the failure of the innermost part in its traceback.
 
+    A frame belongs to a part if its first argument is one of the part's modules.
+
     Raises:
         BaseException: The error, if no part has raised it and it is not one of Plugformer's.
     """
-    if isinstance(error, _Misshapen):
-        name = f"{type(error.module).__module__}:{type(error.module).__qualname__}"
-        return PartFailure(owners.get(id(error.module)), f"{name}: {error}")
     part = None
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         code = frame.f_code
@@ -283,87 +249,75 @@ def _failure(error: BaseException, owners: _Owners) -> PartFailure:
 
 
 @contextmanager
-def _recorded_readers(parts: Sequence[tuple[nn.Module, PartSpec]]) -> Iterator[_Readers]:
-    """Records which attention reads which slots of an encoding: by the ids of encoding and attention.
+def _recorded_slots(parts: _Parts) -> Iterator[set[tuple[int, int, str]]]:
+    """Records the slots that are read: the ids of the parts of encoding and attention, and the slot.
 
-    A slot that the stack itself reads is recorded with the encoding in the place of the attention.
+    For a slot that a stack reads itself, the encoding takes the place of the attention.
     """
-    readers: dict[tuple[int, int], set[str]] = defaultdict(set)
-    asking: list[nn.Module] = []
+    slots: set[tuple[int, int, str]] = set()
+    readers: list[PartSpec] = []
 
-    def attending(module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
+    def attend(part: PartSpec, method: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*arguments: Any, **keywords: Any) -> Any:
             for context in arguments:
-                if isinstance(context, AttentionContext):  # each attention must ask for what layers share
+                if isinstance(context, AttentionContext):  # each attention must read what layers share
                     context.__dict__.pop("bias", None)
                     context.__dict__.pop("attn_mask", None)
-            asking.append(module)
+            readers.append(part)
             try:
                 return method(*arguments, **keywords)
             finally:
-                asking.pop()
+                readers.pop()
 
         return wrapper
 
-    def slot(encoding: nn.Module, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def read(part: PartSpec, slot: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*arguments: Any, **keywords: Any) -> Any:
-            readers[id(encoding), id(asking[-1] if asking else encoding)].add(name)
+            slots.add((id(part), id(readers[-1] if readers else part), slot))
             return method(*arguments, **keywords)
 
         return wrapper
 
     with ExitStack() as undo:
-        for module, _ in parts:
+        for module, part in parts:
             if isinstance(module, Attention):
                 for name in ("project", "attend"):
-                    undo.enter_context(replaced(module, name, attending(module, getattr(module, name))))
+                    undo.enter_context(replaced(module, name, attend(part, getattr(module, name))))
             elif isinstance(module, PositionalEncoding):
                 for name in _SLOTS:
-                    undo.enter_context(replaced(module, name, slot(module, name, getattr(module, name))))
-        yield readers
+                    undo.enter_context(replaced(module, name, read(part, name, getattr(module, name))))
+        yield slots
 
 
-def _unread_slots(model: Model, owners: _Owners, readers: _Readers) -> Iterator[PartFailure]:
-    """Yields encodings that work through a slot which an attention never reads, each pair once."""
-    reported: set[tuple[int, int, str]] = set()
-    for stack in model.stacks.values():
-        layers = cast("Sequence[Layer]", stack.layers)
-        for name, position in (("attention", "position"), ("cross_attention", "cross_position")):
-            encoding: Any = getattr(stack, position, None)
-            part = owners.get(id(encoding))
-            for layer in layers if part else ():
-                attention = layer.parts.get(name)
-                reader = owners.get(id(attention))
-                if part is None or reader is None:
+def _unread_slots(spec: ModelSpec, parts: _Parts, slots: set[tuple[int, int, str]]) -> Iterator[PartFailure]:
+    """Yields encodings that work through a slot which an attention never reads."""
+    kinds = {id(part): type(module) for module, part in parts}
+    for stack in spec.stacks.values():
+        positions = {"attention": stack.position, "cross_attention": stack.cross_position}
+        for layer in stack.layers:
+            for name, position in positions.items():
+                attention = layer.sublayers.get(name)
+                if position is None or attention is None or id(attention) not in kinds:
                     continue
-                asking = [attention, *([encoding] if name == "attention" else [])]
-                if (below := layer.reads_layers.get(name)) is not None:
-                    asking.append(layers[below].parts[name])
-                read = set().union(*(readers.get((id(encoding), id(module)), set()) for module in asking))
                 for slot in _SLOTS:
-                    works = getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
-                    if works and slot not in read and (id(part), id(reader), slot) not in reported:
-                        reported.add((id(part), id(reader), slot))
-                        yield PartFailure(
-                            part,
-                            f"{part.label} works through `{slot}`, which {reader.label} never reads "
-                            "here: it would make no difference; choose other ones",
-                        )
+                    default = getattr(PositionalEncoding, slot)
+                    works = getattr(kinds.get(id(position), PositionalEncoding), slot) is not default
+                    readers = [attention] if name == "cross_attention" else [attention, position]
+                    if works and not any((id(position), id(reader), slot) in slots for reader in readers):
+                        message = f"works through `{slot}`, which {attention.label} never reads here"
+                        hint = "it would make no difference; choose other ones"
+                        yield PartFailure(position, f"{position.label} {message}: {hint}")
 
 
 def _without_a_path(model: Model, owners: _Owners) -> Iterator[PartFailure]:
     """Yields residual connections that scale initial values of sublayers without a residual path."""
-    reported: set[tuple[int, int]] = set()
     for layer in model.modules():
         if not isinstance(layer, Layer) or layer.residual.gain == 1:
             continue
         residual = owners.get(id(layer.residual))
         for component in layer.parts.values():
             part = owners.get(id(component))
-            if residual is None or part is None or (id(residual), id(part)) in reported:
-                continue
-            reported.add((id(residual), id(part)))
-            if not any(residual_matrices(component).values()):
+            if residual and part and not any(residual_matrices(component).values()):
                 yield PartFailure(
                     residual,
                     f"{residual.label} scales the initial values of the last map of each sublayer, but "

@@ -19,9 +19,9 @@ class TokenEmbedding(nn.Module):
     """A vector for each token of a vocabulary.
 
     Scaled embeddings are multiplied by the square root of the width (Attention Is All You Need, section 3.4,
-    https://arxiv.org/abs/1706.03762). Initial values are normal; their deviation is one over that root
-    where they are scaled, so that the stack sees unit variance, or tied to the output projection, so that
-    logits start small; otherwise it is one.
+    https://arxiv.org/abs/1706.03762). Initial values are normal. Their deviation is 1 / sqrt(width) for
+    scaled embeddings, so that the stack receives unit variance, and for tied embeddings, so that logits start
+    small; otherwise it is 1.
 
     Args:
         vocabulary: Number of tokens.
@@ -48,7 +48,7 @@ class TokenEmbedding(nn.Module):
 
 @dataclass(frozen=True)
 class Memory:
-    """What an encoder makes of a batch: hidden states, and where the tokens stand."""
+    """The output of an encoder: hidden states, and the positions of the tokens."""
 
     hidden: Float[Tensor, "batch length width"]
     positions: Positions
@@ -63,7 +63,7 @@ class Encoder(nn.Module):
         layers: From the first to the last.
         final_norm: Applied to the output of the last layer.
         dropout: Rate on the embeddings.
-        recompute: Save memory while training: compute each layer twice.
+        recompute: Compute each layer twice in training, to save memory.
     """
 
     def __init__(

@@ -29,10 +29,9 @@ LEVELS = 2**16
 class Dropout(nn.Module):
     """Zeroes elements at random while training, and scales the others so that the mean stays.
 
-    Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, drawing a
-    number for each element takes longer than much of a small model's arithmetic; here one 64-bit number
-    decides four elements. The rate is rounded to 1/65,536, and the scale follows the rounded rate. Other
-    devices have a fused kernel of their own, and compilers make one.
+    Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, one 64-bit
+    random number decides four elements, because random numbers are slow there. The rate is rounded to
+    1/65,536, and the scale follows the rounded rate. Other devices and compilers have a fused kernel.
 
     Args:
         rate: Share of elements that become zero, in [0, 1).
@@ -59,7 +58,7 @@ class Dropout(nn.Module):
         return torch.addcmul(x, y, kept, value=scale)
 
     def _kept(self, x: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], float]:
-        """Returns one where an element is kept and zero elsewhere, and what to multiply the kept ones by."""
+        """Returns a mask of ones and zeros, and the scale of the elements that are kept."""
         dropped = min(round(self.rate * LEVELS), LEVELS - 1)
         numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
@@ -79,10 +78,10 @@ Project = Callable[[], State]
 
 
 class AttentionCache:
-    """The state that one attention reads: its own, or that of the same attention in a layer below.
+    """The state that one attention reads: its own, or the state of an attention in a layer below.
 
     Args:
-        owner: The cache of the layer that holds the state, if another layer does.
+        owner: The cache of the layer below that holds the state; None for an own state.
         project: Returns the state of another stack's output, for cross-attention.
     """
 
@@ -103,12 +102,12 @@ class AttentionCache:
         return self._state
 
     def source(self) -> State:
-        """Returns the state of the other stack's output, which is projected at the first call."""
+        """Returns the state of the other stack's output; the first call projects it."""
         state = (self._owner or self)._state
         return self.append(cast("Project", self._project)) if state is None else state
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps these rows of the batch; a state of another layer is kept there."""
+        """Keeps these rows of the batch; does nothing if another layer holds the state."""
         if self._project is not None:
             self.source()
         self._state = None if self._state is None else self._state.select(rows)
@@ -124,11 +123,11 @@ class AttentionCache:
 def attention_caches(
     attentions: Sequence[Attention | None], projections: Sequence[Project | None]
 ) -> list[AttentionCache]:
-    """Returns a cache for each layer's attention; attentions that share a state find it through them.
+    """Returns a cache for each layer's attention; attentions that share a state share it through the caches.
 
     Args:
-        attentions: One of each layer, from the first to the last; None for layers without.
-        projections: Return the state of another stack that each attention reads; None for self-attention.
+        attentions: The attention of each layer; None for layers without.
+        projections: Functions that return the state of another stack; None for self-attention.
     """
     caches: list[AttentionCache] = []
     for attention, project in zip(attentions, projections, strict=True):
@@ -138,14 +137,14 @@ def attention_caches(
 
 
 class Layer(nn.Module):
-    """Self-attention, attention to another stack if there is one to read, and a feed-forward network.
+    """Self-attention, cross-attention if the stack reads another one, and a feed-forward network.
 
     Args:
-        attention: Reads the sequence itself.
-        cross_attention: Reads another stack; None where there is none.
-        feed_forward: Sees real tokens only.
-        residual: Joins them.
-        dropout: Rate on the output of each.
+        attention: The self-attention.
+        cross_attention: The attention to another stack; None without one.
+        feed_forward: The feed-forward network; it receives real tokens only.
+        residual: The residual connection that joins the sublayers.
+        dropout: Rate on the output of each sublayer.
     """
 
     def __init__(
@@ -168,8 +167,8 @@ class Layer(nn.Module):
     @property
     def reads_layers(self) -> dict[str, int]:
         """The layers below whose states its attentions read, by the attention's name."""
-        found = {name: getattr(part, "reads_layer", None) for name, part in self.parts.items()}
-        return {name: layer for name, layer in found.items() if layer is not None}
+        layers = {name: getattr(part, "reads_layer", None) for name, part in self.parts.items()}
+        return {name: layer for name, layer in layers.items() if layer is not None}
 
     @property
     def parts(self) -> dict[str, Attention | FeedForward]:
@@ -209,7 +208,7 @@ class Layer(nn.Module):
         cross: AttentionContext | None = None,
         source: AttentionCache | None = None,
     ) -> Tensor:
-        """Returns what `forward` does, uncompiled."""
+        """Computes `forward` without compilation."""
 
         def attend_itself(hidden: Tensor) -> Tensor:
             def project() -> State:
@@ -268,9 +267,9 @@ def compute_layers(
         caches: The state of the tokens so far in each layer, if it is kept or shared.
         cross: From the new tokens to those of the other stack, if there is one to read.
         sources: The state of the other stack's output in each layer.
-        recompute: Keep nothing but the inputs of layers for the gradients, nor anything in the caches, and
-            compute each layer again in the backward pass, with the same random numbers: Chen et al. 2016,
-            section 4: https://arxiv.org/abs/1604.06174.
+        recompute: Save only the inputs of layers, keep the caches empty, and compute each layer again in the
+            backward pass, with the same random numbers (Chen et al. 2016, section 4:
+            https://arxiv.org/abs/1604.06174).
     """
     layers = list(layers)
     recompute = recompute and torch.is_grad_enabled()

@@ -15,8 +15,8 @@ from plugformer.interfaces import Attention, Batch, Head, Model, PositionalEncod
 from plugformer.model.encoder import Memory
 from plugformer.model.layer import Dropout
 
-Look = Callable[[str, nn.Module, tuple[Any, ...], object], None]
-"""Receives a module's path in the model, the module, the arguments of its call, and what it returned."""
+Look = Callable[[nn.Module, str, tuple[Any, ...], object], None]
+"""Receives a module, its path in the model, the arguments of its call, and its output."""
 
 _METHODS: dict[type[nn.Module], tuple[str, ...]] = {
     Attention: ("attend",),
@@ -28,13 +28,13 @@ _METHODS: dict[type[nn.Module], tuple[str, ...]] = {
 
 @contextmanager
 def watched(model: nn.Module, look: Look) -> Iterator[None]:
-    """Inside, every output is looked at, that of inner modules first."""
+    """A context that calls `look` with every output, inner modules first."""
 
     def looking(path: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def wrapper(*arguments: Any, **keywords: Any) -> Any:
             output = method(*arguments, **keywords)
-            look(path, module, arguments, output)
+            look(module, path, arguments, output)
             return output
 
         return wrapper
@@ -49,7 +49,7 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
 
 @contextmanager
 def replaced(module: nn.Module, method: str, function: Callable[..., Any]) -> Iterator[None]:
-    """Inside, a function stands in for a method of this one module."""
+    """A context that replaces a method of one module."""
     before = module.__dict__.get(method)
     module.__dict__[method] = function
     try:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from plugformer.lazy import lazily
 from plugformer.registry.catalog import Registry
-from plugformer.registry.discovery import Plugin, interface_of
-from plugformer.registry.manifest import Entry, EntryKind, EntryState, Kind, Manifest, Owner, parse
+from plugformer.registry.discovery import interface_of
+from plugformer.registry.manifest import Entry, EntryKind, EntryState, Kind, Plugin, parse
 
-if TYPE_CHECKING:  # what needs pydantic, or parses code: `list` and `--help` do without
+if TYPE_CHECKING:  # they need pydantic, which takes long to import: not for `list` and `--help`
     from plugformer.registry.options import checked_options, options_model
     from plugformer.registry.source import source_hash
 
@@ -16,8 +16,6 @@ __all__ = [
     "EntryKind",
     "EntryState",
     "Kind",
-    "Manifest",
-    "Owner",
     "Plugin",
     "Registry",
     "checked_options",

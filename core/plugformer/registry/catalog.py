@@ -15,7 +15,6 @@ from plugformer.errors import RegistryError, nearest
 from plugformer.registry.discovery import (
     BUILT_IN,
     LOADED,
-    Plugin,
     class_name,
     discover_built_in,
     discover_installed,
@@ -27,10 +26,10 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Kind, Manifest, Owner
+from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Kind, Plugin
 
-SESSION = Owner("session")
-"""The owner of classes that a Python session registers."""
+SESSION = "session"
+"""The distribution of classes that a Python session registers."""
 
 
 class Registry:
@@ -52,7 +51,7 @@ class Registry:
         self._plugins = tuple(plugins)
         self._preferred = preferred
         self.local = tuple(local)
-        unique = _without_repeats(entry for plugin in self._plugins for entry in plugin.entries)
+        unique = _without_repeats(entry for plugin in self._plugins for entry in plugin.offers)
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
         for entry in _with_conflicts(unique):
             self._by_kind[entry.kind].append(entry)
@@ -112,7 +111,7 @@ class Registry:
             for kind, named in components.items()
             for name, component in named.items()
         ]
-        plugin = Plugin(SESSION, Manifest(entries=tuple(entries)))
+        plugin = Plugin(entries=tuple(entries), distribution=SESSION)
         return type(self)([*self._plugins, plugin], self.local, self._preferred)
 
     def _with_manifests(self, local: Iterable[Path]) -> Self:
@@ -155,7 +154,7 @@ class Registry:
 
     def plugins(self) -> list[Entry]:
         """Returns the installed plugins and local manifests, by name, with counts of what they offer."""
-        return [plugin.entry for plugin in self._plugins if plugin.owner != BUILT_IN]
+        return [plugin.entry for plugin in self._plugins if plugin.distribution != BUILT_IN]
 
     def offered_by(self, distribution: str) -> list[Entry]:
         """Returns everything that a distribution offers, its plugin first; nothing if there is none."""
@@ -200,7 +199,7 @@ class Registry:
         function = load_attribute(entry)
         if not callable(function):
             raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
-        if entry.owner != BUILT_IN:  # else a bug of Plugformer would be blamed on the command
+        if entry.distribution != BUILT_IN:  # else a bug of Plugformer would be blamed on the command
             LOADED[entry.target] = entry
         return function
 
@@ -235,12 +234,11 @@ class Registry:
 
     def known(self, kind: Kind | EntryKind) -> str:
         """Returns all usable names of a kind, by distribution: `gqa, mha (plugformer 0.1.0); ...`."""
-        names: dict[Owner, list[str]] = defaultdict(list)
+        names: dict[tuple[bool, str], list[str]] = defaultdict(list)
         for entry in self._by_kind[kind]:
             if entry.state is not EntryState.QUARANTINED:
-                names[entry.owner].append(entry.name)
-        owners = sorted(names, key=lambda owner: (owner != BUILT_IN, str(owner)))
-        return "; ".join(f"{', '.join(names[owner])} ({owner})" for owner in owners) or "none"
+                names[entry.distribution != BUILT_IN, entry.owner].append(entry.name)
+        return "; ".join(f"{', '.join(names[key])} ({key[1]})" for key in sorted(names)) or "none"
 
     def _find(self, kind: Kind | EntryKind, name: str) -> Entry:
         distribution, _, bare = name.rpartition(":")
@@ -250,7 +248,7 @@ class Registry:
             usable = [entry for entry in usable if _is_by(entry, preferred)] or usable
         if len(usable) == 1:
             return usable[0]
-        built_in = [entry for entry in usable if entry.owner == BUILT_IN]
+        built_in = [entry for entry in usable if entry.distribution == BUILT_IN]
         if kind is EntryKind.COMMAND and built_in:
             return built_in[0]  # no plugin takes the place of a command
         if usable:
@@ -266,7 +264,7 @@ class Registry:
             f"unknown {kind} {name!r}{nearest(name.rpartition(':')[2], names)}",
             f"known: {self.known(kind)}",
         ]
-        if broken := [str(entry.owner) for entry in self._by_kind[EntryKind.PLUGIN]]:
+        if broken := [entry.owner for entry in self._by_kind[EntryKind.PLUGIN]]:
             lines.append(f"quarantined, so not searched: {', '.join(broken)} (`plugformer list` says why)")
         return "\n".join(lines)
 
@@ -299,8 +297,8 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
     def marked(entry: Entry) -> Entry:
         offers = offered[entry.kind, entry.name]
         is_command = entry.kind is EntryKind.COMMAND
-        owners = [str(other.owner) for other in offers if other is not entry]
-        wins = is_command and entry.owner == BUILT_IN
+        owners = [other.owner for other in offers if other is not entry]
+        wins = is_command and entry.distribution == BUILT_IN
         if wins or entry.state is EntryState.QUARANTINED or not owners:
             return entry
         cause = f"{', '.join(owners)} offers the same name; {_way_out([entry], offers)}"

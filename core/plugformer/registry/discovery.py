@@ -10,9 +10,8 @@ import inspect
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import distributions
@@ -25,11 +24,8 @@ from plugformer.errors import PlugformerError, RegistryError, described, nearest
 from plugformer.registry.manifest import (
     INTERFACES,
     Entry,
-    EntryKind,
-    EntryState,
     Kind,
-    Manifest,
-    Owner,
+    Plugin,
     parse,
 )
 
@@ -38,49 +34,8 @@ MANIFEST = "registry.yaml"
 LOCAL = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """A manifest that was found.
-
-    Attributes:
-        owner: The distribution that it belongs to.
-        manifest: Its content; empty if it could not be read.
-        cause: The reason why the plugin is quarantined; empty if it is sound.
-        file: The path of a local manifest; else empty.
-    """
-
-    owner: Owner
-    manifest: Manifest
-    cause: str = ""
-    file: str = ""
-
-    @property
-    def entries(self) -> list[Entry]:
-        """Everything that it offers, and itself if it is quarantined; names are not yet compared."""
-        entries = [self._owned(entry) for entry in self.manifest.entries]
-        return [*entries, self.entry] if self.cause else entries
-
-    @property
-    def entry(self) -> Entry:
-        """The plugin itself; its summary counts what it offers."""
-        words: dict[str, str] = {**dict.fromkeys(Kind, "component"), EntryKind.HOOKS: "hook module"}
-        counts = Counter(words.get(entry.kind, entry.kind) for entry in self.manifest.entries)
-        summary = ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items())
-        return self._owned(Entry(EntryKind.PLUGIN, self.owner.distribution, "", summary))
-
-    def _owned(self, entry: Entry) -> Entry:
-        """Returns an entry with what all entries of a plugin have in common."""
-        return replace(
-            entry,
-            distribution=self.owner.distribution,
-            version=self.owner.version,
-            state=EntryState.QUARANTINED if self.cause else EntryState.READY,
-            cause=self.cause,
-            file=self.file,
-        )
-
-
-BUILT_IN = Owner("plugformer", plugformer.__version__)
+BUILT_IN = "plugformer"
+"""The distribution of Plugformer itself."""
 
 
 def discover_installed() -> list[Plugin]:
@@ -91,10 +46,10 @@ def discover_installed() -> list[Plugin]:
     wanted = os.environ.get("PLUGFORMER_PLUGINS")
     names = None if wanted is None else {normalized(name) for name in wanted.split(",")}
     plugins: dict[tuple[str, str], Plugin] = {}
-    for owner, package in _entry_points():
-        name = normalized(owner.distribution)
-        if name != BUILT_IN.distribution and (names is None or name in names):
-            plugins.setdefault((owner.distribution, package), _installed(owner, package))
+    for distribution, version, package in _entry_points():
+        name = normalized(distribution)
+        if name != BUILT_IN and (names is None or name in names):
+            plugins.setdefault((distribution, package), _installed(distribution, version, package))
     return [discover_built_in(), *(plugins[key] for key in sorted(plugins))]
 
 
@@ -114,8 +69,8 @@ def discover_local(file: Path) -> Plugin:
             f"the local manifest {str(file)!r} cannot be read: {error.strerror}\n"
             "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
         ) from error
-    plugin = replace(_plugin(Owner(LOCAL), file, content), file=str(file))
-    names = {re.split("[.:]", entry.target)[0] for entry in plugin.manifest.entries}
+    plugin = replace(_plugin(file, content), distribution=LOCAL, file=str(file))
+    names = {re.split("[.:]", entry.target)[0] for entry in plugin.entries}
     folders = {str(import_folder(file, name)) for name in names} or {str(file.parent)}
     sys.path += sorted(folders - set(sys.path))
     importlib.invalidate_caches()
@@ -157,23 +112,23 @@ def discover_built_in() -> Plugin:
     package = Path(plugformer.__file__).resolve().parent
     packaged = package / MANIFEST
     file = packaged if packaged.is_file() else package.parents[1] / MANIFEST
-    manifest = parse(file.read_bytes(), str(file))
-    return Plugin(BUILT_IN, manifest, "\n".join(manifest.problems))
+    plugin = parse(file.read_bytes(), str(file))
+    return replace(plugin, distribution=BUILT_IN, version=plugformer.__version__)
 
 
-def _entry_points() -> Iterator[tuple[Owner, str]]:
-    """Yields the distribution and the package of every entry point of the group."""
+def _entry_points() -> Iterator[tuple[str, str, str]]:
+    """Yields the distribution, its version and the package of every entry point of the group."""
     for distribution in distributions():
         try:
             points = distribution.entry_points.select(group=GROUP)
-            owner = Owner(distribution.name, distribution.version) if points else BUILT_IN
+            owner = (distribution.name, distribution.version) if points else ("", "")
         except Exception as error:  # text that is not UTF-8, for example
             folder = getattr(distribution, "_path", distribution)
             raise RegistryError(f"the metadata in {folder} cannot be read: {error}; reinstall it") from error
-        yield from ((owner, point.value) for point in points)
+        yield from ((*owner, point.value) for point in points)
 
 
-def _installed(owner: Owner, package: str) -> Plugin:
+def _installed(distribution: str, version: str, package: str) -> Plugin:
     try:
         if not package.isidentifier():
             raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
@@ -181,16 +136,18 @@ def _installed(owner: Owner, package: str) -> Plugin:
         if not files:
             message = f"package {package!r} has no {MANIFEST}; a wheel must include it next to __init__.py"
             raise RegistryError(message)
-        return _plugin(owner, files[0], files[0].read_bytes())
+        plugin = _plugin(files[0], files[0].read_bytes())
     except RegistryError as error:
-        return Plugin(owner, Manifest(), str(error))
+        plugin = Plugin(problems=(str(error),))
     except Exception as error:  # the other plugins must work
-        return Plugin(owner, Manifest(), f"{package}: {type(error).__name__}: {error}")
+        plugin = Plugin(problems=(f"{package}: {type(error).__name__}: {error}",))
+    return replace(plugin, distribution=distribution, version=version)
 
 
-def _plugin(owner: Owner, file: Path, content: bytes) -> Plugin:
-    manifest = parse(content, str(file))
-    return Plugin(owner, manifest, _unfit(manifest.requires) or "\n".join(manifest.problems))
+def _plugin(file: Path, content: bytes) -> Plugin:
+    plugin = parse(content, str(file))
+    unfit = _unfit(plugin.requires)
+    return replace(plugin, problems=(unfit,)) if unfit else plugin
 
 
 @cache

@@ -5,8 +5,9 @@ that it names is imported.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
@@ -81,17 +82,6 @@ class EntryKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """Who offers something: a distribution and its version; `local` and `session` have no version."""
-
-    distribution: str
-    version: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version}".rstrip()
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
     """A component, a task, a command or a module with hooks; or a plugin itself.
 
@@ -124,34 +114,63 @@ class Entry:
     component: type | None = None
 
     @property
-    def owner(self) -> Owner:
-        """The distribution and version that offer it."""
-        return Owner(self.distribution, self.version)
+    def owner(self) -> str:
+        """The distribution that offers it, with its version, for messages."""
+        return f"{self.distribution} {self.version}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """The content of a manifest.
+class Plugin:
+    """The content of a manifest, and the distribution that it belongs to.
 
     Attributes:
         requires: Versions of Plugformer that it works with, as a version specifier; empty for any.
         entries: Components, tasks, commands and modules with hook implementations, in this order.
-        problems: Everything that is wrong with it; nothing in it may be used unless this is empty.
+        problems: The reasons why the plugin is quarantined: nothing of it may be used. Empty if it is sound.
+        distribution: The name of the distribution, or `local` or `session`.
+        version: The version of the distribution, if it has one.
+        file: The path of a local manifest; else empty.
     """
 
     requires: str = ""
     entries: tuple[Entry, ...] = ()
     problems: tuple[str, ...] = ()
+    distribution: str = ""
+    version: str = ""
+    file: str = ""
+
+    @property
+    def offers(self) -> list[Entry]:
+        """The entries with their distribution and state, and the plugin itself if it is quarantined."""
+        return [*map(self._owned, self.entries), *([self.entry] if self.problems else [])]
+
+    @property
+    def entry(self) -> Entry:
+        """The plugin itself; its summary counts what it offers."""
+        words: dict[str, str] = {**dict.fromkeys(Kind, "component"), EntryKind.HOOKS: "hook module"}
+        counts = Counter(words.get(entry.kind, entry.kind) for entry in self.entries)
+        summary = ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items())
+        return self._owned(Entry(EntryKind.PLUGIN, self.distribution, "", summary))
+
+    def _owned(self, entry: Entry) -> Entry:
+        return replace(
+            entry,
+            distribution=self.distribution,
+            version=self.version,
+            state=EntryState.QUARANTINED if self.problems else EntryState.READY,
+            cause="\n".join(self.problems),
+            file=self.file,
+        )
 
 
-def parse(content: bytes, origin: str) -> Manifest:
+def parse(content: bytes, origin: str) -> Plugin:
     """Returns a manifest with its sound entries, and the problems of the others; they name `origin`."""
     try:
         return _Checker().manifest(read_mapping(content, origin, Path()))
     except ConfigurationError as error:
-        return Manifest(problems=tuple(str(error).splitlines()))
+        return Plugin(problems=tuple(str(error).splitlines()))
     except (ValueError, RecursionError) as error:  # a number with too many digits, or deep nesting
-        return Manifest(problems=(f"{origin}: cannot be read: {error}",))
+        return Plugin(problems=(f"{origin}: cannot be read: {error}",))
 
 
 class _Checker:
@@ -160,7 +179,7 @@ class _Checker:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def manifest(self, root: MappingNode) -> Manifest:
+    def manifest(self, root: MappingNode) -> Plugin:
         self._check_keys(root, (), ("plugformer", "components", "tasks", "hooks", "commands"))
         requires = self._text(root, (), "plugformer")
         components = self._mapping(root, (), "components")
@@ -171,7 +190,7 @@ class _Checker:
         entries += self._entries(root, ("tasks",), "file", EntryKind.TASK)
         entries += self._entries(root, ("commands",), "function", EntryKind.COMMAND)
         entries += self._hooks(root)
-        return Manifest(requires, tuple(entries), tuple(map(str, self.problems)))
+        return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 
     def _entries(
         self, parent: MappingNode, path: KeyPath, target_key: str, kind: Kind | EntryKind

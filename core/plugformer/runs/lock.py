@@ -12,15 +12,14 @@ from pydantic import ValidationError
 import plugformer
 from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
-from plugformer.configuration.layers import refuse_references
+from plugformer.configuration.layers import refuse_references, tokenizer_of
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.configuration.task import Component, TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
 from plugformer.experiment import NO_POSITION, Experiment
-from plugformer.registry import Kind, Owner, Registry
+from plugformer.registry import Kind, Registry
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
@@ -288,7 +287,7 @@ def require_installed(
     """
     locked = directory.lock()["components"]
     missing = [
-        f"  {path} of {Owner(record['distribution'], record['version'])}"
+        f"  {path} of {record['distribution']} {record['version']}".rstrip()
         for kind, name in sorted(components(task))
         if kind in kinds
         and (record := locked.get(path := f"{kind}/{name}"))

@@ -49,7 +49,7 @@ def first_nonfinite(model: nn.Module, compute: Callable[[], object]) -> str:
     """
     outputs: list[str] = []
 
-    def look(name: str, module: nn.Module, _: tuple[Any, ...], output: object) -> None:
+    def look(module: nn.Module, name: str, _: tuple[Any, ...], output: object) -> None:
         for tensor in [] if outputs else _tensors(output):
             if not (finite := tensor.isfinite()).all():
                 count = f"{int((~finite).sum()):,} of {tensor.numel():,} numbers"

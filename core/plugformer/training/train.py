@@ -16,7 +16,7 @@ from accelerate import PartialState
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
-from plugformer.configuration.overrides import Settings
+from plugformer.configuration.overrides import Changes
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, TrainingSettings
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.processor import Processor, save_tokenizers
@@ -75,7 +75,7 @@ def train(
     *,
     data: Any = None,
     components: Mapping[str, Mapping[str, type]] | None = None,
-    overrides: Settings = (),
+    overrides: Changes = (),
     out: Path | str | None = None,
     device: str | torch.device | None = None,
     registry: Registry | None = None,
