@@ -170,12 +170,6 @@ def test_epochs_are_counted_from_their_first_update(trainer):
     assert [update.epoch for update in made.seen.updates] == [1, 1, 2, 2, 3]
 
 
-def test_every_epoch_has_an_order_of_its_own(trainer):
-    asked = []
-    trainer(steps=4, order=lambda epoch: asked.append(epoch) or [[0], [0]]).fit()
-    assert list(dict.fromkeys(asked))[:2] == [0, 1]  # batches of the next epoch may be prepared already
-
-
 def test_token_accuracy_is_measured_when_it_is_logged(trainer):
     made = trainer("training.log_every=2", steps=4)
     made.fit()
