@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.batches import pairs, split_of
 
-from plugformer.distributed import SINGLE_PROCESS, Processes
+from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
@@ -19,7 +19,6 @@ from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingProgress, TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import load_tensors
-from plugformer.training.interruption import Interruption
 from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
