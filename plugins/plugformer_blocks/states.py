@@ -66,9 +66,7 @@ class Recurrent(State):
     """
 
     def __init__(
-        self,
-        *piece: Shaped[Tensor, "batch length ..."],
-        past: tuple[Shaped[Tensor, "batch ..."], ...] = (),
+        self, *piece: Shaped[Tensor, "batch length ..."], past: tuple[Shaped[Tensor, "batch ..."], ...] = ()
     ) -> None:
         self.piece = piece
         self.past = past

@@ -8,14 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import (
-    Attention,
-    AttentionContext,
-    LayerContext,
-    NoPositions,
-    Padding,
-    Positions,
-)
+from plugformer.interfaces import Attention, AttentionContext, LayerContext, NoPositions, Padding, Positions
 from plugformer_testing.contract import (
     NotApplicable,
     contract_check,

@@ -48,13 +48,6 @@ def test_on_a_gpu_a_masked_query_head_is_given_its_group(calls, groups, dtype):
     assert (key.stride(1) == 0) is (groups == 1), "one group is shared without a copy"
 
 
-def test_on_a_cpu_the_kernel_reads_groups(calls):
-    softmax_attention(heads(HEADS), heads(2), heads(2), context_of("cpu", Padding.ANYWHERE))
-    ((_, key, _, options),) = calls
-    assert options["enable_gqa"]
-    assert key.shape[1] == 2
-
-
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("padding", [Padding.NONE, Padding.ANYWHERE])
 def test_a_group_of_its_own_changes_nothing(monkeypatch, groups, padding):

@@ -80,15 +80,6 @@ def test_options_are_given_with_set(run, local):
     assert (record["summary"], record["options"]) == ("3 of 3 checks passed", {"power": 0.5})
 
 
-def test_json_is_an_array_of_reports(run, local):
-    outcome = run("check", "schedule/faulty", "--registry", local, "--json")
-    assert (outcome.status, outcome.err) == (1, "")
-    (record,) = json.loads(outcome.out)
-    assert record["component"] == "schedule/faulty"
-    assert record["counts"]["failed"] == 1
-    assert record["passed"] is False
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

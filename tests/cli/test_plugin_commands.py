@@ -45,11 +45,6 @@ def test_what_is_wrong_with_it_is_an_error_that_names_it(run, manifest):
     assert "command 'wrong' (local): local_probe:number is not a function" in wrong.err
 
 
-def test_a_typo_finds_it(run, manifest):
-    file = manifest(MANIFEST, local_probe=PROBE)
-    assert "unknown command 'prob' (did you mean 'probe'?)" in run("--registry", str(file), "prob").err
-
-
 def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
     entries = {entry.name: entry for entry in Registry.built_in().commands()}
     assert "plot" in entries

@@ -159,16 +159,6 @@ def test_lines_come_as_soon_as_they_are_written():
         assert list(portions) == [["rest"]]
 
 
-def test_a_terminal_sees_progress_while_answers_go_elsewhere(run, tmp_path, monkeypatch):
-    (tmp_path / "texts.txt").write_text("some words\n" * 2500)
-    stderr = sys.stderr
-    monkeypatch.setattr(type(stderr), "isatty", lambda self: self is stderr, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    outcome = run("predict", "runs/a", "--file", "texts.txt")
-    assert outcome.out == "SOME WORDS\n" * 2500
-    assert "2,500 texts" in outcome.err
-
-
 def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
     answers = iter(["one", "two!", "three"])
 

@@ -10,7 +10,6 @@ import torch
 
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.hooks import ConsistencyCheck
-from plugformer_cli import printing
 from plugformer_cli.printing import print_report
 
 FURTHER = Report(Path("runs/a"), "test_2", {"exact_match": {"value": 0.5, "low": 0.4, "high": 0.6}}, 10, 1.0)
@@ -131,16 +130,6 @@ def test_signatures_and_tables_stand_below_the_scores(capsys):
         "                        Sports  Science and technology",
         "Sports                       5                       1",
         "Science and technology       0                      14",
-    ]
-
-
-def test_columns_that_are_wider_than_the_terminal_are_numbered(capsys, monkeypatch):
-    monkeypatch.setattr(printing, "terminal_width", lambda: 50)
-    print_report(Report(Path("runs/a"), "test", MANY, 20, 2.0), as_json=False)
-    assert capsys.readouterr().out.splitlines()[-3:] == [
-        "                          1   2",
-        "1 Sports                  5   1",
-        "2 Science and technology  0  14",
     ]
 
 

@@ -87,14 +87,6 @@ def test_the_version_follows_the_content(tmp_path: Path) -> None:
     assert data.load(PAIRS)["train"]["target"][:] == ["c, longer"]
 
 
-def test_bad_rows_can_be_skipped(tmp_path: Path) -> None:
-    place = folder(tmp_path, train=[{"source": "a", "target": "b"}, {"source": "", "target": "c"}])
-    data = REGISTRY.create("data", "hub", dataset=place, bad_rows="skip")
-    train = data.load(PAIRS)["train"]
-    assert (train["source"][:], train["target"][:]) == (["a"], ["b"])
-    assert "row 2: the source is empty" in data.notices()[0]
-
-
 class Planted:
     """Leaves a file where it is unpickled."""
 

@@ -7,7 +7,7 @@ import pytest
 from plugformer.configuration.task import TrainingSettings
 from plugformer.hooks.specification import EvaluationResult, Run, Update
 from plugformer.runs.directory import RunDirectory
-from plugformer.training.metrics_log import MetricsLog
+from plugformer.training.fitting import MetricsLog
 
 
 def lines(directory):

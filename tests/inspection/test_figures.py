@@ -5,7 +5,6 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import matplotlib
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -15,7 +14,7 @@ from plugformer.interfaces import ModelContext
 from plugformer_inspection.attention import AttentionLocation, AttentionView
 from plugformer_inspection.attention_maps import MOST_TOKENS, draw_attention, select_layers
 from plugformer_inspection.history import History, draw_history
-from plugformer_inspection.positions import EncodingView, draw_positions, view_encoding
+from plugformer_inspection.positions import draw_positions, view_encoding
 from plugformer_reports import drawing as drawing_module
 from plugformer_reports.drawing import drawing_style
 from plugformer_reports.page import render_page, save_figures
@@ -94,17 +93,6 @@ def test_a_notice_names_characters_without_a_font(monkeypatch, caplog):
     assert not caplog.records
 
 
-def test_an_installed_font_with_the_characters_is_taken(monkeypatch):
-    monkeypatch.setattr(drawing_module, "CJK_FAMILIES", ("Nowhere Sans", "DejaVu Serif", "DejaVu Sans Mono"))
-    have = {"DejaVu Sans": {"a"}, "DejaVu Serif": {"晚"}, "DejaVu Sans Mono": {"晚", "风"}}
-    monkeypatch.setattr(drawing_module, "_characters", lambda family: frozenset(have[family]))
-    notices = []
-    with drawing_style(["a晚风摇"], notices.append):
-        families = matplotlib.rcParams["font.family"]
-    assert families == ["DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono", "sans-serif"]
-    assert [text.partition(":")[0] for text in notices] == ["no installed font has 摇"]
-
-
 def test_every_encoding_that_does_something_is_drawn(registry, any_position):
     context = ModelContext(width=12, heads=3, ffn_width=20, max_length=40)
     view = view_encoding(registry.create("position", any_position, context), 10, 12, 4)
@@ -124,14 +112,6 @@ def test_a_bias_over_distance_is_a_line_for_each_head(registry):
     assert list(lines[0].get_xdata()) == [-3, -2, -1, 0, 1, 2, 3]
     assert list(lines[0].get_ydata()) == pytest.approx([each * -(2**-4) for each in (3, 2, 1, 0, 1, 2, 3)])
     assert len(lines) == 3
-
-
-def test_a_bias_of_pairs_is_a_heat_map_for_each_head():
-    bias = torch.arange(32.0).view(2, 4, 4)
-    bias[0, 0, 0] = -torch.inf
-    (drawing,) = draw_positions(EncodingView("Own", None, None, bias, ["decoder"]))
-    assert [axes.get_title() for axes in drawing.figure.axes][:2] == ["head 0", "head 1"]
-    drawing.render("png")
 
 
 def test_curves_are_the_logged_figures():

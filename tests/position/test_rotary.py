@@ -73,13 +73,6 @@ def test_bfloat16_is_turned_by_exact_angles():
     assert torch.equal(turned, at.rotate(heads.float()).bfloat16())
 
 
-def test_heads_may_be_any_slice():
-    """Odd strides and offsets, as of a part of a projection."""
-    heads = torch.randn(1, 2, 5, 9)
-    at = positions(5)
-    torch.testing.assert_close(at.rotate(heads[..., 1:]), at.rotate(heads[..., 1:].clone()))
-
-
 def test_angles_are_computed_once_for_all_layers(monkeypatch):
     at, calls = positions(3), []
     turns = Rotary._turns

@@ -78,14 +78,6 @@ def test_the_newest_is_loaded_and_the_oldest_go(state, tmp_path):
     assert fresh.progress.step == 4
 
 
-def test_there_are_only_safetensors_and_json(state, tmp_path):
-    assert {path.name for path in (tmp_path / "step-00000001").iterdir()} == {
-        "model.safetensors",
-        "training.safetensors",
-        "state.json",
-    }
-
-
 class Failing:
     """Makes one of all the calls that write to the disk fail, as on a full disk; counts them."""
 

@@ -101,12 +101,6 @@ def test_a_name_that_two_offer_is_that_of_the_locked_distribution(lost, trained)
     assert found.registry.find("attention", "differential").distribution == "Plugformer_Differential"
 
 
-def test_what_another_distribution_calls_so_is_not_the_missing_component(lost):
-    run, others = lost(), Registry([discover_built_in(), offering(MHA, "plug-a")])
-    with pytest.raises(RunError, match=r"\n  attention/differential of plugformer-differential 0\.1\.0\n"):
-        load(run, others)
-
-
 def test_what_was_local_may_be_installed_by_now(lost, trained):
     run = lost(distribution="local", version="")
     found = load(run, Registry([discover_built_in(), offering(MHA, "plug-a")]))

@@ -34,9 +34,3 @@ def test_words_are_those_of_the_split(tmp_path: Path) -> None:
     loaded = Halves()
     loaded.load(tmp_path / "tokenizer.json")
     assert loaded.encode(["c ab dxy"]) == tokenizer.encode(["c ab dxy"])
-
-
-def test_a_word_that_spells_a_special_token_is_unknown() -> None:
-    tokenizer = Halves()
-    tokenizer.train(["abcd"])
-    assert tokenizer.encode(list(SPECIAL_TOKENS)) == [[UNKNOWN]] * 4

@@ -11,7 +11,7 @@ import torch
 from tests.training.test_resuming import metrics
 
 from plugformer.errors import ConfigurationError
-from plugformer.training.compilation import compile_layers, compiler_errors_explained
+from plugformer.training.strategy import compile_layers, compiler_errors_explained
 
 PROGRAM = Path(__file__).with_name("compiled.py")
 
@@ -41,7 +41,7 @@ def test_compiled_layers_train_as_others_do(tmp_path, train_tiny, short_settings
     assert whole["graphs"][0][0] >= 2  # of an encoder layer and of a decoder layer, whatever their number
     assert whole["graphs"][-1][0] <= 8
     assert {breaks for _, breaks in whole["graphs"]} == {0}
-    assert sum("training.compile: update 1" in notice for notice in whole["notices"]) == 1
+    assert sum("training.compile: the first update" in notice for notice in whole["notices"]) == 1
 
     train_tiny(tmp_path / "plain", *settings)
     assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), rel=1e-4)

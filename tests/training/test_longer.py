@@ -120,7 +120,7 @@ def test_more_patience_ends_as_if_there_had_always_been_so_much(ended_early, tra
 
 
 def test_less_patience_is_refused(run_copy, registry):
-    with pytest.raises(ConfigurationError, match=r"so far were made with inf, 2 is less; give more"):
+    with pytest.raises(ConfigurationError, match=r"trained with inf, 2 is less; give more"):
         resume(run_copy, overrides=["training.early_stopping.patience=2"], registry=registry, notify=str)
     assert load(run_copy).task.training.early_stopping is None
 

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from plugformer.errors import InterruptedRunError
-from plugformer.generators import generator_states, restore_generators
 from plugformer.hooks import hookimpl
 from plugformer.runs.checkpoint import TrainingState, _checksum, load_checkpoint, save_checkpoint
 from plugformer.runs.store import load_tensors, save_tensors
@@ -61,13 +60,6 @@ def test_a_device_of_another_type_draws_from_its_own_seed(monkeypatch, tmp_path,
     (notice,) = notices
     assert "step-00000000" in notice
     assert [torch.device(each).type in notice for each in (before, after)] == [True, True]
-
-
-def test_the_generators_of_other_devices_are_left_alone(monkeypatch):
-    monkeypatch.setattr(torch, "get_device_module", lambda device: pytest.fail(str(device)))
-    states = generator_states(torch.device("cpu"))
-    assert {name.split("/")[1] for name in states} == {"cpu", "python", "numpy"}
-    restore_generators(states, torch.device("cuda:7"))
 
 
 class StopAfter:

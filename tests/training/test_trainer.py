@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.batches import pairs, split_of
 
-from plugformer.distributed import SINGLE_PROCESS, Processes
+from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
@@ -19,7 +19,6 @@ from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingProgress, TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import load_tensors
-from plugformer.training.interruption import Interruption
 from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
@@ -169,12 +168,6 @@ def test_epochs_are_counted_from_their_first_update(trainer):
     made = trainer(batches=[ONE, OTHER], steps=5)
     made.fit()
     assert [update.epoch for update in made.seen.updates] == [1, 1, 2, 2, 3]
-
-
-def test_every_epoch_has_an_order_of_its_own(trainer):
-    asked = []
-    trainer(steps=4, order=lambda epoch: asked.append(epoch) or [[0], [0]]).fit()
-    assert list(dict.fromkeys(asked))[:2] == [0, 1]  # batches of the next epoch may be prepared already
 
 
 def test_token_accuracy_is_measured_when_it_is_logged(trainer):

@@ -324,27 +324,6 @@ def test_heads_that_do_not_divide_the_width(check):
     assert message.startswith("task.yaml:9:14  model.attention: 3 heads do not divide the width 16")
 
 
-@pytest.mark.parametrize(
-    ("type_", "head", "expected"),
-    [
-        (
-            "sequence-to-sequence",
-            "classifier",
-            "from sequence, a sequence-to-sequence task from next-token; expected 'language_model'",
-        ),
-        (
-            "classification",
-            "language_model",
-            "from next-token or token, a classification task from sequence; expected 'classifier'",
-        ),
-        ("classification", "regressor", "number, a classification task label; expected 'classifier'"),
-    ],
-)
-def test_a_head_for_another_type_of_task(check, type_, head, expected):
-    message = refused(check, type=type_, head=head)
-    assert f"task.yaml:8:9  model.head: head '{head}' predicts {expected}" in message
-
-
 def test_parameters_without_initial_values(check):
     message = refused(check, "feed_forward: hidden")
     assert message.startswith("task.yaml:9:17  model.feed_forward: ")

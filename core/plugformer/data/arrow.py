@@ -1,4 +1,4 @@
-"""Examples in Arrow files, with the numbers that a task's type makes of them, and limited in length."""
+"""Encoded examples in Arrow files, and the limits of their lengths."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

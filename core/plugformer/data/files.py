@@ -22,7 +22,7 @@ SAMPLES, SAMPLE = 32, 2**18
 """Number and bytes of the samples by which a file to be streamed is identified."""
 
 LARGE = 2**20
-"""Bytes from which on the hash of a file is kept in the cache."""
+"""Least number of bytes of a file whose hash is kept in the cache."""
 
 
 def check_file(file: Path) -> None:
@@ -88,8 +88,8 @@ def files_version(files: Iterable[Path], *, sampled: bool = False) -> str:
 
     Args:
         files: Their paths.
-        sampled: Hash the size of each file and samples of its content, which takes equally long for files of
-            any size, but misses a change outside of the samples.
+        sampled: Hash only the size of each file and samples of its content: fast for large files, but a
+            change outside the samples is missed.
 
     Raises:
         DataError: A file is missing, empty or a directory.
@@ -149,7 +149,7 @@ SHOWN = 3
 """Faults that a notice shows."""
 
 FEW = 0.03
-"""The share of bad rows up to which they are taken for accidents."""
+"""Largest share of bad rows without a warning."""
 
 
 @dataclass

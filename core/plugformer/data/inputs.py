@@ -1,4 +1,4 @@
-"""Texts that a trained model is asked to answer."""
+"""Input texts for a trained model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from plugformer.interfaces import UNKNOWN, Example, Examples, Level
 
 @dataclass(frozen=True)
 class Inputs:
-    """Texts as a model reads them.
+    """Encoded input texts.
 
     Attributes:
-        split: All of them, also those with a fault.
+        split: All texts, also those with a fault.
         faults: By row, why a text cannot be answered.
         truncated: Rows of the texts that were cut.
         unknown: By row, the parts of a text that the vocabulary cannot spell.

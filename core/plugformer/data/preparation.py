@@ -186,21 +186,14 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Inside, the progress bars of `datasets` are off."""
-    shown = datasets.are_progress_bars_disabled() is False
+    """Turns the progress bars of `datasets` off inside the block."""
+    shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
         yield
     finally:
         if shown:
             datasets.enable_progress_bars()
-
-
-_CLASSES = "labels"
-"""The option that names the classes; a component without it takes them from the training files."""
-
-_SPLIT = "test_files"
-"""The split that the files are read as. A component may cut a split called `test` off the training files."""
 
 
 def read_files(
@@ -218,10 +211,13 @@ def read_files(
     """
     task, registry = experiment.task, experiment.registry
     name = ", ".join(map(str, files))
-    part = _SPLIT if processor.classes is None or _CLASSES in task.data.options else "train"
+    # A component without the option `labels` takes the classes from its training files. The split is not
+    # called `test`, because a component may cut a split of that name off the training files.
+    named = processor.classes is None or "labels" in task.data.options
+    part = "test_files" if named else "train"
     options = _with_files(files, part, experiment)
-    if _CLASSES in options and options[_CLASSES] is None:
-        options[_CLASSES] = processor.classes
+    if "labels" in options and options["labels"] is None:
+        options["labels"] = processor.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
     return _encoded(data, part, name, experiment, processor)
 
@@ -229,7 +225,7 @@ def read_files(
 def _encoded(
     data: Data, part: str, name: str, experiment: Experiment, processor: Processor
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
-    """Returns a split of other data as the model reads it; `name` is what messages call the data."""
+    """Returns a split of other data as the model reads it; error messages call the data `name`."""
     task, task_type = experiment.task, processor.task_type
     with quiet():
         examples = data.load(task_type.columns)[part]
@@ -250,7 +246,7 @@ def _encoded(
 def read_rows(
     rows: Any, experiment: Experiment, processor: Processor
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
-    """Does what `read_files` does with rows in memory, which have the columns of the task.
+    """Like `read_files`, but with rows in memory, which have the columns of the task.
 
     Raises:
         DataError: A row is malformed, has a label that is no class, or is too long and the task refuses it.

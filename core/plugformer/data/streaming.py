@@ -1,7 +1,7 @@
-"""Training examples that are read while training.
+"""Training examples that are read during training, in blocks.
 
-They come in blocks. Each block is read, shuffled and cut into batches as a whole. Its content and order
-depend only on the seed and on the position where it begins, so a checkpoint saves that position alone.
+Each block is read, shuffled and cut into batches as a whole. Its content and order depend only on the seed
+and on the position where it begins, so a checkpoint saves only that position.
 """
 
 from collections import deque
@@ -74,7 +74,7 @@ def first_examples(train: IterableDataset, count: int, columns: Sequence[Column]
 
 @dataclass(frozen=True)
 class StreamedExamples:
-    """The training examples of a task, read as they are asked for.
+    """The training examples of a task, read when they are needed.
 
     `stream` has them as text, `buffer` is the number of rows of a block.
     """
@@ -147,7 +147,7 @@ class BlockReader:
         background: Reads blocks.
 
     Attributes:
-        position: That of the next batch.
+        position: Of the next batch.
         stats: Of the blocks that were read so far.
     """
 

@@ -44,8 +44,8 @@ class Evaluator:
     Attributes:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
-        classes: Names of the classes in their order, which tables follow; empty if answers are not classes.
-        processes: Those that share the examples; all of them get all results.
+        classes: Names of the classes in the order of tables; empty if answers are not classes.
+        processes: They share the examples, and each gets all results.
     """
 
     predictor: Predictor

@@ -134,7 +134,13 @@ class Sizes:
 
 
 class Limits(NamedTuple):
-    """The most tokens of an example without special tokens: in its input, its output, and both together."""
+    """The largest numbers of tokens of an example, without special tokens.
+
+    Attributes:
+        input: Tokens of the input.
+        output: Tokens of the output.
+        together: Tokens of input and output.
+    """
 
     input: int
     output: int

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.training.interruption import Interruption
+    from plugformer.distributed import Interruption
     from plugformer.training.preview import ASSUMED, median_example, preview_model
     from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
 

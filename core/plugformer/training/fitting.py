@@ -1,8 +1,8 @@
-"""Fitting a model to data: what the training loop is made of, and the observers that watch it."""
+"""Fitting a model to data: the parts of the training loop, its observers, and the log of a run."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import cast
+from typing import Any, cast
 
 from jaxtyping import Int
 from numpy import ndarray
@@ -15,20 +15,19 @@ from plugformer.errors import ConfigurationError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
-from plugformer.hooks.specification import Run
+from plugformer.hooks.specification import EvaluationResult, Run, Update, hookimpl, must_not_fail
 from plugformer.interfaces import Model
 from plugformer.registry import Kind, Registry
-from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
+from plugformer.runs.checkpoint import TrainingProgress, TrainingState, drop_old, load_checkpoint
+from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.store import load_tensors, restore
-from plugformer.training.compilation import CompileTime, compile_layers
-from plugformer.training.metrics_log import MetricsLog
-from plugformer.training.strategy import TrainingStrategy
+from plugformer.training.strategy import TrainingStrategy, compile_layers
 from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 FEW_UPDATES = 500
-"""Fewer than these rarely train a model to its end: docs/results.md, defaults beside tuned settings."""
+"""Fewer than these rarely train a model to its end: see docs/results.md."""
 
 STREAMED_EPOCH = 1000
 """Updates between two evaluations where nobody knows how many an epoch has."""
@@ -56,11 +55,11 @@ def fit(
     """
     if trained.task.training.compile:
         compile_layers(trained.model)
+        notify("training.compile: the first update compiles the layers, which can take minutes")
     log = MetricsLog()
     observing: list[object] = []
     if processes.main:
-        compiling = [CompileTime(notify)] if trained.task.training.compile else []
-        observing = [log, *compiling, *observers, *load_observers(trained.registry.hooks(), notify)]
+        observing = [log, *observers, *load_observers(trained.registry.hooks(), notify)]
     hooks = HookManager(observing, notify, create_hooks(trained.task.training.hooks, trained.registry))
     trainer = _trainer(trained, data, hooks, notify, processes)
     seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
@@ -108,16 +107,11 @@ def _restore_checkpoint(trainer: Trainer, notify: Callable[[str], None]) -> None
     if resumed:
         notify(f"resumed after update {step} of {trainer.run.steps}")
     if trainer.has_stalled and step < trainer.run.steps:
-        _tell_why_it_ended(trainer, notify)
-
-
-def _tell_why_it_ended(trainer: Trainer, notify: Callable[[str], None]) -> None:
-    """Says that a resumed run makes no update although some are left, and how it would."""
-    waited = trainer.progress.waited
-    notify(
-        f"early stopping has ended this training after {waited} evaluations without improvement; to "
-        f"continue, set a longer patience: --set training.early_stopping.patience={2 * waited}"
-    )
+        waited = trainer.progress.waited
+        notify(
+            f"early stopping has ended this training after {waited} evaluations without improvement; to "
+            f"continue, set a longer patience: --set training.early_stopping.patience={2 * waited}"
+        )
 
 
 def strategy_of(
@@ -127,18 +121,18 @@ def strategy_of(
     notify: Callable[[str], None],
     processes: Processes,
 ) -> TrainingStrategy:
-    """Returns the strategy for strategy training."""
+    """Returns how the processes hold the model while they train it."""
     if processes.count == 1:
         if settings.shard:
             notify("training.shard: one process alone trains, and has the whole model")
         return TrainingStrategy(model, settings)
     hooks = HookManager(load_observers(registry.hooks(), notify), notify)
-    found: TrainingStrategy | None = hooks.first(
+    strategy: TrainingStrategy | None = hooks.first(
         "training_strategy", model=model, settings=settings, processes=processes
     )
-    if found is None and settings.shard:
-        raise ConfigurationError("training.shard: no installed plugin shares models out")
-    return found or TrainingStrategy(model, settings)
+    if strategy is None and settings.shard:
+        raise ConfigurationError("training.shard: no installed plugin can shard models")
+    return strategy or TrainingStrategy(model, settings)
 
 
 def _trainer(
@@ -158,14 +152,14 @@ def _trainer(
         hooks.ask("model_built", run=run)
     strategy = strategy_of(trained.model, settings, registry, notify, processes)
     optimizer = trained.experiment.create(Kind.OPTIMIZER, settings.optimizer)
-    evaluator, watched = trained.evaluator(processes), settings.monitor
+    evaluator, name = trained.evaluator(processes), settings.monitor
     return Trainer(
         run=run,
         strategy=strategy,
         state=TrainingState(
             trained.model,
             optimizer.build(strategy.trained.named_parameters()),
-            hooks={name: strategy.sharing_out(each) for name, each in hooks.components.items()},
+            hooks={name: strategy.sharing_out(hook) for name, hook in hooks.components.items()},
             scaler=strategy.accelerator.scaler,
             device=strategy.accelerator.device,
         ),
@@ -177,7 +171,7 @@ def _trainer(
             limit=task.evaluation.limit,
             samples=task.evaluation.samples,
         ),
-        monitor=Monitor(watched, watched != "loss" and evaluator.metrics[watched].higher_is_better),
+        monitor=Monitor(name, name != "loss" and evaluator.metrics[name].higher_is_better),
         hooks=hooks,
         processes=processes,
     )
@@ -218,3 +212,88 @@ def order_of(settings: TrainingSettings, lengths: Int[ndarray, "examples sides"]
         return lambda epoch: sized_batches(len(lengths), size=size, seed=settings.seed, epoch=epoch)
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
     return lambda epoch: token_batches(lengths, tokens=tokens, seed=settings.seed, epoch=epoch)
+
+
+_SUMS = ("loss", "targets", "tokens", "seconds")
+
+
+class MetricsLog:
+    """Writes `metrics.jsonl`, before any other observer can stop the run.
+
+    Lines have "event": "training" (loss and tokens/s since the last such line), "validation" or "average".
+    """
+
+    def __init__(self) -> None:
+        self._progress = TrainingProgress()
+        self._last: Update | None = None
+        self._targets = 0  # of updates whose loss is not known yet
+
+    def resume_from(self, progress: TrainingProgress) -> None:
+        """Continues the sums of a checkpoint, which may have been saved between two lines."""
+        self._progress = progress
+
+    @hookimpl(tryfirst=True)
+    @must_not_fail
+    def step_ended(self, run: Run, update: Update) -> None:
+        """Adds up updates, and writes a line every `training.log_every`."""
+        sums = self._progress.unlogged = self._progress.unlogged or dict.fromkeys(_SUMS, 0.0)
+        if not update.left_out:
+            self._targets += update.targets
+            if update.loss is not None:
+                sums["loss"] += update.loss * self._targets
+                sums["targets"] += self._targets
+                self._targets = 0
+        sums["tokens"] += update.tokens
+        sums["seconds"] += update.seconds
+        self._last = update
+        if update.step % run.task.training.log_every == 0 or update.step == run.steps:
+            self._write(run, update)
+
+    @hookimpl(tryfirst=True)
+    @must_not_fail
+    def evaluation_ended(self, run: Run, evaluation: EvaluationResult) -> None:
+        """Writes a line about the validation split; before the last one, about unlogged updates."""
+        if evaluation.final and self._progress.unlogged and self._last is not None:
+            self._write(run, self._last)
+        record = {"event": "validation", **_figures(evaluation), "best": evaluation.best, **_time(evaluation)}
+        RunDirectory(run.directory).log(record)
+
+    @hookimpl(tryfirst=True)
+    @must_not_fail
+    def average_evaluated(
+        self, run: Run, steps: list[int], evaluation: EvaluationResult, single_best: float
+    ) -> None:
+        """Writes a line about the average, with the best single evaluation."""
+        parts = {"steps": steps, "single_best": {run.task.training.monitor: single_best}}
+        record = {"event": "average", **_figures(evaluation), **parts, **_time(evaluation)}
+        RunDirectory(run.directory).log(record)
+
+    def _write(self, run: Run, update: Update) -> None:
+        sums = self._progress.unlogged
+        record = {
+            "event": "training",
+            "step": update.step,
+            "epoch": update.epoch,
+            "loss": sums["loss"] / sums["targets"] if sums["targets"] else None,
+            **_accuracy(update),
+            "learning_rate": update.learning_rate,
+            "tokens_per_second": round(sums["tokens"] / sums["seconds"], 1),
+        }
+        if run.task.training.on_nonfinite == "skip":
+            record["skipped"] = update.skipped
+        RunDirectory(run.directory).log(record)
+        self._progress.unlogged = {}
+
+
+def _figures(evaluation: EvaluationResult) -> dict[str, Any]:
+    figures = {"step": evaluation.step, "loss": evaluation.loss}
+    return {**figures, **_accuracy(evaluation), **evaluation.metrics}
+
+
+def _accuracy(measured: Update | EvaluationResult) -> dict[str, float]:
+    """Returns the share of right outputs, where one can be right or wrong."""
+    return {} if measured.token_accuracy is None else {"token_accuracy": measured.token_accuracy}
+
+
+def _time(evaluation: EvaluationResult) -> dict[str, float]:
+    return {"seconds": round(evaluation.seconds, 3)}

@@ -1,9 +1,10 @@
-"""Losses, gradients and parameters that are not finite: the update is skipped, or the run ends."""
+"""Non-finite losses, gradients and parameters: skip the update, or end the run and say where they arose."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
@@ -24,7 +25,7 @@ from plugformer.training.strategy import TrainingStrategy
 T = TypeVar("T")
 
 MOST_IN_A_ROW = 10
-"""Updates skipped one after the other at most: from then on the model is at fault, not a batch."""
+"""After so many skipped updates in a row the run ends: the model is broken, not a batch."""
 
 _SHOWN = 5
 """Names and examples in a message."""
@@ -36,16 +37,12 @@ _ADVICE = (
 
 
 def first_nonfinite(model: nn.Module, compute: Callable[[], object]) -> str:
-    """Computes something again; returns a sentence about the first output or gradient that is not finite.
+    """Computes a loss or an evaluation again, and names the first non-finite output or gradient.
 
-    Dropout draws other numbers than the first time. Neither parameters nor their gradients change.
-
-    Args:
-        model: The module whose outputs are watched.
-        compute: Computes it; if it returns a loss, its gradients are checked too.
+    Dropout draws new numbers. Neither parameters nor their gradients change.
 
     Returns:
-        The sentence; an empty string if everything is finite now.
+        A sentence; an empty string if everything is finite this time.
     """
     outputs: list[str] = []
 
@@ -70,7 +67,7 @@ def first_nonfinite(model: nn.Module, compute: Callable[[], object]) -> str:
         for name, gradient in zip(trained, gradients, strict=True)
         if gradient is not None and not gradient.isfinite().all()
     ]
-    return f"All outputs are finite. Non-finite gradients: {_several(names)}." if names else ""
+    return f"All outputs are finite. Non-finite gradients: {_listed(names)}." if names else ""
 
 
 def _tensors(value: object) -> Iterator[Tensor]:
@@ -85,22 +82,17 @@ def _tensors(value: object) -> Iterator[Tensor]:
         yield from (tensor for field in fields(value) for tensor in _tensors(getattr(value, field.name)))
 
 
-def _several(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
 
 @dataclass(frozen=True)
 class PendingUpdate:
-    """An update whose numbers are still on the device.
+    """An update whose losses and gradient norm are still on the device.
 
-    Attributes:
-        step: Its number.
-        losses: The summed loss over the targets of each batch of this process.
-        norm: Gradient norm, of any order; the same in all processes.
-        targets: Their number in all processes.
-        batches: The batches of this process, on the CPU.
-        generators: States of all random generators before the update; restored if it is skipped.
+    `losses` are the sums over the targets of each batch of this process, `targets` counts those of all
+    processes, and `generators` are the states of the random generators before the update.
     """
 
     step: int
@@ -113,18 +105,11 @@ class PendingUpdate:
 
 @dataclass(frozen=True)
 class NotFiniteGuard:
-    """Checks updates, before they are made if that costs nothing, and parameters before they are saved.
+    """Checks updates, and parameters before they are saved.
 
-    Reading a number waits for the device and for other processes. Therefore several updates are checked
-    together on a GPU: before a log line, an evaluation and a checkpoint, so that nothing broken is saved.
-
-    Attributes:
-        run: The training.
-        state: Its model and progress.
-        strategy: The model as the processes hold it while they train.
-        describe: Returns the example of a row of the training split as text.
-        processes: The processes that train together.
-        pending: Updates that have not been checked.
+    Reading a number waits for the device and for other processes. Therefore a GPU checks several updates
+    together: before a log line, an evaluation and a checkpoint, so that no checkpoint has broken parameters.
+    `describe` returns an example of the training split as text; `pending` are the unchecked updates.
     """
 
     run: Run
@@ -155,13 +140,10 @@ class NotFiniteGuard:
         """
         pending = [*self.pending]
         self.pending.clear()
-        tensors = [
-            *(update.norm for update in pending),
-            *(loss for update in pending for loss in update.losses),
-        ]
-        numbers = torch.stack(tensors).tolist()  # waits for the device once
-        norms, losses = numbers[: len(pending)], iter(numbers[len(pending) :])
-        sums = self.processes.total([sum(islice(losses, len(update.losses))) for update in pending]).tolist()
+        losses = [loss for update in pending for loss in update.losses]
+        numbers = torch.stack([*(update.norm for update in pending), *losses]).tolist()  # waits once
+        norms, values = numbers[: len(pending)], iter(numbers[len(pending) :])
+        sums = self.processes.total([sum(islice(values, len(update.losses))) for update in pending]).tolist()
         for update, total, norm in zip(pending, sums, norms, strict=True):
             if not (math.isfinite(total) and math.isfinite(norm)):
                 loss = total / max(1, update.targets)
@@ -183,26 +165,29 @@ class NotFiniteGuard:
             problem += f" {progress.skipped_in_a_row} updates in a row had to be skipped."
         cause, batches = "", update.batches
         with self.strategy.full_model() as model:
+
+            def loss_again(batch: Batch) -> Tensor:
+                loss: Loss = model(batch.to(self.strategy.accelerator.device))
+                return loss.total + loss.auxiliary
+
             if late:
                 cause = (
                     f"This was noticed after update {progress.step}, too late to find the component: use "
                     "training.log_every=1."
                 )
-            else:
-                for batch in update.batches:
-
-                    def loss_again(batch: Batch = batch) -> Tensor:
-                        loss: Loss = model(batch.to(self.strategy.accelerator.device))
-                        return loss.total + loss.auxiliary
-
-                    if cause := first_nonfinite(model, loss_again):
-                        batches = [batch]
-                        break
-        examples = self._examples([row for batch in batches for row in batch.rows])
+            for batch in [] if late else update.batches:
+                if cause := first_nonfinite(model, partial(loss_again, batch)):
+                    batches = [batch]
+                    break
+        rows = [row for batch in batches for row in batch.rows]
+        examples = [f"  row {row}: {self.describe(row)}" for row in rows[:_SHOWN]]
+        if len(rows) > _SHOWN:
+            examples.append(f"  and rows {', '.join(map(str, rows[_SHOWN:]))}")
         causes = self.processes.gather((cause, examples))
         cause, examples = next((pair for pair in causes if pair[0]), causes[0])
-        cause = cause or "Computed again, all outputs and gradients are finite: something is random."
-        self._end(problem, cause, examples)
+        cause = cause or "Computed again, all outputs and gradients are finite: some part is random."
+        title = "Examples of the batch, by their rows in the split train (from 0):"
+        self._end(problem, cause, title, *examples)
 
     def check_parameters(self) -> None:
         """Raises NotFiniteError if a parameter is not finite, so that no checkpoint holds it."""
@@ -226,19 +211,14 @@ class NotFiniteGuard:
                     cause = first_nonfinite(model, evaluate)
                 self._end(str(error), cause)
 
-    def _examples(self, rows: Sequence[int]) -> str:
-        lines = [f"  row {row}: {self.describe(row)}" for row in rows[:_SHOWN]]
-        if len(rows) > _SHOWN:
-            lines.append(f"  and rows {', '.join(map(str, rows[_SHOWN:]))}")
-        return "\n  ".join(["Examples of the batch, by their rows in the split train (from 0):", *lines])
-
     def _end(self, problem: str, *details: str) -> NoReturn:
         directory = RunDirectory(self.run.directory)
-        saved = sorted(directory.checkpoints.glob("step-*"))
-        resume = f"`plugformer train --resume --out {directory.path}{self.run.arguments}`"
-        last = f"The last good checkpoint is {saved[-1]}; resume with {resume}." if saved else ""
-        named = dict(self.state.model.named_parameters())
-        broken = [name for name, value in named.items() if not value.isfinite().all()]
-        parameters = f"Non-finite parameters: {_several(broken)}." if broken else "All parameters are finite."
-        lines = [problem, *details, parameters, _ADVICE, last or "No checkpoint has been saved yet."]
+        last = "No checkpoint has been saved yet."
+        if saved := sorted(directory.checkpoints.glob("step-*")):
+            resume = f"`plugformer train --resume --out {directory.path}{self.run.arguments}`"
+            last = f"The last good checkpoint is {saved[-1]}; resume with {resume}."
+        named = self.state.model.named_parameters()
+        broken = [name for name, value in named if not value.isfinite().all()]
+        parameters = f"Non-finite parameters: {_listed(broken)}." if broken else "All parameters are finite."
+        lines = [problem, *details, parameters, _ADVICE, last]
         self.processes.abort(NotFiniteError("\n  ".join(filter(None, lines))))

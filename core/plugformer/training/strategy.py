@@ -1,4 +1,4 @@
-"""How processes hold the model that they train, here each the whole, and which numbers they compute with."""
+"""How a model is trained: its number formats, compiled layers, and the copies that processes hold."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,8 +11,9 @@ from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, described
 from plugformer.interfaces import Batch, Hook, Loss, Model
+from plugformer.model.layer import Layer
 from plugformer.runs.checkpoint import Stateful
 
 Objective = Callable[[Model, Batch], Loss]
@@ -28,10 +29,10 @@ def precision(settings: TrainingSettings) -> str:
     Raises:
         ConfigurationError: It is fp16, and there is no GPU.
     """
-    found = settings.precision or os.environ.get(_WANTED_BY_LAUNCHER, _NONE).lower()
-    if found == "fp16" and PartialState().device.type == "cpu":
+    name = settings.precision or os.environ.get(_WANTED_BY_LAUNCHER, _NONE).lower()
+    if name == "fp16" and PartialState().device.type == "cpu":
         raise ConfigurationError("training.precision: fp16 needs a GPU; choose bf16 or float32")
-    return "float32" if found == _NONE else found
+    return "float32" if name == _NONE else name
 
 
 def accelerator(settings: TrainingSettings, **options: Any) -> Accelerator:
@@ -110,3 +111,46 @@ class TrainingStrategy:
     def full_model(self) -> Iterator[Model]:
         """Inside, each process has the full model, up to date and on its device."""
         yield self.trained
+
+
+VARIANTS = 64
+"""Compiled forms of a layer at most: by parts, masks, and sizes of one. Others run uncompiled."""
+
+
+def compile_layers(model: nn.Module) -> None:
+    """Has the layers of a model computed by torch.compile while it is trained.
+
+    Layers are an argument of one function: those with the same parts share the compiled code, so do copies
+    of the model, and no module is wrapped.
+
+    Args:
+        model: A model in place.
+    """
+    compiled = torch.compile(Layer.compute, dynamic=True)
+    limited = torch._dynamo.config.patch(recompile_limit=VARIANTS)(compiled)
+    for layer in model.modules():
+        if isinstance(layer, Layer):
+            layer.compiled = limited
+
+
+@contextmanager
+def compiler_errors_explained(*, compiled: bool) -> Iterator[None]:
+    """Inside, errors of the compiler say how to train without it.
+
+    Args:
+        compiled: Whether the task wants layers compiled; if not, nothing is changed.
+
+    Raises:
+        ConfigurationError: The compiler failed.
+    """
+    if not compiled:
+        yield
+        return
+    from torch._dynamo.exc import TorchDynamoException
+
+    try:
+        yield
+    except TorchDynamoException as error:
+        raise ConfigurationError(
+            f"training.compile: torch.compile failed: {described(error)}\ntrain with training.compile=false"
+        ) from error

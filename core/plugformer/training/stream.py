@@ -73,7 +73,7 @@ class BatchStream(ABC):
     def _batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
         """Returns the batches of the next update that have these numbers, counted from 0.
 
-        Called in the thread: it is no collective, and touches nothing but `progress` and what it reads.
+        The thread calls it: it is no collective, and changes nothing but `progress` and its readers.
         """
 
     @abstractmethod
@@ -84,7 +84,7 @@ class BatchStream(ABC):
         """Brings the places of all processes into the progress that is to be saved."""
 
     def close(self) -> None:
-        """Ends what goes on in the background."""
+        """Ends the thread."""
         self._thread.shutdown(cancel_futures=True)
 
     def notices(self) -> Sequence[str]:
@@ -197,7 +197,7 @@ class StreamedBatches(BatchStream):
             if len(progress.places) != self._count:
                 raise RunError(
                     f"the checkpoint has places for {len(progress.places)} batches of an update, the task "
-                    f"makes {self._count}; put training.batches_per_update back, or begin a new run"
+                    f"makes {self._count}; restore training.batches_per_update, or start a new run"
                 )
             self._readers[number] = BlockReader(
                 self._examples,

@@ -17,7 +17,7 @@ from accelerate import PartialState
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
 from plugformer.configuration.overrides import Changes
-from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, TrainingSettings
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.processor import Processor, save_tokenizers
 from plugformer.distributed import Processes, use_device
@@ -218,47 +218,40 @@ def resume(
 def _other_duration(
     directory: RunDirectory, experiment: Experiment, data: PreparedData, notify: Notify
 ) -> list[str]:
-    """Returns the change of a run's training duration, on one line; empty if there is none.
+    """Returns the changes of a run's duration, one line each.
 
     Raises:
-        ConfigurationError: It has made more updates already, or early stopping has waited longer.
+        ConfigurationError: The run has made more updates already, or its patience becomes less.
     """
     before = resolve_run(directory, experiment.registry).task.training
     settings, made = experiment.task.training, newest_step(directory.checkpoints)
-    (old, _), (new, _) = (updates(each, epochs_of(each, data)) for each in (before, settings))
+    old, new = (updates(training, epochs_of(training, data))[0] for training in (before, settings))
     if new < made:
         raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
-    patience = _other_patience(before, settings, made)
-    if new == old:
-        return patience
-    schedule = experiment.create(Kind.SCHEDULE, settings.schedule)
-    width = experiment.task.model.width
-    if any(
-        schedule.factor(step, steps=old, width=width) != schedule.factor(step, steps=new, width=width)
-        for step in range(1, made + 1)
-    ):
-        notify(
-            f"the schedule {settings.schedule.name!r} depends on the number of updates: up to update {made} "
-            f"the learning rate was that of {old} updates, from now on it is that of {new}"
-        )
-    return [f"training: {old} -> {new} updates, after update {made}", *patience]
-
-
-def _other_patience(before: TrainingSettings, now: TrainingSettings, made: int) -> list[str]:
-    """Returns the change of the patience, on one line; empty if there is none.
-
-    Raises:
-        ConfigurationError: It is shorter: with it the run might have ended earlier.
-    """
-    old, new = (
-        math.inf if each.early_stopping is None else each.early_stopping.patience for each in (before, now)
+    patience, longer = (
+        math.inf if training.early_stopping is None else training.early_stopping.patience
+        for training in (before, settings)
     )
-    if new < old:
+    if longer < patience:  # the run might have ended earlier
         raise ConfigurationError(
-            f"training.early_stopping.patience: the evaluations so far were made with {old}, {new} is less; "
+            f"training.early_stopping.patience: the run was trained with {patience}, {longer} is less; "
             "give more"
         )
-    return [f"training.early_stopping.patience: {old} -> {new}, after update {made}"] if new > old else []
+    changes = []
+    if new != old:
+        changes.append(f"training: {old} -> {new} updates, after update {made}")
+        schedule, width = experiment.create(Kind.SCHEDULE, settings.schedule), experiment.task.model.width
+        if any(
+            schedule.factor(step, steps=old, width=width) != schedule.factor(step, steps=new, width=width)
+            for step in range(1, made + 1)
+        ):
+            notify(
+                f"the schedule {settings.schedule.name!r} depends on the number of updates: up to update "
+                f"{made} the learning rate was that of {old} updates, from now on it is that of {new}"
+            )
+    if longer != patience:
+        changes.append(f"training.early_stopping.patience: {patience} -> {longer}, after update {made}")
+    return changes
 
 
 def _record(
@@ -337,7 +330,7 @@ def _finish(
     started: float,
 ) -> None:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
-    observers = list(observers)  # they look on twice
+    observers = list(observers)  # used twice
     fit(trained, data, observers, notify, processes)
     directory = RunDirectory(trained.directory)
     reports = []

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.distributed import SINGLE_PROCESS, Processes, ReportedByMainProcess
+from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes, ReportedByMainProcess
 from plugformer.errors import InterruptedRunError, RegistryError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import generator_states
@@ -20,10 +20,8 @@ from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
 from plugformer.runs.checkpoint import TrainingProgress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import own_tensors, restore, save_tensors
-from plugformer.training.compilation import compiler_errors_explained
-from plugformer.training.interruption import Interruption
 from plugformer.training.not_finite import NotFiniteGuard, PendingUpdate
-from plugformer.training.strategy import TrainingStrategy
+from plugformer.training.strategy import TrainingStrategy, compiler_errors_explained
 from plugformer.training.stream import BatchStream
 
 

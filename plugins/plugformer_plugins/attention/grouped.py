@@ -33,11 +33,7 @@ class GroupedQueryAttention(Attention):
     """
 
     def __init__(
-        self,
-        model: ModelContext,
-        *,
-        kv_heads: Annotated[int | None, Field(ge=1)] = None,
-        bias: bool = True,
+        self, model: ModelContext, *, kv_heads: Annotated[int | None, Field(ge=1)] = None, bias: bool = True
     ) -> None:
         super().__init__()
         self.heads = model.heads

@@ -42,21 +42,8 @@ class MultiHeadLatentAttention(Attention):
         self,
         model: ModelContext,
         *,
-        latent_width: Annotated[
-            int | None,
-            Field(
-                ge=1,
-                le=32_768,
-            ),
-        ] = None,
-        rotary_width: Annotated[
-            int | None,
-            Field(
-                ge=2,
-                le=32_768,
-                multiple_of=2,
-            ),
-        ] = None,
+        latent_width: Annotated[int | None, Field(ge=1, le=32_768)] = None,
+        rotary_width: Annotated[int | None, Field(ge=2, le=32_768, multiple_of=2)] = None,
         bias: bool = True,
     ) -> None:
         super().__init__()

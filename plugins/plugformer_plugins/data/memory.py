@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column, Data
-from plugformer_plugins.data.examples import (
-    BadRows,
-    LoadedRow,
-    build,
-    cell,
-    needed,
-    require_aligned,
-)
+from plugformer_plugins.data.examples import BadRows, LoadedRow, build, cell, needed, require_aligned
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

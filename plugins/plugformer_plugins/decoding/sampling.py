@@ -103,8 +103,7 @@ class Sampling(StepwiseDecoding):
         """Returns a random next token of every row, by inverting the cumulative distribution."""
         probabilities, tokens = self._head(session.log_probabilities)
         uniform = torch.tensor(
-            [self._streams[sentence].random() for sentence in self.live],
-            device=probabilities.device,
+            [self._streams[sentence].random() for sentence in self.live], device=probabilities.device
         )
         cumulative = probabilities.cumsum(dim=-1)
         position = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)

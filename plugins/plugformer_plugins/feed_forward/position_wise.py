@@ -63,11 +63,7 @@ class GELU(PositionWise):
     """
 
     def __init__(
-        self,
-        model: ModelContext,
-        *,
-        approximate: Literal["none", "tanh"] = "none",
-        bias: bool = True,
+        self, model: ModelContext, *, approximate: Literal["none", "tanh"] = "none", bias: bool = True
     ) -> None:
         super().__init__(model, bias=bias)
         self.approximate = approximate

@@ -25,12 +25,7 @@ class LanguageModel(Head):
     output_types = frozenset({OutputType.TEXT, OutputType.TOKENS})
     bias: nn.Parameter | None
 
-    def __init__(
-        self,
-        model: HeadContext,
-        *,
-        bias: bool = False,
-    ) -> None:
+    def __init__(self, model: HeadContext, *, bias: bool = False) -> None:
         super().__init__()
         self.label_smoothing = model.label_smoothing
         self.tied = model.tied is not None

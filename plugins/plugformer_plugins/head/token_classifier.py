@@ -22,12 +22,7 @@ class TokenClassifier(Head):
 
     levels = frozenset({Level.TOKEN})
 
-    def __init__(
-        self,
-        model: HeadContext,
-        *,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
-    ) -> None:
+    def __init__(self, model: HeadContext, *, dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0) -> None:
         super().__init__()
         self.label_smoothing = model.label_smoothing
         self.dropout = nn.Dropout(dropout)

@@ -27,12 +27,7 @@ class ExponentialMovingAverage(Hook):
             with `num_updates`.
     """
 
-    def __init__(
-        self,
-        *,
-        decay: Annotated[float, Field(ge=0, lt=1)] = 0.999,
-        warm_up: bool = True,
-    ) -> None:
+    def __init__(self, *, decay: Annotated[float, Field(ge=0, lt=1)] = 0.999, warm_up: bool = True) -> None:
         self.decay = decay
         self.warm_up = warm_up
         self.updates = 0

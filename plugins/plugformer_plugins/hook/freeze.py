@@ -22,11 +22,7 @@ class Freeze(Hook):
             where `*` stands for any characters, dots as well.
     """
 
-    def __init__(
-        self,
-        *,
-        parameters: Annotated[list[str], Field(min_length=1)],
-    ) -> None:
+    def __init__(self, *, parameters: Annotated[list[str], Field(min_length=1)]) -> None:
         self.parameters = parameters
 
     @hookimpl

@@ -48,12 +48,7 @@ class Normal(Initialization):
         residual: Whether what adds to the residual stream is divided.
     """
 
-    def __init__(
-        self,
-        *,
-        deviation: Deviation = 0.02,
-        residual: bool = True,
-    ) -> None:
+    def __init__(self, *, deviation: Deviation = 0.02, residual: bool = True) -> None:
         self.deviation = deviation
         self.residual = residual
 
@@ -82,12 +77,7 @@ class TruncatedNormal(Normal):
         residual: Whether what adds to the residual stream is divided, as in `normal`.
     """
 
-    def __init__(
-        self,
-        *,
-        deviation: Deviation = 0.02,
-        residual: bool = False,
-    ) -> None:
+    def __init__(self, *, deviation: Deviation = 0.02, residual: bool = False) -> None:
         super().__init__(deviation=deviation, residual=residual)
 
     def fill(self, values: Float[Tensor, "..."], deviation: float) -> None:

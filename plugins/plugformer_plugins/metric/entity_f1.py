@@ -75,9 +75,7 @@ class EntityF1(MicroF1):
     accepts = frozenset({OutputType.TAGS})
 
     def __init__(
-        self,
-        *,
-        scheme: Literal["IOB1", "IOB2", "BIO", "IOBES", "BIOES", "BILOU", "BMES", "BMEWO"] = "IOB2",
+        self, *, scheme: Literal["IOB1", "IOB2", "BIO", "IOBES", "BIOES", "BILOU", "BMES", "BMEWO"] = "IOB2"
     ) -> None:
         self._name = scheme
         self._scheme = SCHEMES[scheme]

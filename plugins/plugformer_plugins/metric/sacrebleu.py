@@ -62,10 +62,7 @@ class BLEU(SacreBLEUScore):
     """
 
     def __init__(
-        self,
-        *,
-        tokenize: Literal["13a", "intl", "zh", "char", "none"] = "13a",
-        lowercase: bool = False,
+        self, *, tokenize: Literal["13a", "intl", "zh", "char", "none"] = "13a", lowercase: bool = False
     ) -> None:
         super().__init__(bleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=True))
 
@@ -81,12 +78,7 @@ class CHRF(SacreBLEUScore):
         lowercase: Whether letter case is ignored.
     """
 
-    def __init__(
-        self,
-        *,
-        word_order: Annotated[int, Field(ge=0)] = 0,
-        lowercase: bool = False,
-    ) -> None:
+    def __init__(self, *, word_order: Annotated[int, Field(ge=0)] = 0, lowercase: bool = False) -> None:
         super().__init__(chrf.CHRF(word_order=word_order, lowercase=lowercase))
 
 
@@ -110,11 +102,7 @@ class TokenizedBLEU(SacreBLEUScore):
     """
 
     def __init__(
-        self,
-        *,
-        tokenize: Literal["moses", "none"] = "moses",
-        language: str = "en",
-        lowercase: bool = True,
+        self, *, tokenize: Literal["moses", "none"] = "moses", language: str = "en", lowercase: bool = True
     ) -> None:
         super().__init__(bleu.BLEU(tokenize="none", lowercase=lowercase, smooth_method="none", force=True))
         self.tokenizer = f"moses.{language}" if tokenize == "moses" else "none"

@@ -22,11 +22,7 @@ class LayerNorm(nn.LayerNorm, Norm):
     """
 
     def __init__(
-        self,
-        model: ModelContext,
-        *,
-        epsilon: Annotated[float, Field(gt=0)] = 1e-5,
-        bias: bool = True,
+        self, model: ModelContext, *, epsilon: Annotated[float, Field(gt=0)] = 1e-5, bias: bool = True
     ) -> None:
         super().__init__(model.width, eps=epsilon, bias=bias)
 
@@ -46,12 +42,7 @@ class RMSNorm(nn.RMSNorm, Norm):
         epsilon: Added to the mean square before the root.
     """
 
-    def __init__(
-        self,
-        model: ModelContext,
-        *,
-        epsilon: Annotated[float, Field(gt=0)] = 1e-6,
-    ) -> None:
+    def __init__(self, model: ModelContext, *, epsilon: Annotated[float, Field(gt=0)] = 1e-6) -> None:
         super().__init__(model.width, eps=epsilon)
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:

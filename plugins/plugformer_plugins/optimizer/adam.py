@@ -31,11 +31,7 @@ class Adam(Optimizer):
     """
 
     def __init__(
-        self,
-        *,
-        lr: LearningRate = 0.001,
-        betas: Betas = (0.9, 0.999),
-        epsilon: Epsilon = 1e-8,
+        self, *, lr: LearningRate = 0.001, betas: Betas = (0.9, 0.999), epsilon: Epsilon = 1e-8
     ) -> None:
         self.lr = lr
         self.betas = betas

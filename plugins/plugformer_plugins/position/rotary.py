@@ -26,12 +26,7 @@ class Rotary(PositionalEncoding):
         base: Wavelengths grow geometrically from 2 pi to about 2 pi base.
     """
 
-    def __init__(
-        self,
-        model: ModelContext,
-        *,
-        base: Annotated[float, Field(gt=1)] = 10000.0,
-    ) -> None:
+    def __init__(self, model: ModelContext, *, base: Annotated[float, Field(gt=1)] = 10000.0) -> None:
         super().__init__()
         self.base = base
 

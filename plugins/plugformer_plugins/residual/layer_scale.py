@@ -24,10 +24,7 @@ class LayerScale(Residual):
     """
 
     def __init__(
-        self,
-        model: ResidualContext,
-        *,
-        init: Annotated[float | None, Field(gt=0, le=1)] = None,
+        self, model: ResidualContext, *, init: Annotated[float | None, Field(gt=0, le=1)] = None
     ) -> None:
         super().__init__()
         self.init = _by_depth(model.place.layers) if init is None else init

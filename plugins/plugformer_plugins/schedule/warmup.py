@@ -46,10 +46,7 @@ class WarmupCosine(Schedule):
     """
 
     def __init__(
-        self,
-        *,
-        warmup_steps: WarmupSteps = 0.1,
-        final: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        self, *, warmup_steps: WarmupSteps = 0.1, final: Annotated[float, Field(ge=0, le=1)] = 0.0
     ) -> None:
         self.warmup_steps = warmup_steps
         self.final = final
@@ -73,11 +70,7 @@ class Noam(Schedule):
         warmup_steps: Number of updates of the rise; the paper's 4000 by default.
     """
 
-    def __init__(
-        self,
-        *,
-        warmup_steps: Annotated[int, Field(ge=1)] = 4000,
-    ) -> None:
+    def __init__(self, *, warmup_steps: Annotated[int, Field(ge=1)] = 4000) -> None:
         self.warmup_steps = warmup_steps
 
     def factor(self, step: int, *, steps: int, width: int) -> float:

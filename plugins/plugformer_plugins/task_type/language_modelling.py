@@ -17,11 +17,7 @@ class LanguageModelling(TaskType):
     level = Level.NEXT_TOKEN
     packed = True
     output_type = OutputType.TOKENS
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """A text."""
-        return (Column("text", "text", "output", tokenizer="source"),)
+    columns = (Column("text", "text", "output", tokenizer="source"),)
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts, or of prompts."""

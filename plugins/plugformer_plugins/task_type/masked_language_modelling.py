@@ -43,19 +43,11 @@ class MaskedLanguageModelling(TaskType):
 
     level = Level.TOKEN
     output_type = OutputType.TOKENS
+    columns = (Column("text", "text", "input", tokenizer="source"),)
     mask_tokens = (MASK,)
 
-    def __init__(
-        self,
-        *,
-        share: Annotated[float, Field(gt=0, lt=1)] = 0.15,
-    ) -> None:
+    def __init__(self, *, share: Annotated[float, Field(gt=0, lt=1)] = 0.15) -> None:
         self._share = share
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """A text."""
-        return (Column("text", "text", "input", tokenizer="source"),)
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts; which to predict is drawn later, but for the masks of questions."""

@@ -14,15 +14,11 @@ class SequenceToSequence(TaskType):
 
     level = Level.NEXT_TOKEN
     output_type = OutputType.TEXT
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """A source, and a target or several references."""
-        return (
-            Column("source", "text", "input", tokenizer="source"),
-            Column("target", "text", "output", tokenizer="target"),
-            Column("references", "texts", "output", optional=True),
-        )
+    columns = (
+        Column("source", "text", "input", tokenizer="source"),
+        Column("target", "text", "output", tokenizer="target"),
+        Column("references", "texts", "output", optional=True),
+    )
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of sources and targets."""

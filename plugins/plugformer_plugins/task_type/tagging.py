@@ -32,15 +32,11 @@ class Tagging(TaskType):
 
     level = Level.TOKEN
     output_type = OutputType.TAGS
+    columns = (
+        Column("words", "words", "input", tokenizer="source"),
+        Column("tags", "tags", "output", along="words"),
+    )
     state_type = list[str]
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Words, and as many tags."""
-        return (
-            Column("words", "words", "input", tokenizer="source"),
-            Column("tags", "tags", "output", along="words"),
-        )
 
     def learn(self, train: "Dataset") -> list[str]:
         """Returns the tags, sorted."""

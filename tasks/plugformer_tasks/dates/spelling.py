@@ -176,11 +176,7 @@ class Speller:
         self._forms = [parse_pattern(form) for form in _forms(locale)]
         self._months = [_names(locale.months, month, "M") for month in range(1, 13)]
         self._weekdays = [_names(locale.days, weekday, "E") for weekday in range(7)]
-        self._rules = {
-            **_RULES,
-            **(_ENGLISH if locale.language == "en" else {}),
-            **_in_order(locale),
-        }
+        self._rules = {**_RULES, **(_ENGLISH if locale.language == "en" else {}), **_in_order(locale)}
         if any(map(str.isdigit, locale.months["format"]["abbreviated"][1])):
             self._rules["date"] = ("{numbers}",)
 
