@@ -104,9 +104,22 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
             with torch.no_grad():
                 for tensor in (*model.parameters(), *model.buffers()):
                     tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-        if not (failures := _once(_computed(model, spec, builder.parts, batch, targets=targets))):
+        with _one_thread():
+            failures = _once(_computed(model, spec, builder.parts, batch, targets=targets))
+        if not failures:
             break
     return failures
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Computes with one thread: waking up others takes longer than a few tokens do."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def example_batch(architecture: Architecture, level: Level, *, reads: bool = True) -> Batch:
