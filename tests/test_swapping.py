@@ -192,9 +192,8 @@ def test_every_entry_says_what_it_is_and_where_it_comes_from(entry):
 
 def test_every_neural_kind_is_learned_with():
     tested = {name.removeprefix("test_every_").removesuffix("_learns") for name in globals()}
+    assert "pair_of_attention_and_position" in tested
     neural = {
-        Kind.ATTENTION,
-        Kind.POSITION,
         Kind.FEED_FORWARD,
         Kind.NORM,
         Kind.RESIDUAL,

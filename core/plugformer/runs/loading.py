@@ -140,10 +140,10 @@ class TrainedModel:
     def predict_each(
         self, texts: Sequence[str], *, first: int = 0, n_best: int = 1
     ) -> list[Prediction | PlugformerError]:
-        """Does what `predict` does, but returns what is wrong with a text in the place of its answer.
+        """Predicts like `predict`, but returns an error in place of the answer to a text that has one.
 
         Raises:
-            ConfigurationError: As of `predict`.
+            ConfigurationError: As for `predict`.
         """
         inputs = Inputs.of(texts, self.experiment, self.processor)
         rows = inputs.answerable
@@ -214,7 +214,7 @@ class TrainedModel:
         return self.measure(examples, name)
 
     def measure(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
-        """Returns the metrics on a split; with those of free outputs beside, if the task has constraints."""
+        """Returns the metrics on a split, and those without constraints if the task has constraints."""
         report = self.evaluator(processes).report(split, self.directory, name)
         if not self.task.decoding.constrained:
             return report
@@ -232,10 +232,10 @@ class TrainedModel:
         """
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
         notices: list[str] = []
-        found = self.checked(self._read("validation"), notify=notices.append)
-        if not found.comparisons:
+        check = self.checked(self._read("validation"), notify=notices.append)
+        if not check.comparisons:
             raise RegistryError("\n".join(["no installed plugin implements the hook self_check", *notices]))
-        return found
+        return check
 
     def checked(
         self,
@@ -252,8 +252,8 @@ class TrainedModel:
         """
         rows = range(len(split))[:CHECKED_EXAMPLES]
         hooks = HookManager([*observers, *load_observers(self.registry.hooks(), notify)], notify)
-        found = hooks.call("self_check", trained=self, split=split, rows=rows)
-        return SelfCheck([comparison for each in found for comparison in each], len(rows))
+        results = hooks.call("self_check", trained=self, split=split, rows=rows)
+        return SelfCheck([comparison for comparisons in results for comparison in comparisons], len(rows))
 
     def _read(self, name: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
         """Returns a split of the data that the run was trained with.
