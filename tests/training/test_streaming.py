@@ -152,7 +152,7 @@ def test_another_number_of_batches_is_refused(task, tmp_path):
         train(task, out=out, observers=[Interrupter(3)], notify=str)
     file = out / "task.yaml"
     file.write_text(file.read_text().replace("batches_per_update: 2", "batches_per_update: 3"))
-    with pytest.raises(RunError, match=r"places for 2 batches of an update, the task makes 3; put training"):
+    with pytest.raises(RunError, match=r"places for 2 batches of an update, the task makes 3"):
         resume(out, notify=str)
 
 
