@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 import torch
 from plugformer_gallery.stochastic_depth import StochasticDepth
-from torch import Tensor, nn
+from torch import nn
 
 from plugformer import create
 from plugformer.interfaces import LayerContext, ResidualContext, Sublayer
@@ -16,18 +16,8 @@ WIDTH, EXAMPLES = 8, 4000
 test_stochastic_depth = contract_tests("residual/stochastic_depth")
 
 
-class Double(Sublayer):
-    """Puts out twice what it is given."""
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        return 2 * hidden
-
-    def added(self, x: Tensor, hidden: Tensor) -> Tensor:
-        return x + 2 * hidden
-
-
 NAMES = ("attention", "feed_forward")
-SUBLAYERS: Mapping[str, Sublayer] = dict.fromkeys(NAMES, Double())
+SUBLAYERS: Mapping[str, Sublayer] = dict.fromkeys(NAMES, Sublayer(lambda hidden: 2 * hidden))
 
 
 def context(layer: int) -> ResidualContext:
