@@ -7,7 +7,7 @@ from torch import nn
 
 import plugformer
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Architecture, TaskType
+from plugformer.registry import Registry
 
 SETTINGS = ["data.size=60", "training.steps=1", "model.width=16", "decoding.max_length=4"]
 
@@ -26,21 +26,21 @@ class Counted:
 
 @pytest.fixture
 def counts(monkeypatch):
-    """Counts the instances of modules, task types and architectures, by class name."""
+    """Counts the modules that are constructed and the components that the registry creates, by class name."""
     counts = Counter()
+    construct, create = nn.Module.__init__, Registry.create
 
-    def count(interface, method):
-        original = getattr(interface, method)
+    def constructed(self, *args, **kwargs):
+        counts[type(self).__name__] += 1
+        construct(self, *args, **kwargs)
 
-        def counted(self, *args, **kwargs):
-            counts[(self if isinstance(self, type) else type(self)).__name__] += 1
-            return original(self) if method == "__new__" else original(self, *args, **kwargs)
+    def created(self, *args, **options):
+        component = create(self, *args, **options)
+        counts[type(component).__name__] += 1
+        return component
 
-        monkeypatch.setattr(interface, method, counted, raising=False)
-
-    count(nn.Module, "__init__")
-    count(TaskType, "__new__")
-    count(Architecture, "__new__")
+    monkeypatch.setattr(nn.Module, "__init__", constructed)
+    monkeypatch.setattr(Registry, "create", created)
     return counts
 
 
