@@ -190,7 +190,7 @@ def test_gradients_are_sums_also_where_a_process_has_none():
 def test_the_core_alone_shares_nothing_out(tiny_model, tiny_task):
     processes = Processes()
     processes.count = 2
-    with pytest.raises(ConfigurationError, match="no installed plugin shares models out"):
+    with pytest.raises(ConfigurationError, match=r"training\.shard: no installed plugin"):
         strategy_of(tiny_model(), tiny_task(SHARD).training, Registry([]), pytest.fail, processes)
 
 
