@@ -41,7 +41,7 @@ def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(settings, registry
         if event is not None and event[1].stopped:
             stopped.append(event[0])
     assert len(stopped) == 2
-    assert all("go on with" in cell.log.read_text() for cell in waiting)
+    assert all("Resume with" in cell.log.read_text() for cell in waiting)
 
 
 def test_a_failing_cell_on_a_cluster_fails_alone(registry, tmp_path):
