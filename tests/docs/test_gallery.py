@@ -130,7 +130,9 @@ def test_every_component_of_the_gallery_has_a_row(installed: Registry) -> None:
 @rows
 def test_a_file_has_the_component(row: Row, installed: Registry) -> None:
     component = Subject.of(row.name, installed).component
-    assert Path(inspect.getfile(component)).samefile(ROOT / row.file)
+    *_, package, name = Path(row.file).parts  # the built-in components may be imported from a wheel
+    assert (ROOT / row.file).is_file()
+    assert Path(inspect.getfile(component)).parts[-2:] == (package, name)
 
 
 @rows
