@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 VECTOR_FUNCTIONS = (
@@ -27,11 +28,19 @@ def limit_spinning() -> None:
     """
     if "OMP_WAIT_POLICY" in os.environ:
         return
-    if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
+    if _running_threads() > (os.cpu_count() or 1) / 2:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
         return
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # GNU: rounds, 300,000 by default
     os.environ.setdefault("KMP_BLOCKTIME", "1")  # Intel and LLVM: milliseconds, 200 by default
+
+
+def _running_threads() -> int:
+    """Returns how many other threads run at this moment; 0 where the system does not say it as Linux does."""
+    try:
+        return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0]) - 1
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 @cache
