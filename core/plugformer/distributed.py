@@ -27,6 +27,9 @@ from plugformer.errors import ConfigurationError, InterruptedRunError, Plugforme
 _CHOSEN = "ACCELERATE_TORCH_DEVICE"
 """The variable that Accelerate reads the device from."""
 
+_chosen_here: set[str | None] = set()
+"""The devices that this process has chosen itself."""
+
 
 def best_device() -> torch.device:
     """Returns the GPU of this machine, CUDA's before another one; the CPU if there is none."""
@@ -61,13 +64,14 @@ def use_device(name: str | torch.device | None) -> None:
     Raises:
         ConfigurationError: There is no such device, or a launcher has started several processes.
     """
-    if name is None and _CHOSEN not in os.environ:
-        return
+    if name is None and os.environ.get(_CHOSEN) not in _chosen_here:
+        return  # nothing is chosen, or the user has set the variable
     if name is not None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigurationError(f"device {str(name)!r}: the launcher chooses the device of each process")
     os.environ.pop(_CHOSEN, None)
     if name is not None:
         os.environ[_CHOSEN] = str(chosen_device(name))
+        _chosen_here.add(os.environ[_CHOSEN])
     from accelerate.state import AcceleratorState  # for which `predict` need not wait
 
     AcceleratorState._reset_state(reset_partial_state=True)

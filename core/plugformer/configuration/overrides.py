@@ -119,7 +119,7 @@ def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> 
 
     Raises:
         ConfigurationError: A key or a value is something that a task file cannot contain.
-        RegistryError: Two classes of one kind have the same name.
+        RegistryError: The name of a class cannot be that of a component.
     """
     classes: Classes = {}
     tree = _node(value, name, (), classes)
