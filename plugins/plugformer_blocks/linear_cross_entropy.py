@@ -25,8 +25,7 @@ def linear_cross_entropy(
     Equal to `torch.nn.functional.cross_entropy(..., reduction="sum")` of these scores. They are computed a
     piece at a time and turned in place into their own gradient, softmax minus target, so that memory does not
     grow with targets times outputs: Cut Your Losses in Large-Vocabulary Language Models, Wijmans et al. 2024,
-    section 3, https://arxiv.org/abs/2411.09009, describes the problem. Gradients are computed in the forward
-    pass, where the scores are at hand; there are no second derivatives.
+    section 3, https://arxiv.org/abs/2411.09009, describes the problem. There are no second derivatives.
 
     Args:
         hidden: What the scores are computed from.
@@ -39,15 +38,12 @@ def linear_cross_entropy(
     if torch.is_grad_enabled():
         total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, rows)
         return total
-    losses = [
-        functional.cross_entropy(
-            _precise(functional.linear(some, weight, bias)),
-            right,
-            reduction="sum",
-            label_smoothing=label_smoothing,
+    losses = []
+    for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
+        scores = _precise(functional.linear(some, weight, bias))
+        losses.append(
+            functional.cross_entropy(scores, right, reduction="sum", label_smoothing=label_smoothing)
         )
-        for some, right in zip(hidden.split(rows), targets.split(rows), strict=True)
-    ]
     return torch.stack(losses).sum()
 
 

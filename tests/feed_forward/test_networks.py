@@ -7,8 +7,7 @@ import torch
 from torch.nn.functional import gelu
 
 from plugformer.interfaces import ModelContext
-from plugformer_plugins.feed_forward.gated import GEGLU, ReGLU, SwiGLU
-from plugformer_plugins.feed_forward.position_wise import GELU, ReLU
+from plugformer_plugins.feed_forward.networks import GEGLU, GELU, ReGLU, ReLU, SwiGLU
 
 MODEL = ModelContext(width=6, heads=1, ffn_width=10)
 

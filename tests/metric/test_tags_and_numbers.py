@@ -11,8 +11,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from plugformer.errors import DataError
 from plugformer_plugins.metric.accuracy import TagAccuracy
-from plugformer_plugins.metric.entity_f1 import SCHEMES, EntityF1
-from plugformer_plugins.metric.f1 import LabelF1
+from plugformer_plugins.metric.f1 import SCHEMES, EntityF1, LabelF1
 from plugformer_plugins.metric.likelihood import BitsPerByte, BitsPerCharacter
 from plugformer_plugins.metric.regression import MeanSquaredError, Pearson, Spearman
 
@@ -96,7 +95,7 @@ def test_tags_of_no_scheme_are_refused(scheme, tag):
 )
 def test_right_tags_of_another_scheme_are_refused(scheme, right):
     metric, tags = EntityF1(scheme=scheme), right.split()
-    with pytest.raises(DataError, match=rf"tags other than O, \d are in no entity of the scheme {scheme}: "):
+    with pytest.raises(DataError, match=rf"tags other than O, \d are in no entity of the scheme {scheme}"):
         metric.statistics([tags], [[tags]])
     metric.statistics([tags], [["O"] * len(tags)])  # a model may predict what it likes
 

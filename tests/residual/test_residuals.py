@@ -8,9 +8,14 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import LayerContext, ModelContext, ResidualContext
-from plugformer_plugins.residual.deepnorm import DeepNorm
-from plugformer_plugins.residual.layer_scale import LayerScale
-from plugformer_plugins.residual.norms import ParallelResidual, PostNorm, PreNorm, SandwichNorm
+from plugformer_plugins.residual.norms import (
+    DeepNorm,
+    LayerScale,
+    ParallelResidual,
+    PostNorm,
+    PreNorm,
+    SandwichNorm,
+)
 from plugformer_testing.probes import Function, RootMeanSquare
 
 WIDTH = 6

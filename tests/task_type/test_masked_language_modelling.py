@@ -11,10 +11,8 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
-from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.unigram import Unigram
+from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
 from plugformer_plugins.tokenizer.word_level import Characters, Words
-from plugformer_plugins.tokenizer.wordpiece import WordPiece
 from plugformer_testing.small_tasks import SmallTask
 
 LENGTH, TEXTS = 100, 50

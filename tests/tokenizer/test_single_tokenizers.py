@@ -7,10 +7,8 @@ import pytest
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import UNKNOWN
-from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.unigram import Unigram
+from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
 from plugformer_plugins.tokenizer.word_level import Characters, Whitespace, Words
-from plugformer_plugins.tokenizer.wordpiece import WordPiece
 
 
 def test_characters_are_numbered_by_frequency_then_text() -> None:

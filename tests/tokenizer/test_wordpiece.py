@@ -2,7 +2,7 @@
 
 import weakref
 
-from plugformer_plugins.tokenizer.wordpiece import WordPiece
+from plugformer_plugins.tokenizer.subwords import WordPiece
 
 
 class Text(str):
