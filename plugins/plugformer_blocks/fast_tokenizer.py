@@ -22,10 +22,7 @@ _BYTES = {chr(byte): byte for byte in _VISIBLE} | {chr(0x100 + n): byte for n, b
 
 
 class PipelineTokenizer(Tokenizer):
-    """Tokens of a Hugging Face pipeline as text, as spellings and as bytes, and the pipeline as a file.
-
-    A subclass encodes, and says where the pipeline comes from and which number means which of its tokens.
-    """
+    """Tokens of a Hugging Face pipeline as text, spellings and bytes; a subclass gives it and encodes."""
 
     _tokenizer: tokenizers.Tokenizer
 
@@ -49,9 +46,8 @@ class PipelineTokenizer(Tokenizer):
     def tokens(self, row: Sequence[int]) -> list[str]:
         """Returns each token's spelling; bytes are shown as the text they are, or as a replacement mark."""
         spelled = [self.spelling(number) for number in row]
-        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return spelled
-        return [self.join([token]) for token in spelled]
+        bytewise = isinstance(self._tokenizer.decoder, decoders.ByteLevel)
+        return [self.join([token]) for token in spelled] if bytewise else spelled
 
     def token_bytes(self, *, at_start: bool) -> list[bytes]:
         """Returns the bytes that each token adds to a text; tokens of bytes may be parts of characters."""
@@ -68,10 +64,10 @@ class PipelineTokenizer(Tokenizer):
 class FastTokenizer(PipelineTokenizer):
     """A pipeline of normalizer, pre-tokenizer, model and decoder, learned by the library's own trainer.
 
-    A subclass defines `pipeline` and `trainer`. It may override `split`, to cut texts into words in Python
-    before the pipeline sees them (a custom pre-tokenizer cannot be saved in tokenizer.json, so the cut is
-    repeated at every `encode`), `join`, to put tokens together again, and `learned`, where its trainer's
-    vocabulary differs from process to process. No post-processor: the core places BEGIN and END.
+    A subclass defines `pipeline`, without a post-processor, and `trainer`. It may override `split`, to cut
+    texts into words in Python before the pipeline sees them (tokenizer.json cannot hold a custom
+    pre-tokenizer), `join`, to put tokens together again, and `learned`, where its trainer's vocabulary
+    differs from process to process.
     """
 
     def __init__(self) -> None:
@@ -154,11 +150,7 @@ class FastTokenizer(PipelineTokenizer):
 
 
 def read_pipeline(file: Path) -> tokenizers.Tokenizer:
-    """Returns the pipeline that a tokenizer.json describes.
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
+    """Returns the pipeline of a tokenizer.json; raises RunError if the file is missing or damaged."""
     try:
         return tokenizers.Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises plain Exception for any damage

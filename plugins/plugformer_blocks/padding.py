@@ -55,12 +55,9 @@ def pad_targets(
     return torch.from_numpy(padded)
 
 
-def _columns(
-    rows: Ragged, special: int, side: Side, length: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
+def _columns(rows: Ragged, special: int, side: Side, length: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns for each place its number counted from its sequence's start, and the sequences' lengths."""
     whole = rows.lengths + special
     length = max(int(whole.max(initial=0)), length or 0)
     start = np.zeros_like(whole) if side == "right" else length - whole
-    column: NDArray[np.int64] = np.arange(length) - start[:, None]
-    return column, whole
+    return np.arange(length) - start[:, None], whole

@@ -12,8 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from plugformer.interfaces import AttentionContext
 
-_WIDEST_FLASH_HEAD = 256
-"""Of FlashAttention, by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`."""
+_WIDEST_FLASH_HEAD = 256  # by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`
 
 
 def softmax_attention(
@@ -78,10 +77,7 @@ def attention_scores(
     scale: float | None = None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Returns q k^T * scale, and all that is added to it; nothing is masked yet.
-
-    The arguments are those of `softmax_attention`.
-    """
+    """Returns q k^T * scale and all that is added to it, unmasked; arguments as for `softmax_attention`."""
     scores = query @ _shared(key, query.shape[1]).transpose(-2, -1) * _factor(query, scale)
     for added in (context.bias, _added(query, key, context, scale, bias)):
         scores = scores if added is None else scores + added.to(scores.dtype)
@@ -95,10 +91,7 @@ def attention_weights(
     dropout: float = 0.0,
     mask: Bool[Tensor, "#batch #heads #query #key"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Returns the softmax of scores over the keys that may be seen, and records it as "weights".
-
-    The other arguments are those of `softmax_attention`.
-    """
+    """Returns the softmax over the keys that may be seen, and records it; see `softmax_attention`."""
     allowed = context.mask if mask is None else context.mask & mask
     # A query that may see nothing has only -inf: its softmax is NaN, its weights are defined as zero.
     weights = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1).masked_fill(~allowed, 0.0)
@@ -107,16 +100,14 @@ def attention_weights(
     return weights
 
 
-def _shared(
-    groups: Float[Tensor, "batch groups key width"], heads: int
-) -> Float[Tensor, "batch heads key width"]:
+def _shared(groups: Tensor, heads: int) -> Tensor:
     """Returns for each query head the group that it reads; of one group, without a copy."""
     if groups.shape[1] == 1:
         return groups.expand(-1, heads, -1, -1)
     return groups.repeat_interleave(heads // groups.shape[1], dim=1)
 
 
-def _kernel_reads_groups(query: Float[Tensor, "batch heads query head_width"], mask: Tensor | None) -> bool:
+def _kernel_reads_groups(query: Tensor, mask: Tensor | None) -> bool:
     """Returns whether the kernel that PyTorch chooses reads groups that several query heads share.
 
     On CUDA that is FlashAttention, for 16 bits and no mask. The memory-efficient kernel needs as many key
@@ -134,12 +125,8 @@ def _factor(query: Tensor, scale: float | None) -> float:
 
 
 def _added(
-    query: Float[Tensor, "batch heads query head_width"],
-    key: Float[Tensor, "batch groups key head_width"],
-    context: AttentionContext,
-    scale: float | None,
-    bias: Float[Tensor, "#batch #heads #query #key"] | None,
-) -> Float[Tensor, "#batch #heads #query #key"] | None:
+    query: Tensor, key: Tensor, context: AttentionContext, scale: float | None, bias: Tensor | None
+) -> Tensor | None:
     """Returns the bias of scaled scores in this layer alone, or None."""
     content = context.content_bias(query, key)
     if content is None:

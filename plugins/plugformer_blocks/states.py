@@ -52,15 +52,13 @@ class PositionwiseState(State):
 class Recurrent(State):
     """A summary of the past of a fixed size, and the last piece of the sequence position by position.
 
-    For mixers that compute a sequence at once while training and go on from a running state while decoding:
-    retention, gated linear attention, state space models. `project` returns the piece it is given; appending
-    another folds the one before into the summary. `attend` reads both: the past through the summary, the
-    piece itself in parallel (the chunkwise recurrent form of RetNet, Sun et al. 2023, equation 7:
-    https://arxiv.org/abs/2307.08621). A whole sequence is one piece without a past, a step of decoding is a
-    piece of one token. The queries given to `attend` are always the tokens of the piece.
+    For mixers such as retention, gated linear attention and state space models. `project` returns the piece
+    it is given; appending another folds the one before into the summary. `attend` reads both: the past
+    through the summary, the piece itself in parallel (the chunkwise recurrent form of RetNet, Sun et al.
+    2023, equation 7: https://arxiv.org/abs/2307.08621). A whole sequence is one piece without a past, a step
+    of decoding is a piece of one token. The queries given to `attend` are always the tokens of the piece.
 
-    Padding must not move the summary: `project` sets what it keeps of padding so that `fold` is the identity
-    there.
+    `project` sets what it keeps of padding so that `fold` is the identity there.
 
     Attributes:
         past: The summary, batch on axis 0; empty at the beginning of a sequence.

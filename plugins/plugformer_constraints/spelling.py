@@ -14,10 +14,7 @@ from plugformer_constraints.automaton import AutomatonTokens, TokenAutomaton
 from plugformer_constraints.pattern import Pattern
 
 _SAMPLES = 100
-
-MAX_STATES = 4096
-"""More states would take minutes and gigabytes. In a byte-level vocabulary each repetition of a class like
-`\\w` has hundreds."""
+MAX_STATES = 4096  # more would take minutes and gigabytes; each `\\w` has hundreds in a byte-level vocabulary
 
 
 class RegularExpression(Constraint):
@@ -71,7 +68,7 @@ def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> Tok
     first, later = map(_Pieces, pieces)
     dead = len(pattern.moves) - 1
     states, numbers = [0], {dead: -1}
-    classes, examples = np.zeros(first.count, dtype=np.int64), np.array([0])
+    classes, examples = np.zeros(len(pieces[0]), dtype=np.int64), np.array([0])
     for position, state in enumerate(states):  # grows
         row = (later if position else first).walk(pattern.moves, state)
         if not np.array_equal(row[examples][classes], row):
@@ -114,18 +111,13 @@ class _Pieces:
         for row, token in enumerate(self._order.tolist()):
             self._bytes[: lengths[token], row] = list(pieces[token])
 
-    @property
-    def count(self) -> int:
-        """Number of tokens."""
-        return len(self._pieces)
-
     def only(self, tokens: Int[ndarray, " some"]) -> "_Pieces":
         """Returns the pieces of some tokens."""
         return _Pieces([self._pieces[token] for token in tokens.tolist()])
 
     def walk(self, moves: Int[ndarray, "states 256"], state: int) -> Int[ndarray, " vocabulary"]:
         """Returns the state that each token leads to; one without bytes leads to the last, the dead one."""
-        reached = np.full(self.count, state, dtype=np.int32)
+        reached = np.full(len(self._pieces), state, dtype=np.int32)
         for values, count in zip(self._bytes, self._longer, strict=False):
             reached[:count] = moves[reached[:count], values[:count]]
         reached[self._longer[0] :] = len(moves) - 1

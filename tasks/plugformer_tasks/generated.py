@@ -11,15 +11,13 @@ if TYPE_CHECKING:
 
 
 class GeneratedData(Data):
-    """Examples that are all in memory; a subclass makes them.
-
-    Attributes:
-        component: Name of the data component.
-        offered: Names of the columns.
-    """
+    """Examples that are all in memory; a subclass makes them."""
 
     component: ClassVar[str]
+    """Name of the data component."""
+
     offered: ClassVar[tuple[str, ...]] = ("source", "target")
+    """Names of the columns."""
 
     @abstractmethod
     def splits(self) -> Mapping[str, Sequence[tuple[Any, ...]]]:

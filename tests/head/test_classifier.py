@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import HeadContext
@@ -86,8 +85,3 @@ def test_dropout_works_in_training_alone():
     assert not torch.equal(head.logits(hidden, real), head.logits(hidden, real))
     head.eval()
     torch.testing.assert_close(head.logits(hidden, real), head.output(hidden.mean(1)))
-
-
-def test_a_tied_embedding_is_left_alone():
-    head = Classifier(replace(MODEL, tied=nn.Parameter(torch.randn(3, 2))))
-    assert sorted(head.state_dict()) == ["output.bias", "output.weight"]

@@ -22,35 +22,6 @@ def score(metric, *pairs):
     return metric.aggregate(metric.statistics(answers, [[each] for each in right]))
 
 
-@pytest.mark.parametrize(
-    ("tags", "entities"),
-    [
-        ("B-PER I-PER O", {("PER", 0, 2)}),
-        ("O I-PER I-PER", set()),  # strict: nothing has begun
-        ("B-PER I-LOC", {("PER", 0, 1)}),
-        ("B-PER B-PER I-PER", {("PER", 0, 1), ("PER", 1, 3)}),
-        ("B-PER I-PER B-LOC", {("PER", 0, 2), ("LOC", 2, 3)}),
-    ],
-)
-def test_entities_of_iob2(tags, entities):
-    assert EntityF1().found(tags.split()) == entities
-
-
-@pytest.mark.parametrize(
-    ("tags", "entities"),
-    [
-        ("S-PER O", {("PER", 0, 1)}),
-        ("B-PER I-PER E-PER", {("PER", 0, 3)}),
-        ("B-PER I-PER O", set()),  # without an end
-        ("B-PER E-LOC", set()),
-        ("O E-PER", set()),
-        ("B-PER S-LOC E-PER", {("LOC", 1, 2)}),
-    ],
-)
-def test_entities_of_iobes(tags, entities):
-    assert EntityF1(scheme="IOBES").found(tags.split()) == entities
-
-
 SEQEVAL = json.loads(Path(__file__).with_name("seqeval_entities.json").read_text(encoding="utf-8"))
 """Random tags with the entities that seqeval 1.2.2 finds in them, in its strict mode."""
 

@@ -24,12 +24,6 @@ def test_min_frequency_and_max_size_make_the_rest_unknown() -> None:
     assert tokenizer.encode(["a c d"])[0][1:] == [UNKNOWN, UNKNOWN]
 
 
-def test_unseen_characters_are_kept_as_unknown() -> None:
-    tokenizer = Characters()
-    tokenizer.train(["abc"])
-    assert tokenizer.decode(tokenizer.encode(["a雨b"])) == ["a<unk>b"]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

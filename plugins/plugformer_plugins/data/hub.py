@@ -219,12 +219,7 @@ def _loaded(
 
 
 def named(value: Any, feature: Any) -> Any:
-    """Returns classes by their names, and other values as they are, also in lists.
-
-    Args:
-        value: Of a column of a data set.
-        feature: The type of the column.
-    """
+    """Returns a value of a column of this type: a class by its name, others as they are, also in lists."""
     if isinstance(value, list):
         return [named(part, getattr(feature, "feature", None)) for part in value]
     if hasattr(feature, "int2str") and isinstance(value, int) and value >= 0:

@@ -30,15 +30,7 @@ def class_names(labels: Iterable[str]) -> list[str]:
 
 
 def require_different(names: Iterable[str], kind: str) -> None:
-    """Requires that no two names differ in spaces alone.
-
-    Args:
-        names: Different names of the training examples.
-        kind: What they are, such as "labels".
-
-    Raises:
-        DataError: Two of them do.
-    """
+    """Raises DataError if two different names of some kind, such as "labels", differ in spaces alone."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(" ".join(name.split()), name)
@@ -65,10 +57,7 @@ def warn_of_numbers(train: "Dataset", label: str) -> list[str]:
 def first_number(names: Sequence[str], written: Collection[str], *, zero_based: bool | None) -> int | None:
     """Returns the number of the first class, 0 or 1; None if numbers are themselves names of classes.
 
-    Args:
-        names: The classes, in order.
-        written: Every label that occurs.
-        zero_based: Whether numbers count from 0; if None, the labels decide.
+    If `zero_based` is None, the labels that occur, `written`, decide.
 
     Raises:
         DataError: The labels are numbers that may count from 0 or from 1.

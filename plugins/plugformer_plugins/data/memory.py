@@ -77,10 +77,7 @@ class InMemoryData(RowData):
 
 
 def records(rows: Any) -> Iterator[Mapping[str, Any]]:
-    """Yields rows as dictionaries of plain Python values.
-
-    Args:
-        rows: A sequence of dictionaries, a dictionary of columns, a `datasets.Dataset` or a data frame.
+    """Yields rows, in any of the forms that `InMemoryData` takes, as dictionaries of plain Python values.
 
     Raises:
         DataError: A row is something else, or columns differ in length.

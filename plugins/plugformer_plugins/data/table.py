@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from plugformer.data import check_file, open_bytes, read_lines
-from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
+from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
 from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed, require_text
@@ -76,24 +76,21 @@ class TabularData(FileData):
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields columns that the task does not have, and what is wrong with files up to their first row."""
-        columns = needed(columns)
-        try:
-            self._wanted(columns)
-        except ConfigurationError as error:
-            yield ("columns",), str(error)
-            return
         for keys, file in self.placed():
             try:
-                next(self.read(file, columns), None)
-            except PlugformerError as error:
+                next(self.read(file, needed(columns)), None)
+            except ConfigurationError as error:
+                yield ("columns",), str(error)
+                return
+            except DataError as error:
                 yield keys, str(error)
 
     def read(self, source: Path, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
         """Yields the rows of a file.
 
         Raises:
-            ConfigurationError: The format is unknown, or `columns` does not name the task's columns.
-            DataError: The file cannot be read to its end, or a column is not there.
+            ConfigurationError: A column is not there, or `columns` does not name the task's columns.
+            DataError: The format is unknown, or the file cannot be read to its end.
         """
         wanted = self._wanted(columns)
 
@@ -125,7 +122,7 @@ class TabularData(FileData):
         delimiter = self._delimiter or _DELIMITERS.get(suffix)
         if delimiter is None:
             known = ", ".join([*_DELIMITERS, *_JSON, ".parquet"])
-            raise ConfigurationError(
+            raise DataError(
                 f"data 'table': cannot tell the format of {file}; expected one of {known}, each also with "
                 ".gz; rename it, or set delimiter"
             )
@@ -162,15 +159,12 @@ class TabularData(FileData):
 
 
 def find_column(column: TableColumn, names: Sequence[str], count: int) -> int:
-    """Returns the position of a column, from 0.
+    """Returns the position, from 0, of one of `count` columns, which may have no names.
 
-    Args:
-        column: Its name, or its number where it has no such name; an integer is its number first.
-        names: Of the columns; empty if they have none.
-        count: Number of columns.
+    A text is a number where no column has that name; an integer is a name where there is no such number.
 
     Raises:
-        DataError: There is no such column, or several have that name.
+        ConfigurationError: There is no such column, or several have that name.
     """
     name = str(column)
     is_number = name.isdecimal() and 1 <= int(name) <= count
@@ -182,7 +176,7 @@ def find_column(column: TableColumn, names: Sequence[str], count: int) -> int:
     problem = f"there is no column {column!r}{nearest(name, known)}"
     if name in names:
         problem = f"several columns are called {name!r}"
-    raise DataError(
+    raise ConfigurationError(
         f"{problem}; expected one of {known}, or a number; correct data.columns, or data.header if the first "
         "line is no header"
     )
@@ -210,8 +204,8 @@ def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: 
             width = len(cells)
             try:
                 positions = find(cells if header else [], width)
-            except DataError as error:
-                raise DataError(f"{place}: {error}") from None
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{place}: {error}") from None
             if header:
                 continue
         if len(cells) == width:
@@ -232,7 +226,7 @@ def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
                 raise DataError(f"expected a JSON object, found {text[:40]!r}; name the columns")
             values = list(cells.values())
             yield place, [values[position] for position in find(list(cells), 0)]
-        except DataError as error:
+        except (ConfigurationError, DataError) as error:
             yield DataError(f"{place}: {error}")
         except (ValueError, RecursionError) as error:
             yield DataError(f"{place}: not JSON: {error}; each line must be one object")
@@ -253,7 +247,7 @@ def _parquet(file: Path, find: Find) -> Rows:
                 for cells in zip(*(batch.column(place).to_pylist() for place in positions), strict=True):
                     number += 1
                     yield f"{file}, row {number}", list(cells)
-    except DataError as error:
-        raise DataError(f"{file}: {error}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
     except (ArrowException, OSError, EOFError, OverflowError, ValueError, zlib.error) as error:
         raise DataError(f"{file}: not a readable Parquet file: {error}; write it again") from error

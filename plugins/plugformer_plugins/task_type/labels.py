@@ -7,11 +7,7 @@ from plugformer_plugins.data.labels import require_different
 
 
 def learned_names(names: Iterable[str], kind: str) -> list[str]:
-    """Returns the different names of the training examples, sorted.
-
-    Args:
-        names: Names, possibly repeated.
-        kind: What they are, such as "labels".
+    """Returns the different names of some kind, such as "labels", sorted.
 
     Raises:
         DataError: Two of them differ only in spaces.
@@ -24,14 +20,8 @@ def learned_names(names: Iterable[str], kind: str) -> list[str]:
 def number_of(name: str, known: Sequence[str], row: int, kind: str) -> int:
     """Returns the number of a name among those of the training examples.
 
-    Args:
-        name: Of a class, label or tag.
-        known: The names of the training examples.
-        row: The number of the example, for the error.
-        kind: What the name is, for the error, such as "label".
-
     Raises:
-        ExampleError: The name is unknown.
+        ExampleError: The name is unknown; with the row of its example and its kind, such as "label".
     """
     if name not in known:
         raise ExampleError(

@@ -9,11 +9,8 @@ from plugformer_tasks.generated import GeneratedData
 
 PAIRS = ("()", "[]", "{}", "<>")
 
-OPENED = 0.4
-"""Probability that a further bracket is opened where one could also be closed."""
-
-ENDED = 0.5
-"""Probability that a text ends where all brackets are closed."""
+OPENED = 0.4  # probability that a further bracket is opened where one could also be closed
+ENDED = 0.5  # probability that a text ends where all brackets are closed
 
 
 class Brackets(GeneratedData):

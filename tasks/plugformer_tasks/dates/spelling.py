@@ -106,11 +106,8 @@ _SKELETONS = ("yMd", "yMEd", "yMMMd", "yMMMEd")
 _NEEDLESS_SPACE = re.compile(r"(?<=[^\W\d]) (?=\d)|(?<=\d) (?=[^\W\d])|(?<=[.,]) ")
 """A space whose loss leaves the numbers apart."""
 
-_OWN_FORMS = 0.2
-"""Share of the spellings that are a form from the locale's data, which the grammar need not know."""
-
-_PATIENCE = 100_000
-"""Known spellings drawn in a row before the locales count as exhausted."""
+_OWN_FORMS = 0.2  # share of the spellings that are a form from the locale's data, not of the grammar
+_PATIENCE = 100_000  # known spellings drawn in a row before the locales count as exhausted
 
 
 def spelled_dates(locales: Sequence[str], seed: int) -> Iterator[tuple[str, str]]:
@@ -179,7 +176,12 @@ class Speller:
     @property
     def exchanged(self) -> Sequence[str]:
         """The same with day and month exchanged; none where the year comes first, which nobody writes so."""
-        return [_exchanged(form) for form in self.in_order if not form.startswith("{yyyy}")]
+        month, day = "{number of month}", "{number}"
+        return [
+            form.replace(month, "{}").replace(day, month).replace("{}", day)
+            for form in self.in_order
+            if not form.startswith("{yyyy}")
+        ]
 
     def spell(self, day: date) -> str:
         """Returns a spelling of a day, of the grammar or one of the locale's own forms, in some case."""
@@ -251,11 +253,6 @@ def _in_order(locale: Locale) -> Rules:
         "in order": [between.join(fields[letter] for letter in letters) for between in _BETWEEN_NUMBERS],
         "digits in order": ["".join(digits[letter] for letter in letters)],
     }
-
-
-def _exchanged(form: str) -> str:
-    month, day = "{number of month}", "{number}"
-    return form.replace(month, "{}").replace(day, month).replace("{}", day)
 
 
 def _numbers(day: date | NoDay) -> Rules:
