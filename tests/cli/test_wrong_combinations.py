@@ -129,7 +129,7 @@ WRONG = {
         head="regressor",
     ),
     "columns that a table does not have": Wrong(
-        r"TASK:2:\d+  data\.columns: .*a\.csv:1: there is no column 'labels' \(did you mean 'label'\?\); "
+        r"TASK:2:\d+  data\.columns: .*a\.csv:1: there is no column 'labels' \(did you mean 'label'\?\); ",
         data=LABELED.replace("label: label", "label: labels"),
     ),
     "a column with two roles": Wrong(
