@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from plugformer.distributed import Interruption
     from plugformer.training.preview import ASSUMED, median_example, preview_model
     from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
+    from plugformer.training.stream import BatchStream
 
 __all__ = [
     "ASSUMED",
+    "BatchStream",
     "Interruption",
     "Objective",
     "TrainingStrategy",

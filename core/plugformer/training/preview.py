@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from plugformer.data.preparation import PreparedData, prepare
+from plugformer.data.preparation import PreparedData
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
+from plugformer.hooks.manager import prepared_data
 from plugformer.interfaces import UNKNOWN, Batch, Encoded, Level, Ragged, Sizes
 from plugformer.model import build
 from plugformer.model.summary import ModuleSummary, summarize
@@ -31,7 +32,7 @@ def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Modu
     if not read_data:
         return _assumed_preview(experiment, "assumed; --data reads the data")
     try:
-        data = prepare(experiment)
+        data = prepared_data(experiment)
     except DataError as error:
         cause = str(error).splitlines()[0]
         return _assumed_preview(experiment, f"assumed, because the data cannot be read ({cause})")
@@ -61,7 +62,7 @@ def _summarized(
 
 def median_example(data: PreparedData) -> tuple[str, Batch]:
     """Returns a training example of median length, and its split: validation where training is streamed."""
-    name = "validation" if data.streamed else "train"
+    name = "train" if "train" in data.splits else "validation"
     totals = data.splits[name].lengths.sum(axis=1)
     median = int(np.argsort(totals, kind="stable")[len(totals) // 2])
     return name, data.splits[name].batch([median])
