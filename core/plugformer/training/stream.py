@@ -84,7 +84,7 @@ class BatchStream(ABC):
 
 
 class PreparedBatches(BatchStream):
-    """Goes through prepared examples, epoch after epoch; `epochs` returns the batches of one by its number."""
+    """Goes through prepared examples; `epochs` returns the batches of an epoch by its number."""
 
     def __init__(
         self,
