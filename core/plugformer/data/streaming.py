@@ -191,14 +191,6 @@ class BlockReader:
         numbers = [(first + row) * self._count + self._number for row in rows]
         return replace(examples.batch(rows, epoch=epoch), rows=numbers)
 
-    def describe(self, row: int) -> str:
-        """Returns an example of one of the last batches in words, by its number there."""
-        for first, examples in reversed(self._recent):
-            number = row // self._count - first
-            if 0 <= number < len(examples):
-                return examples.described(number)
-        return "no longer in memory"
-
     def _open_block(self, batch: int) -> None:
         position, examples, stats = self._next.result()
         self._next = self._background.submit(next, self._blocks)

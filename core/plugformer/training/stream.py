@@ -27,7 +27,7 @@ class BatchStream(ABC):
     """Yields the batches of one update after the other.
 
     The batches of an update depend on their number, on the seed and on the place in the stream, not on how
-    many processes share them. All methods but `describe` and `close` are collectives.
+    many processes share them. All methods but `close` are collectives.
 
     Args:
         settings: Of the training.
@@ -76,10 +76,6 @@ class BatchStream(ABC):
         The thread calls it: it is no collective, and changes nothing but `progress` and its readers.
         """
 
-    @abstractmethod
-    def describe(self, row: int) -> str:
-        """Returns the example of a row of one of the last batches, in words."""
-
     def complete(self, progress: TrainingProgress) -> None:  # noqa: B027 (a default)
         """Brings the places of all processes into the progress that is to be saved."""
 
@@ -117,10 +113,6 @@ class PreparedBatches(BatchStream):
         places = [(self._rows(progress), progress.epoch) for _ in range(self._count)]
         chosen = [places[number] for number in numbers]
         return [self._examples.batch(rows, epoch=(self._seed, epoch)) for rows, epoch in chosen]
-
-    def describe(self, row: int) -> str:
-        """Returns the example of a row, in words."""
-        return self._examples.described(row)
 
     def _rows(self, progress: TrainingProgress) -> Rows:
         """Returns the next batch's rows."""
@@ -169,10 +161,6 @@ class StreamedBatches(BatchStream):
         with self._processes.raise_everywhere():
             batches, place = ahead.result()
         return batches, place
-
-    def describe(self, row: int) -> str:
-        """Returns the example of a row of one of the last batches, in words."""
-        return self._readers[row % self._count].describe(row)
 
     def complete(self, progress: TrainingProgress) -> None:
         """Brings the places of all processes into the progress."""
