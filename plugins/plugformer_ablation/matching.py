@@ -14,11 +14,11 @@ from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
 from plugformer.interfaces import Batch, Sizes
-from plugformer.model import build, summarize
+from plugformer.model import build
 from plugformer.registry import Registry
-from plugformer.training import median_example
 from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study
+from plugformer_cli.model_summary import median_example, summarize
 
 STEP = 8
 """Feed-forward widths are multiples of this number: others are slow on most processors."""

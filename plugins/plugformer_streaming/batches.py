@@ -4,7 +4,6 @@ Each block is read, shuffled and cut into batches as a whole. Its content and or
 and on the position where it begins, so a checkpoint saves only that position.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -84,7 +83,7 @@ class BlockReader:
         self._background = background
         self._blocks = _blocks(examples, number, count, replace(position, batch=0))
         self._next = background.submit(next, self._blocks)
-        self._recent: deque[tuple[int, EncodedSplit]] = deque(maxlen=2)  # batches are prepared ahead
+        self._block: EncodedSplit
         self._batches: list[list[int]] = []
         if position.batch:
             self._open_block(position.batch)
@@ -99,27 +98,17 @@ class BlockReader:
             self._open_block(batch=0)
         rows = self._batches[self.position.batch]
         self.position.batch += 1
-        first, examples = self._recent[-1]
         epoch = (self._seed, self._number, self.position.passes, self.position.block)
-        numbers = [(first + row) * self._count + self._number for row in rows]
-        return replace(examples.batch(rows, epoch=epoch), rows=numbers)
-
-    def describe(self, row: int) -> str:
-        """Returns an example of one of the last batches in words, by its number there."""
-        for first, examples in reversed(self._recent):
-            number = row // self._count - first
-            if 0 <= number < len(examples):
-                return examples.described(number)
-        return "no longer in memory"
+        numbers = [(self.position.first + row) * self._count + self._number for row in rows]
+        return replace(self._block.batch(rows, epoch=epoch), rows=numbers)
 
     def _open_block(self, batch: int) -> None:
-        position, examples, stats = self._next.result()
+        position, self._block, stats = self._next.result()
         self._next = self._background.submit(next, self._blocks)
         seed = np.random.SeedSequence([self._number, position.passes, position.block])
         self.position = replace(position, batch=batch)
         self.stats += stats
-        self._recent.append((position.first, examples))
-        self._batches = self._order(examples.lengths)(int(seed.generate_state(1, np.uint64)[0]))
+        self._batches = self._order(self._block.lengths)(int(seed.generate_state(1, np.uint64)[0]))
 
 
 def _blocks(
@@ -219,10 +208,6 @@ class StreamedBatches(BatchStream):
         with self.processes.raise_everywhere():
             batches, place = ahead.result()
         return batches, place
-
-    def describe(self, row: int) -> str:
-        """Returns the example of a row of one of the last batches, in words."""
-        return self._readers[row % self.settings.batches_per_update].describe(row)
 
     def complete(self, progress: TrainingProgress) -> None:
         """Brings the places of all processes into the progress."""

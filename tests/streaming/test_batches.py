@@ -186,16 +186,6 @@ def test_going_on_from_any_place_is_exact(
             assert batch.target.ids.equal(expected.target.ids)
 
 
-def test_a_row_is_described(make: Any, reader: Any) -> None:
-    task, _ = make(50)
-    data = prepared_data(Experiment.of(task, REGISTRY))
-    stream = reader(data, task, 1, 2)
-    for _ in range(12):
-        batch = stream.next()
-        source, target = texts(data, batch)[-1]
-        assert stream.describe(batch.rows[-1]) == f"{source!r} -> {target!r}"
-
-
 def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -> None:
     task, made = make(100)
     made[69] = ("something", " ")

@@ -243,6 +243,14 @@ class Hooks:
         """
 
     @hookspec
+    def explain_nonfinite(self, run: Run, model: Model, batches: Sequence[Batch]) -> str | None:
+        """Returns what is known about an update whose loss or gradients are not finite; the run ends then.
+
+        The first answer is part of the message. `model` has all parameters as they are now, after later
+        updates if the device was not waited for; `batches` are those of the update, of all processes.
+        """
+
+    @hookspec
     def run_failed(self, run: Run, error: BaseException) -> None:
         """The run stops early: an error, or an interruption from outside."""
 

@@ -21,7 +21,7 @@ class BatchStream(ABC):
     """Yields the batches of one update after the other.
 
     The batches of an update depend on their number, on the seed and on the place in the stream, not on how
-    many processes share them. All methods but `describe` and `close` are collectives.
+    many processes share them. All methods but `batches` and `close` are collectives.
 
     Args:
         settings: Of the training.
@@ -67,10 +67,6 @@ class BatchStream(ABC):
         """Returns what has been prepared; an error of the thread is raised here."""
         return ahead.result()
 
-    @abstractmethod
-    def describe(self, row: int) -> str:
-        """Returns the example of a row of one of the last batches, in words."""
-
     def complete(self, progress: TrainingProgress) -> None:  # noqa: B027 (a default)
         """Brings the places of all processes into the progress that is to be saved."""
 
@@ -107,7 +103,3 @@ class PreparedBatches(BatchStream):
             progress.batch += 1
         chosen = [places[number] for number in numbers]
         return [self._examples.batch(rows, epoch=(self.settings.seed, epoch)) for rows, epoch in chosen]
-
-    def describe(self, row: int) -> str:
-        """Returns the example of a row, in words."""
-        return self._examples.described(row)
