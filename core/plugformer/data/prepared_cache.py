@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import metadata
@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 from datasets import Dataset, DatasetDict
-from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel, Field
 
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
@@ -23,7 +22,6 @@ from plugformer.configuration.task import Component
 from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
 from plugformer.data.processor import Processor, has_one, save_tokenizers
-from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import checked_options
@@ -69,10 +67,7 @@ class PreparedEntry(BaseModel):
         try:
             entry = cls(folder=folder, **json.loads((folder / _LIST).read_bytes()))
             entry.splits  # noqa: B018 (opens the files)
-            for side in entry.learned.keys() - {"task_type"}:
-                if files_version([folder / f"tokenizer-{side}.json"]) != entry.learned[side]:
-                    raise ValueError(f"the tokenizer {side} has changed")
-        except (OSError, ValueError, TypeError, DataError, pa.ArrowException):
+        except (OSError, ValueError, TypeError, pa.ArrowException):
             shutil.rmtree(folder, ignore_errors=True)
             return None
         with suppress(OSError):
@@ -99,8 +94,7 @@ class PreparedEntry(BaseModel):
             hashes=hashes,
             learned=learned,
             task_type=processor.task_type.state,
-            # A file name that is not UTF-8 cannot be written as JSON.
-            notices=[notice.encode("utf-8", "replace").decode() for notice in notices],
+            notices=[*notices],
         )
         (folder / _LIST).write_text(entry.model_dump_json(), encoding="utf-8")
         if key is None:
@@ -139,8 +133,6 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
     task, registry = experiment.task, experiment.registry
     one = has_one(task.tokenizer, experiment.task_type.columns)
     tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
-    # A run that is gone has none: the task's own run has a copy of them.
-    loaded = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
     blocks = [
         (Kind.TASK_TYPE, task.type),
         (Kind.DATA, task.data),
@@ -149,65 +141,53 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
     entries = [registry.find(kind, block.name) for kind, block in blocks]
     if any(entry.component is not None for entry in entries):
         return None
+    if task.data.streaming is not None:
+        entries += registry.hooks()
+    # A run that is gone has none: the task's own run has a copy of them.
+    learned = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
+    for block in tokenizers:
+        learned += [path for path in _paths(Kind.TOKENIZER, block, registry) if path.is_file()]
     parts = {
         "code": code_hash(entries, *_CODE),
-        "python": platform.python_version(),
-        "components": [_made_of(kind, block, registry) for kind, block in blocks],
+        "versions": [platform.python_version(), *map(metadata.version, ("datasets", "tokenizers"))],
+        "components": [
+            {"name": block.name, "options": block.options, **component_lock(kind, block.name, registry)}
+            for kind, block in blocks
+        ],
         "split": task.data.split and task.data.split.model_dump(),
         "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
         "version": version,
-        "run": files_version(loaded),
-        "files": [files_version(_files(Kind.TOKENIZER, block, registry)) for block in tokenizers],
+        "files": files_version(learned),
     }
     return fingerprint(json.dumps(parts, sort_keys=True, default=str))
 
 
 def data_version(experiment: Experiment) -> str:
-    """Returns a fingerprint of the examples: the content of files and the component's own version.
-
-    Of files to be streamed only samples are read.
-    """
-    block = experiment.task.data
-    files = _files(Kind.DATA, block, experiment.registry)
-    return fingerprint(files_version(files, sampled=block.streaming is not None), experiment.data.version())
+    """Returns a fingerprint of the files of data, by path, size and time, and of the component's own version."""
+    parts = [experiment.data.version()]
+    for path in _paths(Kind.DATA, experiment.task.data, experiment.registry):
+        if path.is_file():  # `Data.version` covers folders
+            state = path.stat()
+            parts.append(f"{path} {state.st_size} {state.st_mtime_ns}")
+    return fingerprint(*parts)
 
 
 def missing_files(experiment: Experiment) -> list[Path]:
     """Returns the files and folders that the options of data name and that do not exist."""
-    paths = _paths(_options(Kind.DATA, experiment.task.data, experiment.registry))
+    paths = _paths(Kind.DATA, experiment.task.data, experiment.registry)
     return [path for path in paths if not path.exists()]
 
 
-def _files(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
-    """Yields the files that a component's options name; `Data.version` covers folders."""
-    return (path for path in _paths(_options(kind, block, registry)) if path.is_file())
+def _paths(kind: Kind, block: Component, registry: Registry) -> list[Path]:
+    """Returns the files and folders that a component's options name."""
 
+    def within(option: object) -> Iterator[Path]:
+        if isinstance(option, Path):
+            yield option
+        elif isinstance(option, BaseModel | Mapping):
+            yield from within(list(dict(option).values()))
+        elif isinstance(option, Collection) and not isinstance(option, str | bytes):
+            for part in option:
+                yield from within(part)
 
-def _options(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
-    return checked_options(registry.load(kind, block.name), block.options, block.name)
-
-
-def _paths(options: object) -> Iterator[Path]:
-    """Yields the files and folders that options name."""
-    if isinstance(options, Path):
-        yield options
-    elif isinstance(options, BaseModel):
-        yield from _paths(dict(options))
-    elif isinstance(options, Mapping):
-        yield from _paths(list(options.values()))
-    elif isinstance(options, list | tuple | set | frozenset):
-        ordered = sorted(options, key=str) if isinstance(options, set | frozenset) else options
-        for option in ordered:
-            yield from _paths(option)
-
-
-def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
-    """Returns a component's options, its code, and the versions of the libraries of its distribution."""
-    lock = component_lock(kind, block.name, registry)
-    versions = {}
-    with suppress(metadata.PackageNotFoundError, InvalidRequirement):  # a local component, or badly packaged
-        for line in metadata.requires(lock["distribution"]) or []:
-            requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                versions[requirement.name] = metadata.version(requirement.name)
-    return {"name": block.name, "options": block.options, "libraries": versions, **lock}
+    return list(within(checked_options(registry.load(kind, block.name), block.options, block.name)))
