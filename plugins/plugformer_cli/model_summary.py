@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.data import PreparedData, prepare
+from plugformer.data import PreparedData
 from plugformer.experiment import Experiment
+from plugformer.hooks import prepared_data
 from plugformer.interfaces import (
     UNKNOWN,
     Attention,
@@ -66,7 +67,7 @@ def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Modu
         The modules; and words about the example and the vocabularies.
     """
     if read_data:
-        data = prepare(experiment)
+        data = prepared_data(experiment)
         name, batch = median_example(data)
         sizes, origin = data.processor.sizes, f"of the split {name}"
     else:
@@ -85,7 +86,7 @@ def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Modu
 
 def median_example(data: PreparedData) -> tuple[str, Batch]:
     """Returns a training example of median length, and its split: validation where training is streamed."""
-    name = "validation" if data.streamed else "train"
+    name = "train" if "train" in data.splits else "validation"
     totals = data.splits[name].lengths.sum(axis=1)
     median = int(np.argsort(totals, kind="stable")[len(totals) // 2])
     return name, data.splits[name].batch([median])

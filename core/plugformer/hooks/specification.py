@@ -15,7 +15,9 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.processor import Processor
 from plugformer.distributed import Processes
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
@@ -178,6 +180,14 @@ class Hooks:
 
         It is called like the class `plugformer.interfaces.Constraint`, after the tokenizer is trained. Mark
         the implementation `must_not_fail`, and raise ConfigurationError if the expression is no pattern.
+        """
+
+    @hookspec
+    def streamed_data(self, experiment: Experiment, processor: Processor | None) -> Any:
+        """Returns the `plugformer.data.PreparedData` of a task with `data.streaming`; its `batches` is set.
+
+        It is called wherever data are read, with the processor of the run if there is one. Mark the
+        implementation `must_not_fail`.
         """
 
     @hookspec

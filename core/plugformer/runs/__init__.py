@@ -6,7 +6,7 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.generators import generator_states
-    from plugformer.runs.checkpoint import Stateful
+    from plugformer.runs.checkpoint import Stateful, TrainingProgress
     from plugformer.runs.directory import RunDirectory, is_trained
     from plugformer.runs.loading import TrainedModel
     from plugformer.runs.lock import made_of
@@ -31,6 +31,7 @@ __all__ = [
     "RunDirectory",
     "Stateful",
     "TrainedModel",
+    "TrainingProgress",
     "generator_states",
     "is_trained",
     "join_tensors",

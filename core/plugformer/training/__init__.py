@@ -7,8 +7,10 @@ from plugformer.lazy import lazily
 if TYPE_CHECKING:
     from plugformer.distributed import Interruption
     from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
+    from plugformer.training.stream import BatchStream
 
 __all__ = [
+    "BatchStream",
     "Interruption",
     "Objective",
     "TrainingStrategy",

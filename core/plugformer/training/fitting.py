@@ -23,7 +23,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.store import load_tensors, restore
 from plugformer.training.strategy import TrainingStrategy, compile_layers
-from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
+from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 Notify = Callable[[str], None]
@@ -117,10 +117,10 @@ def _trainer(
     optimizer = experiment.create(Kind.OPTIMIZER, settings.optimizer)
     evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
     stream: BatchStream
-    if data.streamed is not None:
-        stream = StreamedBatches(data.streamed, partial(order_of, settings), settings, processes)
+    if data.batches is not None:
+        stream = data.batches(partial(order_of, settings), settings, processes)
     else:
-        stream = PreparedBatches(data.splits["train"], lambda _: cast("Epochs", epochs), settings, processes)
+        stream = PreparedBatches(data.splits["train"], cast("Epochs", epochs), settings, processes)
     return Trainer(
         run=run,
         strategy=strategy,
@@ -142,7 +142,7 @@ def _trainer(
 
 def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
-    if data.streamed is not None:
+    if data.batches is not None:
         return None
     return lru_cache(maxsize=1)(order_of(settings, data.splits["train"].lengths))
 
