@@ -2,14 +2,21 @@
 
 from typing import TYPE_CHECKING
 
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.files import SplitStats, check_file, fingerprint, open_bytes, read_lines
+from plugformer.data.processor import Processor
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.data.arrow import encode, encoded_examples, on_disk
-    from plugformer.data.encoding import EncodedSplit
-    from plugformer.data.files import SplitStats, check_file, fingerprint, open_bytes, read_lines
     from plugformer.data.preparation import PreparedData, prepare
-    from plugformer.data.processor import Processor
+else:  # they import datasets, which predictions do not need
+    __getattr__ = lazily(
+        {
+            "plugformer.data.arrow": ("encode", "encoded_examples", "on_disk"),
+            "plugformer.data.preparation": ("PreparedData", "prepare"),
+        }
+    )
 
 __all__ = [
     "EncodedSplit",
@@ -25,6 +32,3 @@ __all__ = [
     "prepare",
     "read_lines",
 ]
-
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__)

@@ -221,7 +221,7 @@ def output_pattern(expression: str, registry: Registry) -> Callable[..., Constra
         ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
     """
     notices: list[str] = []
-    hooks = HookManager(load_observers(registry.hooks(), notices.append), notices.append)
+    hooks = HookManager(load_observers(registry.entries("hooks"), notices.append), notices.append)
     pattern: Callable[..., Constraint] | None = hooks.first("output_pattern", expression=expression)
     if pattern is None:
         raise ConfigurationError(

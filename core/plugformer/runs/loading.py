@@ -251,7 +251,7 @@ class TrainedModel:
             notify: Receives one line about each that fails.
         """
         rows = range(len(split))[:CHECKED_EXAMPLES]
-        hooks = HookManager([*observers, *load_observers(self.registry.hooks(), notify)], notify)
+        hooks = HookManager([*observers, *load_observers(self.registry.entries("hooks"), notify)], notify)
         results = hooks.call("self_check", trained=self, split=split, rows=rows)
         return SelfCheck([comparison for comparisons in results for comparison in comparisons], len(rows))
 

@@ -59,7 +59,7 @@ def fit(
     log = MetricsLog()
     observing: list[object] = []
     if processes.main:
-        observing = [log, *observers, *load_observers(trained.registry.hooks(), notify)]
+        observing = [log, *observers, *load_observers(trained.registry.entries("hooks"), notify)]
     hooks = HookManager(observing, notify, create_hooks(trained.task.training.hooks, trained.registry))
     trainer = _trainer(trained, data, hooks, notify, processes)
     seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
@@ -126,7 +126,7 @@ def strategy_of(
         if settings.shard:
             notify("training.shard: one process alone trains, and has the whole model")
         return TrainingStrategy(model, settings)
-    hooks = HookManager(load_observers(registry.hooks(), notify), notify)
+    hooks = HookManager(load_observers(registry.entries("hooks"), notify), notify)
     strategy: TrainingStrategy | None = hooks.first(
         "training_strategy", model=model, settings=settings, processes=processes
     )
