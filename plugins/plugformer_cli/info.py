@@ -87,8 +87,8 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    from plugformer.training import preview_model  # imports torch, for which a mistake need not wait
     from plugformer.validation import validate_model
+    from plugformer_cli.model_summary import preview_model  # imports torch, for which a mistake need not wait
 
     rows, example = preview_model(validate_model(resolved), read_data=read_data)
     description = resolved.task.description

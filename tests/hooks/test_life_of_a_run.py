@@ -14,7 +14,7 @@ STEP, EVALUATION = ["step_ended"], ["evaluation_ended", "checkpoint_saved"]
 def test_every_hook_in_order(trained):
     expected = ["run_started", "samples_shown", *4 * STEP, *EVALUATION, *4 * STEP, *EVALUATION]
     assert trained.recorder.names == [*expected, *2 * STEP, *EVALUATION, "run_ended", "self_check"]
-    others = {"average_evaluated", "run_failed", "output_pattern", "training_strategy"}
+    others = {"average_evaluated", "run_failed", "output_pattern", "streamed_data", "training_strategy"}
     assert {*trained.recorder.names, *others} == set(HOOKS)
 
 

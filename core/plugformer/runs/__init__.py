@@ -1,9 +1,7 @@
 """Runs on disk: their files, checkpoints and locks. Nothing that is read here is executed."""
 
-from typing import TYPE_CHECKING
-
 from plugformer.generators import generator_states
-from plugformer.lazy import lazily
+from plugformer.runs.checkpoint import Stateful, TrainingProgress
 from plugformer.runs.directory import RunDirectory, is_trained
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import made_of
@@ -23,16 +21,12 @@ from plugformer.runs.store import (
     write_text,
 )
 
-if TYPE_CHECKING:
-    from plugformer.runs.checkpoint import Stateful
-else:  # it imports datasets, which predictions do not need
-    __getattr__ = lazily({"plugformer.runs.checkpoint": ("Stateful",)})
-
 __all__ = [
     "RESTORE",
     "RunDirectory",
     "Stateful",
     "TrainedModel",
+    "TrainingProgress",
     "generator_states",
     "is_trained",
     "join_tensors",

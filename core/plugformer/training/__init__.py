@@ -1,15 +1,13 @@
 """Training: from a resolved task to a run directory."""
 
 from plugformer.distributed import Interruption
-from plugformer.training.preview import ASSUMED, median_example, preview_model
 from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
+from plugformer.training.stream import BatchStream
 
 __all__ = [
-    "ASSUMED",
+    "BatchStream",
     "Interruption",
     "Objective",
     "TrainingStrategy",
     "accelerator",
-    "median_example",
-    "preview_model",
 ]

@@ -23,7 +23,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.store import load_tensors, restore
 from plugformer.training.strategy import TrainingStrategy, compile_layers
-from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
+from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 FEW_UPDATES = 500
@@ -183,7 +183,7 @@ Epochs = Callable[[int], list[Rows]]
 
 def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
-    if data.streamed is not None:
+    if data.batches is not None:
         return None
     return lru_cache(maxsize=1)(order_of(settings, data.splits["train"].lengths))
 
@@ -200,9 +200,12 @@ def _stream(
     settings: TrainingSettings, data: PreparedData, epochs: Epochs | None, processes: Processes
 ) -> BatchStream:
     """Returns the training batches."""
-    if data.streamed is not None:
-        return StreamedBatches(data.streamed, partial(order_of, settings), settings, processes)
-    return PreparedBatches(data.splits["train"], lambda _: cast("Epochs", epochs), settings, processes)
+    if epochs is not None:
+        return PreparedBatches(data.splits["train"], epochs, settings, processes)
+    stream: BatchStream = cast("Callable[..., Any]", data.batches)(
+        partial(order_of, settings), settings, processes
+    )
+    return stream
 
 
 def order_of(settings: TrainingSettings, lengths: Int[ndarray, "examples sides"]) -> Epochs:

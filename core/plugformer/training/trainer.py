@@ -87,7 +87,7 @@ class Trainer:
     def __post_init__(self) -> None:
         self.settings = self.run.task.training
         self.directory = RunDirectory(self.run.directory)
-        self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.stream.describe, self.processes)
+        self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.hooks, self.processes)
         self.accelerator = self.strategy.accelerator
         self.model = self.strategy.model
         self.optimizer = self.strategy.prepare(self.state.optimizer)

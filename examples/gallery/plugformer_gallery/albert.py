@@ -46,7 +46,7 @@ class ALBERT(Architecture):
         self._groups = groups
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
-        """Returns an encoder and a head; the first layer of a group stands in the place of all of it."""
+        """Returns an encoder and a head; every layer of a group is its first layer."""
         embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
         layers = len(builder.spec.stacks["encoder"].layers)
         group = [number * self._groups // layers for number in range(layers)]
