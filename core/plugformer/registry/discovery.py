@@ -10,30 +10,21 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import distributions
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, get_origin
 
 import plugformer
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
-from plugformer.registry.manifest import (
-    INTERFACES,
-    Entry,
-    Kind,
-    Plugin,
-    parse,
-)
+from plugformer.registry.manifest import INTERFACES, Entry, Kind, Plugin, parse
 
-GROUP = "plugformer"
 MANIFEST = "registry.yaml"
 LOCAL = "local"
-
-
 BUILT_IN = "plugformer"
 """The distribution of Plugformer itself."""
 
@@ -45,12 +36,17 @@ def discover_installed() -> list[Plugin]:
     """
     wanted = os.environ.get("PLUGFORMER_PLUGINS")
     names = None if wanted is None else {normalized(name) for name in wanted.split(",")}
-    plugins: dict[tuple[str, str], Plugin] = {}
-    for distribution, version, package in _entry_points():
-        name = normalized(distribution)
-        if name != BUILT_IN and (names is None or name in names):
-            plugins.setdefault((distribution, package), _installed(distribution, version, package))
-    return [discover_built_in(), *(plugins[key] for key in sorted(plugins))]
+    found = [
+        (dist.name, point.value, dist.version)
+        for point in entry_points(group=BUILT_IN)
+        if (dist := point.dist)
+    ]
+    installed = [
+        _installed(*plugin)
+        for plugin in sorted(found)
+        if (name := normalized(plugin[0])) != BUILT_IN and (names is None or name in names)
+    ]
+    return [discover_built_in(), *installed]
 
 
 def discover_local(file: Path) -> Plugin:
@@ -70,18 +66,13 @@ def discover_local(file: Path) -> Plugin:
             "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
         ) from error
     plugin = replace(_plugin(file, content), distribution=LOCAL, file=str(file))
-    names = {re.split("[.:]", entry.target)[0] for entry in plugin.entries}
-    folders = {str(import_folder(file, name)) for name in names} or {str(file.parent)}
+    folder, folders = file.parent, {str(file.parent)} if not plugin.entries else set[str]()
+    for name in {re.split("[.:]", entry.target)[0] for entry in plugin.entries}:
+        around = name == folder.name and not ((folder / name).is_dir() or (folder / f"{name}.py").is_file())
+        folders.add(str(folder.parent if around else folder))
     sys.path += sorted(folders - set(sys.path))
     importlib.invalidate_caches()
     return plugin
-
-
-def import_folder(file: Path, name: str) -> Path:
-    """Returns the import path for a top-level module or package that a local manifest names."""
-    folder = file.parent
-    is_inside = name == folder.name and not ((folder / name).is_dir() or (folder / f"{name}.py").is_file())
-    return folder.parent if is_inside else folder
 
 
 def locate(package: str) -> Sequence[str]:
@@ -90,14 +81,9 @@ def locate(package: str) -> Sequence[str]:
     Raises:
         RegistryError: There is no such package, or it is a module without a folder.
     """
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError, AttributeError) as error:
-        raise RegistryError(f"package {package!r} cannot be located: {error}") from error
-    if spec is None:
-        raise RegistryError(f"package {package!r} is not installed")
-    if spec.submodule_search_locations is None:
-        raise RegistryError(f"{package!r} is a module; a plugin is a package with a {MANIFEST} in it")
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    if spec is None or spec.submodule_search_locations is None:
+        raise RegistryError(f"there is no package {package!r}")
     return spec.submodule_search_locations
 
 
@@ -116,31 +102,15 @@ def discover_built_in() -> Plugin:
     return replace(plugin, distribution=BUILT_IN, version=plugformer.__version__)
 
 
-def _entry_points() -> Iterator[tuple[str, str, str]]:
-    """Yields the distribution, its version and the package of every entry point of the group."""
-    for distribution in distributions():
-        try:
-            points = distribution.entry_points.select(group=GROUP)
-            owner = (distribution.name, distribution.version) if points else ("", "")
-        except Exception as error:  # text that is not UTF-8, for example
-            folder = getattr(distribution, "_path", distribution)
-            raise RegistryError(f"the metadata in {folder} cannot be read: {error}; reinstall it") from error
-        yield from ((*owner, point.value) for point in points)
-
-
-def _installed(distribution: str, version: str, package: str) -> Plugin:
+def _installed(distribution: str, package: str, version: str) -> Plugin:
     try:
-        if not package.isidentifier():
-            raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
         files = [file for folder in locate(package) if (file := Path(folder, MANIFEST)).is_file()]
         if not files:
             message = f"package {package!r} has no {MANIFEST}; a wheel must include it next to __init__.py"
             raise RegistryError(message)
         plugin = _plugin(files[0], files[0].read_bytes())
-    except RegistryError as error:
-        plugin = Plugin(problems=(str(error),))
     except Exception as error:  # the other plugins must work
-        plugin = Plugin(problems=(f"{package}: {type(error).__name__}: {error}",))
+        plugin = Plugin(problems=(str(error),))
     return replace(plugin, distribution=distribution, version=version)
 
 
@@ -159,8 +129,8 @@ def _unfit(requires: str) -> str:
 
     try:
         fits = SpecifierSet(requires).contains(plugformer.__version__, prereleases=True)
-    except ValueError:  # such as InvalidSpecifier
-        return f"plugformer: {requires[:60]!r} is not a version specifier such as '>=0.1'"
+    except ValueError as error:  # such as InvalidSpecifier
+        return f"plugformer: {error}"
     return "" if fits else f"needs plugformer {requires}; installed is {plugformer.__version__}"
 
 
@@ -182,7 +152,10 @@ def load_component(entry: Entry, kind: Kind) -> type:
             f"{label(entry)}: {entry.target} is not a {interface.__name__}\n"
             f"derive it from {interface.__module__}.{interface.__name__}, or correct the manifest"
         )
-    if missing := [*_unset(loaded, interface), *sorted(getattr(loaded, "__abstractmethods__", ()))]:
+    known = {name for base in loaded.__mro__ for name in vars(base)}
+    declared: dict[str, object] = inspect.get_annotations(interface)
+    missing = [name for name, kind in declared.items() if get_origin(kind) is ClassVar and name not in known]
+    if missing := [*missing, *sorted(getattr(loaded, "__abstractmethods__", ()))]:
         raise RegistryError(
             f"{label(entry)}: {entry.target} does not implement {', '.join(missing)}\n"
             f"the interface is {interface.__module__}.{interface.__name__}"
@@ -202,30 +175,17 @@ def interface_of(kind: Kind) -> type:
     return interface
 
 
-def _unset(loaded: type, interface: type) -> list[str]:
-    """Returns the class attributes that an interface declares and a class does not set."""
-    attributes = {name for base in loaded.__mro__ for name in vars(base)}
-    declared: dict[str, object] = inspect.get_annotations(interface)
-    return [
-        name for name, kind in declared.items() if get_origin(kind) is ClassVar and name not in attributes
-    ]
-
-
 def load_attribute(entry: Entry) -> Any:
     """Imports the class or function that an entry names.
 
     Raises:
         RegistryError: Importing fails in any way, or the module has no such name.
     """
-    module, (module_name, _, name) = load_module(entry), entry.target.partition(":")
-    try:
-        return getattr(module, name)
-    except AttributeError as error:
-        public = [known for known in vars(module) if not known.startswith("_")]
-        raise RegistryError(
-            f"{label(entry)}: module {module_name} has no {name!r}{nearest(name, public)}\n"
-            "correct the manifest"
-        ) from error
+    module, name = load_module(entry), entry.target.partition(":")[2]
+    if not hasattr(module, name):
+        message = f"module {module.__name__} has no {name!r}{nearest(name, vars(module))}"
+        raise RegistryError(f"{label(entry)}: {message}\ncorrect the manifest")
+    return getattr(module, name)
 
 
 def load_module(entry: Entry) -> ModuleType:
@@ -264,14 +224,8 @@ def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
 def _blamed(entry: Entry, doing: str, error: BaseException) -> RegistryError:
     """Returns an error that names the owner of failing code, with advice."""
     advice = "update, repair or uninstall that distribution; everything else works without it"
-    if entry.component is not None:
-        advice = "correct the class"
-    elif entry.file:
-        file, module = Path(entry.file), re.split("[.:]", entry.target)[0]
-        advice = (
-            f"correct it, or {file}, which names it; "
-            f"Python looks for {module!r} in what is installed and then in {import_folder(file, module)}"
-        )
+    if entry.component is not None or entry.file:
+        advice = f"correct it, or {entry.file}, which names it" if entry.file else "correct the class"
     return RegistryError(f"{label(entry)}: {doing} failed: {described(error)}\n{advice}")
 
 

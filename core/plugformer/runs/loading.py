@@ -228,7 +228,7 @@ class TrainedModel:
         """
         examples = self._read("validation") if split is None else split
         rows = range(len(examples))[:CHECKED_EXAMPLES]
-        hooks = HookManager([*observers, *load_observers(self.registry.hooks(), notify)], notify)
+        hooks = HookManager([*observers, *load_observers(self.registry.entries("hooks"), notify)], notify)
         results = hooks.call("self_check", trained=self, split=examples, rows=rows)
         comparisons = [comparison for result in results for comparison in result]
         if split is None and not comparisons:

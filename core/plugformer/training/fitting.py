@@ -53,7 +53,7 @@ def fit(
         compile_layers(trained.model)
         notify("training.compile: the first update compiles the layers, which can take minutes")
     log = MetricsLog()
-    loaded = load_observers(trained.registry.hooks(), notify) if processes.main else []
+    loaded = load_observers(trained.registry.entries("hooks"), notify) if processes.main else []
     observing = [log, *observers, *loaded] if processes.main else []
     hooks = HookManager(observing, notify, create_hooks(settings.hooks, trained.registry))
     trainer = _trainer(trained, data, hooks, notify, processes)
@@ -94,7 +94,7 @@ def strategy_of(
     """Returns how the processes hold the model while they train it; a single one has the whole."""
     if processes.count == 1:
         return TrainingStrategy(model, settings)
-    hooks = HookManager(load_observers(registry.hooks(), notify), notify)
+    hooks = HookManager(load_observers(registry.entries("hooks"), notify), notify)
     strategy: TrainingStrategy | None = hooks.first(
         "training_strategy", model=model, settings=settings, processes=processes
     )
