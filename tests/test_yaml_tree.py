@@ -99,15 +99,6 @@ def test_messages(content: bytes, message: str) -> None:
         read(content)
 
 
-def test_all_double_keys_are_reported() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        read("a: 1\na: 2\nb: 1\nb: 2\n")
-    assert [line.partition("  ")[0] for line in str(caught.value).splitlines()] == [
-        "task.yaml:2:1",
-        "task.yaml:4:1",
-    ]
-
-
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"mine\.yaml: cannot be read: No such file"):
         read_file(tmp_path / "mine.yaml", "mine.yaml")

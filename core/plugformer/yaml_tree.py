@@ -229,26 +229,21 @@ def read_text(text: str, start: Origin) -> Node | None:
     """
     composer = _Composer(yaml.parse(text, Loader=_Loader), start)
     try:
-        tree = composer.document()
-    except yaml.MarkedYAMLError as error:
-        mark, message = error.problem_mark, f"is not valid YAML: {error.problem}"
+        return composer.document()
+    except (UnicodeError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        message = f"is not valid YAML: {getattr(error, 'problem', None) or error}"
         lines = text.splitlines()
         line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
         if "\t" in line[: len(line) - len(line.lstrip())]:
             message = "a tab in the indentation; YAML is indented with spaces"
         composer.fail(mark, message)
-    except (UnicodeError, yaml.YAMLError) as error:
-        composer.fail(None, f"is not readable as YAML: {error}")
-    if composer.problems:
-        raise ConfigurationError(report(composer.problems))
-    return tree
 
 
 class _Composer:
-    """Turns the parser's events into a tree, and collects problems."""
+    """Turns the parser's events into a tree."""
 
     def __init__(self, events: Iterator[Any], start: Origin) -> None:
-        self.problems: list[Problem] = []
         self._events = events
         self._start = start
         self._anchors: dict[str, tuple[Node, int]] = {}
@@ -267,12 +262,8 @@ class _Composer:
         return tree
 
     def fail(self, mark: Any, message: str) -> NoReturn:
-        """Stops reading, and reports all problems."""
-        self._refuse(mark, message)
-        raise ConfigurationError(report(self.problems))
-
-    def _refuse(self, mark: Any, message: str) -> None:
-        self.problems.append(Problem(self._origin(mark), (), message))
+        """Raises ConfigurationError with the place of a mark."""
+        raise Problem(self._origin(mark), (), message).error
 
     def _origin(self, mark: Any) -> Origin:
         if mark is None or self._start.line is None:
@@ -299,7 +290,7 @@ class _Composer:
         origin = self._origin(event.start_mark)
         allowed = ("!", "tag:yaml.org,2002:str") if isinstance(event, yaml.ScalarEvent) else ()
         if event.tag is not None and event.tag not in allowed:
-            self._refuse(event.start_mark, f"the tag {event.tag!r} is not allowed")
+            self.fail(event.start_mark, f"the tag {event.tag!r} is not allowed")
         if isinstance(event, yaml.ScalarEvent):
             is_plain = event.implicit[0] and not event.tag
             return ScalarNode(resolve_scalar(event.value) if is_plain else event.value, origin)
@@ -309,11 +300,9 @@ class _Composer:
         for key_event in self._until(yaml.MappingEndEvent):
             key = plain(self._node(key_event))
             if isinstance(key, bool) or not isinstance(key, str | int):
-                self._refuse(key_event.start_mark, f"a key must be text or a whole number, found {key!r}")
-                key = ""
-            elif key in mapping.items:
-                first = mapping.keys[key]
-                self._refuse(key_event.start_mark, f"key {key!r} is written twice; first at {first}")
+                self.fail(key_event.start_mark, f"a key must be text or a whole number, found {key!r}")
+            if key in mapping.items:
+                self.fail(key_event.start_mark, f"key {key!r} is written twice; first at {mapping.keys[key]}")
             mapping.keys[key] = self._origin(key_event.start_mark)
             mapping.items[key] = self._node(next(self._events))
         return mapping

@@ -1,10 +1,9 @@
 """Settings that change a task: `--set KEY=VALUE`, dictionaries of Python, and the rules for merging them.
 
-Each of them becomes a tree like that of a task file. A component's block with a name replaces the inherited
-block, except settings of the core, so that no option of the old component reaches the new one; a block
-without a name merges. Plain mappings merge, lists and single values replace. A key clears the inherited keys
-that it excludes (`steps`, `epochs`), and a part of the whole model clears inherited settings of single stacks
-and layers.
+A component's block with a name replaces the inherited block, except settings of the core, so that no option
+of the old component reaches the new one; a block without a name merges. Plain mappings merge, lists and
+single values replace. A key clears the inherited keys that it excludes (`steps`, `epochs`), and a part of the
+whole model clears inherited settings of single stacks and layers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,6 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.layers import (
-    Layers,
     expand,
     read_layers,
     with_extended,
@@ -41,7 +40,6 @@ from plugformer.yaml_tree import (
     SequenceNode,
     placed,
     plain,
-    read_mapping,
     report,
     resolve_scalar,
 )
@@ -52,13 +50,9 @@ _DATA = Origin("data=")
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """A task, ready to be used.
+    """A task, ready to be used: its settings, and the merged `tree` of the layers as they were written.
 
-    Attributes:
-        task: The settings.
-        registry: The registry with the local manifests that the task names.
-        notices: What a user should know about how layers were merged.
-        tree: The merged layers, as they were written.
+    The registry has the local manifests that the task names; `notices` say what the merging cleared.
     """
 
     task: Task
@@ -88,19 +82,13 @@ def resolve(
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    trees, known = _read(task, registry or Registry.discover())
+    known = registry or Registry.discover()
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
     if isinstance(overrides, Mapping):
         changes, known = read_dictionary(overrides, "overrides", known)
     else:
         changes = read_overrides(overrides)
-    return resolve_layers(trees, known, [*above, changes])
-
-
-def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> Layers:
-    if isinstance(task, Mapping):
-        return with_extended(*read_dictionary(task, "task", registry))
-    return read_layers(str(task.absolute()) if isinstance(task, Path) else task, registry)
+    return resolve_changed(task, [*above, changes], known)
 
 
 def resolve_changed(
@@ -109,7 +97,12 @@ def resolve_changed(
     registry: Registry | None = None,
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that are trees like those of task files; the last one wins."""
-    return resolve_layers(*_read(task, registry or Registry.discover()), changes)
+    known = registry or Registry.discover()
+    if isinstance(task, Mapping):
+        layers, known = with_extended(*read_dictionary(task, "task", known))
+    else:
+        layers, known = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
+    return resolve_layers(layers, known, changes)
 
 
 def resolve_layers(
@@ -204,12 +197,12 @@ def _absolute(node: Node, value: Any, path: KeyPath) -> Any:
 
 def dump(task: Task) -> str:
     """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
-    return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return yaml.dump(as_dict(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def as_dict(task: Task) -> dict[str, Any]:
     """Returns the content of what `dump` writes: mappings, lists, texts and numbers."""
-    tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
+    tree: dict[str, Any] = _plain(task)
     return tree
 
 

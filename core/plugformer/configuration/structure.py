@@ -24,10 +24,8 @@ from plugformer.yaml_tree import (
     report,
 )
 
-_KINDS = {kind.value: kind for kind in Kind} | {
-    "metrics": Kind.METRIC,
-    "hooks": Kind.HOOK,
-    "type": Kind.TASK_TYPE,
+_KINDS = {"metrics": Kind.METRIC, "hooks": Kind.HOOK, "type": Kind.TASK_TYPE} | {
+    kind.value: kind for kind in Kind
 }
 DEFAULT = Origin("default")
 """The origin of defaults."""
@@ -35,14 +33,7 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A component in a task's tree.
-
-    Attributes:
-        path: The keys that lead to it.
-        kind: Its kind.
-        node: What is written there: a name, or a mapping with a name and options.
-        core: Keys of the mapping that belong to the core, not to the component.
-    """
+    """A component in a task's tree; keys of its mapping in `core` do not belong to the component."""
 
     path: KeyPath
     kind: Kind
@@ -63,11 +54,9 @@ class Block:
     @property
     def options(self) -> MappingNode:
         """The component's own options."""
-        if not isinstance(self.node, MappingNode):
-            return MappingNode({}, {}, self.node.origin)
-        taken = {"name", *self.core}
-        options = {key: item for key, item in self.node.items.items() if key not in taken}
-        return MappingNode(options, self.node.keys, self.node.origin)
+        items = self.node.items if isinstance(self.node, MappingNode) else {}
+        own = {key: item for key, item in items.items() if key not in {"name", *self.core}}
+        return MappingNode(own, dict.fromkeys(own, self.node.origin), self.node.origin)
 
 
 def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
@@ -77,12 +66,10 @@ def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
         return
     if model is not None and issubclass(model, Component | TokenizerSettings) and not names_sides(tree):
         yield Block(path, kind_at(path), tree, core_keys(model))
-    elif isinstance(tree, MappingNode):
-        for key, child in tree.items.items():
+    elif not isinstance(tree, ScalarNode):
+        items = tree.items.items() if isinstance(tree, MappingNode) else enumerate(tree.items)
+        for key, child in items:
             yield from blocks(child, (*path, key))
-    elif isinstance(tree, SequenceNode):
-        for index, child in enumerate(tree.items):
-            yield from blocks(child, (*path, index))
 
 
 def block_of(node: Node) -> MappingNode | None:
@@ -110,19 +97,18 @@ def kind_at(path: KeyPath) -> Kind:
 
 def default_blocks(model: type[BaseModel] = Task) -> MappingNode:
     """Returns the default components of a task, as the lowest layer."""
-    root = MappingNode({}, {}, DEFAULT)
+    items: dict[Key, Node] = {}
     for key, field in model.model_fields.items():
         inner, default = field.annotation, field.default
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            continue
         if isinstance(default, Component):
             values = {"name": default.name, **default.options}
-            items: dict[Key, Node] = {name: ScalarNode(value, DEFAULT) for name, value in values.items()}
-            root.items[key] = MappingNode(items, dict.fromkeys(items, DEFAULT), DEFAULT)
-        elif not issubclass(inner, Component) and (child := default_blocks(inner)).items:
-            root.items[key] = child
-    root.keys.update(dict.fromkeys(root.items, DEFAULT))
-    return root
+            block: dict[Key, Node] = {name: ScalarNode(value, DEFAULT) for name, value in values.items()}
+            items[key] = MappingNode(block, dict.fromkeys(block, DEFAULT), DEFAULT)
+        elif (
+            isinstance(inner, type) and issubclass(inner, Settings) and (below := default_blocks(inner)).items
+        ):
+            items[key] = below
+    return MappingNode(items, dict.fromkeys(items, DEFAULT), DEFAULT)
 
 
 S = TypeVar("S", bound=Settings)

@@ -62,8 +62,7 @@ class Registry:
     def discover(cls, *local: Path) -> Self:
         """Reads the manifests of all installed distributions, and local ones.
 
-        Args:
-            *local: Local manifests; `PLUGFORMER_REGISTRY` names one if there are none.
+        `PLUGFORMER_REGISTRY` names a local one if there are no others.
 
         Raises:
             RegistryError: A local manifest cannot be read.
@@ -96,23 +95,22 @@ class Registry:
     def with_components(self, components: Mapping[str, Mapping[str, type]]) -> Self:
         """Returns this registry with classes that were defined in this session; their owner is `session`.
 
-        A name that something else has too is in conflict, as between two plugins: `session:NAME` selects the
-        class. Nothing is registered globally, so the same name may mean another class in another call.
+        A name that something else has too is in conflict: `session:NAME` selects the class. Nothing is
+        registered globally, so the same name may mean another class in another call.
 
         Example:
             `registry.with_components({"attention": {"mine": MyAttention}})`
 
-        Args:
-            components: The classes by kind and name.
-
         Raises:
             RegistryError: A kind is unknown, a name is not a name, or a value is not a class.
         """
-        entries = [
-            _session_entry(kind, name, component)
-            for kind, named in components.items()
-            for name, component in named.items()
-        ]
+        entries = []
+        for kind, named in components.items():
+            for name, component in named.items():
+                if not (NAME.fullmatch(name) and isinstance(component, type)):
+                    raise RegistryError(f"{kind} {name!r}: expected a name and a class, found {component!r}")
+                summary = (component.__doc__ or "").strip().partition("\n")[0]
+                entries.append(Entry(_kind(kind), name, class_name(component), summary, component=component))
         plugin = Plugin(entries=tuple(entries), distribution=SESSION)
         return type(self)([*self._plugins, plugin], self.local, self._preferred)
 
@@ -122,11 +120,7 @@ class Registry:
         return reduce(type(self).with_local, local or ([Path(variable)] if variable else []), self)
 
     def preferring(self, owners: Mapping[str, str]) -> Self:
-        """Returns this registry; in it a name that several distributions offer may mean that of one.
-
-        Args:
-            owners: The distribution by `KIND/NAME`; one that does not offer the name is ignored.
-        """
+        """Returns this registry with preferred distributions by `KIND/NAME`, if several offer the name."""
         return type(self)(self._plugins, self.local, owners)
 
     def entries(self, kind: AnyKind | str | None = None) -> list[Entry]:
@@ -167,7 +161,8 @@ class Registry:
             return usable[0]
         if usable:
             offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in usable)
-            raise RegistryError(f"{kind} {bare!r} is offered by {offers}\n{_way_out(usable)}")
+            names = [f"{entry.distribution}:{bare}" for entry in usable]
+            raise RegistryError(f"{kind} {bare!r} is offered by {offers}\nwrite {' or '.join(names)}")
         if named:
             raise RegistryError(f"{label(named[0])} is quarantined: {named[0].cause}")
         names = [entry.name for entry in self._by_kind[kind] if entry.state is not EntryState.QUARANTINED]
@@ -184,12 +179,11 @@ class Registry:
         """
         entry = self.find(EntryKind.TASK, name)
         package, _, path = entry.target.partition(":")
-        for folder in locate(package):
-            if (file := Path(folder, path)).is_file():
-                return file
-        raise RegistryError(
-            f"{label(entry)}: there is no file {path!r} in package {package!r}\ncorrect the manifest"
-        )
+        files = [file for folder in locate(package) if (file := Path(folder, path)).is_file()]
+        if not files:
+            message = f"there is no file {path!r} in package {package!r}"
+            raise RegistryError(f"{label(entry)}: {message}\ncorrect the manifest")
+        return files[0]
 
     def load_command(self, name: str) -> Any:
         """Imports a command: a function, or a `typer.Typer` with commands of its own.
@@ -215,13 +209,7 @@ class Registry:
         return load_component(self.find(kind, name), Kind(kind))
 
     def create(self, kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
-        """Constructs a component.
-
-        Args:
-            kind: Its kind.
-            name: Its name.
-            *context: What the kind's constructors take first, such as a ModelContext.
-            **options: The component's own options.
+        """Constructs a component; see `plugformer.create`.
 
         Raises:
             ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
@@ -243,15 +231,6 @@ class Registry:
         return "; ".join(f"{', '.join(names[key])} ({key[1]})" for key in sorted(names)) or "none"
 
 
-def _session_entry(kind: str, name: str, component: type) -> Entry:
-    if not NAME.fullmatch(name):
-        raise RegistryError(f"{kind} {name!r}: expected letters, digits, - and _, a letter first")
-    if not isinstance(component, type):
-        raise RegistryError(f"{kind} {name!r}: expected a class, found {component!r}")
-    summary = (component.__doc__ or "").strip().partition("\n")[0]
-    return Entry(_kind(kind), name, class_name(component), summary, component=component)
-
-
 def _without_repeats(entries: Iterable[Entry]) -> list[Entry]:
     """Drops entries whose kind, name and target another has already: two with the same target are one."""
     unique: dict[tuple[object, ...], Entry] = {}
@@ -270,14 +249,9 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
     for entry in (entry for offers in offered.values() for entry in offers):
         owners = [other.owner for other in offered[entry.kind, entry.name] if other is not entry]
         if owners and (entry.kind, entry.distribution) != (EntryKind.COMMAND, BUILT_IN):
-            cause = f"{', '.join(owners)} offers the same name; {_way_out([entry])}"
+            cause = f"{', '.join(owners)} offers the same name; write {entry.distribution}:{entry.name}"
             entries[entries.index(entry)] = replace(entry, state=EntryState.CONFLICT, cause=cause)
     return entries
-
-
-def _way_out(offers: Iterable[Entry]) -> str:
-    """Returns advice for a name that several distributions offer."""
-    return f"write {' or '.join(f'{entry.distribution}:{entry.name}' for entry in offers)}"
 
 
 def _is_by(entry: Entry, distribution: str) -> bool:
@@ -292,9 +266,13 @@ def _kind(kind: AnyKind | str) -> AnyKind:
 
 
 @lru_cache(maxsize=1)
-def _installed(path: tuple[str, ...]) -> Registry:  # noqa: ARG001 (the result depends on it)
-    """Returns what the installed distributions offer; a process reads them once for each `sys.path`."""
+def _scanned(path: tuple[str, ...]) -> Registry:  # noqa: ARG001 (the result depends on it)
     return Registry(discover_installed())
+
+
+def _installed() -> Registry:
+    """Returns what is installed; a process reads it once for each `sys.path`."""
+    return _scanned(tuple(sys.path))._with_manifests(())
 
 
 def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
@@ -311,10 +289,9 @@ def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any
 
     Raises:
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
-        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported or
-            constructed.
+        RegistryError: The component is unknown or ambiguous, or its import or constructor fails.
     """
-    return _installed(tuple(sys.path))._with_manifests(()).create(kind, name, *context, **options)
+    return _installed().create(kind, name, *context, **options)
 
 
 def components(kind: Kind | str) -> list[Entry]:
@@ -325,4 +302,4 @@ def components(kind: Kind | str) -> list[Entry]:
     Raises:
         RegistryError: The kind is unknown.
     """
-    return _installed(tuple(sys.path))._with_manifests(()).entries(kind)
+    return _installed().entries(kind)

@@ -1,8 +1,7 @@
 """Finding manifests and importing what they name.
 
-Manifests come from installed distributions, from Plugformer itself and from local files. Finding them imports
-nothing: packages are located by their import specs, manifests are read as files. Whatever goes wrong during
-an import becomes an error that names the owner.
+Finding them imports nothing: packages are located by their import specs, manifests are read as files.
+Whatever goes wrong during an import becomes an error that names the owner.
 """
 
 import importlib.util
@@ -36,17 +35,12 @@ def discover_installed() -> list[Plugin]:
     """
     wanted = os.environ.get("PLUGFORMER_PLUGINS")
     names = None if wanted is None else {normalized(name) for name in wanted.split(",")}
-    found = [
-        (dist.name, point.value, dist.version)
-        for point in entry_points(group=BUILT_IN)
-        if (dist := point.dist)
-    ]
-    installed = [
-        _installed(*plugin)
-        for plugin in sorted(found)
-        if (name := normalized(plugin[0])) != BUILT_IN and (names is None or name in names)
-    ]
-    return [discover_built_in(), *installed]
+    plugins = []
+    for point in entry_points(group=BUILT_IN):
+        name = normalized(point.dist.name) if point.dist else BUILT_IN
+        if point.dist and name != BUILT_IN and (names is None or name in names):
+            plugins.append(_installed(point.dist.name, point.dist.version, point.value))
+    return [discover_built_in(), *sorted(plugins, key=lambda plugin: plugin.distribution)]
 
 
 def discover_local(file: Path) -> Plugin:
@@ -62,25 +56,21 @@ def discover_local(file: Path) -> Plugin:
         content = file.read_bytes()
     except OSError as error:
         raise RegistryError(
-            f"the local manifest {str(file)!r} cannot be read: {error.strerror}\n"
-            "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
+            f"the local manifest {str(file)!r} cannot be read: {error.strerror}\ngive an existing file"
         ) from error
     plugin = replace(_plugin(file, content), distribution=LOCAL, file=str(file))
-    folder, folders = file.parent, {str(file.parent)} if not plugin.entries else set[str]()
-    for name in {re.split("[.:]", entry.target)[0] for entry in plugin.entries}:
-        around = name == folder.name and not ((folder / name).is_dir() or (folder / f"{name}.py").is_file())
-        folders.add(str(folder.parent if around else folder))
-    sys.path += sorted(folders - set(sys.path))
+    folder = file.parent
+    inside = any(re.split("[.:]", entry.target)[0] == folder.name for entry in plugin.entries)
+    if inside and not ((folder / folder.name).is_dir() or (folder / f"{folder.name}.py").is_file()):
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
     importlib.invalidate_caches()
     return plugin
 
 
 def locate(package: str) -> Sequence[str]:
-    """Returns the folders of a top-level package without importing it.
-
-    Raises:
-        RegistryError: There is no such package, or it is a module without a folder.
-    """
+    """Returns the folders of a top-level package without importing it."""
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     if spec is None or spec.submodule_search_locations is None:
         raise RegistryError(f"there is no package {package!r}")
@@ -102,7 +92,7 @@ def discover_built_in() -> Plugin:
     return replace(plugin, distribution=BUILT_IN, version=plugformer.__version__)
 
 
-def _installed(distribution: str, package: str, version: str) -> Plugin:
+def _installed(distribution: str, version: str, package: str) -> Plugin:
     try:
         files = [file for folder in locate(package) if (file := Path(folder, MANIFEST)).is_file()]
         if not files:
@@ -115,23 +105,18 @@ def _installed(distribution: str, package: str, version: str) -> Plugin:
 
 
 def _plugin(file: Path, content: bytes) -> Plugin:
-    plugin = parse(content, str(file))
-    unfit = _unfit(plugin.requires)
-    return replace(plugin, problems=(unfit,)) if unfit else plugin
-
-
-@cache
-def _unfit(requires: str) -> str:
-    """Returns the reason why this version does not satisfy a manifest, or an empty string."""
-    if not requires:
-        return ""
+    """Returns a manifest; one that needs another version of Plugformer is quarantined."""
+    plugin, version = parse(content, str(file)), plugformer.__version__
+    if not plugin.requires:
+        return plugin
     from packaging.specifiers import SpecifierSet  # takes a tenth of the time of `list`
 
+    problem = f"needs plugformer {plugin.requires}; installed is {version}"
     try:
-        fits = SpecifierSet(requires).contains(plugformer.__version__, prereleases=True)
+        fits = SpecifierSet(plugin.requires).contains(version, prereleases=True)
     except ValueError as error:  # such as InvalidSpecifier
-        return f"plugformer: {error}"
-    return "" if fits else f"needs plugformer {requires}; installed is {plugformer.__version__}"
+        fits, problem = False, f"plugformer: {error}"
+    return plugin if fits else replace(plugin, problems=(problem,))
 
 
 LOADED: dict[str, Entry] = {}
@@ -195,38 +180,37 @@ def load_module(entry: Entry) -> ModuleType:
         RegistryError: Importing fails in any way, even by leaving the interpreter.
     """
     name = entry.target.partition(":")[0]
-    try:
-        return import_module(name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise _blamed(entry, f"importing {name}", error) from error
+    module: ModuleType = guarded(
+        entry, f"importing {name}", lambda: import_module(name), passed=KeyboardInterrupt
+    )
+    return module
 
 
-def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
+def guarded(
+    entry: Entry,
+    doing: str,
+    action: Callable[[], Any],
+    passed: type[BaseException] = PlugformerError,
+) -> Any:
     """Runs code that an entry names; `doing` says in messages what the code does.
 
     Raises:
-        PlugformerError: The code raised one.
+        PlugformerError: The code raised one, and such errors are `passed` on.
         RegistryError: The code raised anything else, SystemExit included, except Ctrl-C and errors about
-            memory.
+            memory; the message names the owner.
     """
     try:
         return action()
-    except (KeyboardInterrupt, PlugformerError):
+    except (KeyboardInterrupt, passed):
         raise
     except BaseException as error:
         if out_of_memory(error):
             raise
-        raise _blamed(entry, doing, error) from error
-
-
-def _blamed(entry: Entry, doing: str, error: BaseException) -> RegistryError:
-    """Returns an error that names the owner of failing code, with advice."""
-    advice = "update, repair or uninstall that distribution; everything else works without it"
-    if entry.component is not None or entry.file:
-        advice = f"correct it, or {entry.file}, which names it" if entry.file else "correct the class"
-    return RegistryError(f"{label(entry)}: {doing} failed: {described(error)}\n{advice}")
+        advice = "update, repair or uninstall that distribution; everything else works without it"
+        if entry.component is not None or entry.file:
+            advice = f"correct it, or {entry.file}, which names it" if entry.file else "correct the class"
+        message = f"{label(entry)}: {doing} failed: {described(error)}\n{advice}"
+        raise RegistryError(message) from error
 
 
 def label(entry: Entry) -> str:

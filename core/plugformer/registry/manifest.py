@@ -6,20 +6,18 @@ that it names is imported.
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from plugformer.errors import ConfigurationError, nearest
-from plugformer.yaml_tree import Key, KeyPath, MappingNode, Problem, SequenceNode, plain, read_mapping
+from plugformer.yaml_tree import KeyPath, MappingNode, Problem, ScalarNode, SequenceNode, plain, read_mapping
 
 
 class Kind(StrEnum):
-    """A replaceable part. Its value is the key under which a task file names a component of the kind.
-
-    The exceptions are the task type, whose key is `type`, and the metrics and hooks, which are lists.
-    """
+    """A replaceable part. Its value is the key under which a task file names a component of most kinds."""
 
     TASK_TYPE = "task_type"
     ARCHITECTURE = "architecture"
@@ -47,11 +45,11 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _MODULE = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 _MEMBER = rf"{_MODULE}:[^\W\d]\w*"
 _FORMS = {
-    "class": ("module:Class", _MEMBER),
-    "function": ("module:function", _MEMBER),
-    "file": ("package:path/in/it.yaml", r"[^\W\d]\w*:(?!/|.*\.\.)[^\\\n]+\.yaml"),
+    "component": ("class", "module:Class", _MEMBER),
+    "command": ("function", "module:function", _MEMBER),
+    "task": ("file", "package:path/in/it.yaml", r"[^\W\d]\w*:(?!/|.*\.\.)[^\\\n]+\.yaml"),
 }
-"""The forms of targets in words, and as patterns."""
+"""The key, the form in words and the pattern of what an entry names."""
 
 
 class EntryState(StrEnum):
@@ -77,15 +75,11 @@ class Entry:
     """A component, a task, a command or a module with hooks; or a plugin itself.
 
     Attributes:
-        kind: What it is.
         name: The name in its manifest; a plugin's is that of its distribution.
         target: `module:Class` or `module:function`; of a task `package:path/in/it.yaml`, of hooks `module`.
-        summary: One sentence about it.
         source: Paper or documentation.
         distribution: The distribution that offers it, or `local` or `session`.
-        version: That distribution's version, if it has one.
-        state: Whether it can be used.
-        cause: The reason why it cannot; empty if it can.
+        cause: The reason why it cannot be used; empty if it can.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
         file: The path of the local manifest that offers it; else empty.
         component: The class itself, if a session registered one; else None.
@@ -118,9 +112,7 @@ class Plugin:
         requires: Versions of Plugformer that it works with, as a version specifier; empty for any.
         entries: Components, tasks, commands and modules with hook implementations, in this order.
         problems: The reasons why the plugin is quarantined: nothing of it may be used. Empty if it is sound.
-        distribution: The name of the distribution, or `local` or `session`.
-        version: The version of the distribution, if it has one.
-        file: The path of a local manifest; else empty.
+        distribution: As for its entries, like `version` and `file`.
     """
 
     requires: str = ""
@@ -144,14 +136,9 @@ class Plugin:
         return self._owned(Entry(EntryKind.PLUGIN, self.distribution, "", summary))
 
     def _owned(self, entry: Entry) -> Entry:
-        return replace(
-            entry,
-            distribution=self.distribution,
-            version=self.version,
-            state=EntryState.QUARANTINED if self.problems else EntryState.READY,
-            cause="\n".join(self.problems),
-            file=self.file,
-        )
+        owner: Any = {"distribution": self.distribution, "version": self.version, "file": self.file}
+        state = EntryState.QUARANTINED if self.problems else EntryState.READY
+        return replace(entry, state=state, cause="\n".join(self.problems), **owner)
 
 
 def parse(content: bytes, origin: str) -> Plugin:
@@ -171,27 +158,26 @@ class _Checker:
         self.problems: list[Problem] = []
 
     def manifest(self, root: MappingNode) -> Plugin:
-        self.check_keys(root, (), ("plugformer", "components", "tasks", "hooks", "commands"))
-        requires = self.text(root, ("plugformer",))
+        self.check_keys(root, (), ["plugformer", "components", "tasks", "hooks", "commands"])
         components = self.mapping(root, ("components",), list(Kind))
-        entries = [
-            entry for kind in Kind for entry in self.entries(components, ("components", kind), "class")
-        ]
-        entries += self.entries(root, ("tasks",), "file")
-        entries += self.entries(root, ("commands",), "function")
+        kinds = [kind for kind in Kind if kind in components.items]
+        entries = [entry for kind in kinds for entry in self.entries(components, ("components", kind), kind)]
+        entries += self.entries(root, ("tasks",), EntryKind.TASK)
+        entries += self.entries(root, ("commands",), EntryKind.COMMAND)
         hooks = root.items.get("hooks", SequenceNode((), root.origin))
         names = plain(hooks)
-        if isinstance(names, list) and all(re.fullmatch(_MODULE, str(name)) for name in names):
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
             entries += [Entry(EntryKind.HOOKS, name, name) for name in names]
         else:
             self.problems.append(Problem(hooks.origin, ("hooks",), "expected a list of module names"))
+        requires = self.text(root, ("plugformer",))
         return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 
-    def entries(self, parent: MappingNode, path: KeyPath, target_key: str) -> list[Entry]:
+    def entries(self, parent: MappingNode, path: KeyPath, kind: Kind | EntryKind) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
-        kinds = {"file": EntryKind.TASK, "function": EntryKind.COMMAND}
-        known = [target_key, "summary", *(["source", "expected_failures"] if target_key == "class" else [])]
-        form, pattern = _FORMS[target_key]
+        is_component = isinstance(kind, Kind)
+        key, form, pattern = _FORMS["component" if is_component else kind]
+        known = [key, "summary", *(["source", "expected_failures"] if is_component else [])]
         entries: list[Entry] = []
         named = self.mapping(parent, path)
         for name in named.items:
@@ -200,27 +186,24 @@ class _Checker:
                 message = f"{name!r} is not a name: letters, digits, - and _, a letter first"
                 self.problems.append(Problem(named.keys[name], here, message))
             node = self.mapping(named, here, known)
-            target = self.text(node, (*here, target_key))
-            if len(self.problems) == before and not re.fullmatch(pattern, target):
-                message = (
-                    f"{target!r} is not of the form {form!r}" if target else f"{target_key!r} is missing"
-                )
-                origin = node.items.get(target_key, node).origin
-                self.problems.append(Problem(origin, (*here, target_key) if target else here, message))
-            summary, source = (self.text(node, (*here, key)) for key in ("summary", "source"))
+            target, summary, source = (self.text(node, (*here, part)) for part in (key, "summary", "source"))
+            if key not in node.items:
+                self.problems.append(Problem(node.origin, here, f"{key!r} is missing"))
+            elif target and not re.fullmatch(pattern, target):
+                message = f"{target!r} is not of the form {form!r}"
+                self.problems.append(Problem(node.items[key].origin, (*here, key), message))
             below = (*here, "expected_failures")
             reasons = self.mapping(node, below)
             failures = tuple((str(check), self.text(reasons, (*below, check))) for check in reasons.items)
             if len(self.problems) == before:
-                kind = kinds.get(target_key) or Kind(str(path[-1]))
                 entries.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
         return entries
 
-    def mapping(self, parent: MappingNode, path: KeyPath, known: Collection[str] = ()) -> MappingNode:
+    def mapping(self, parent: MappingNode, path: KeyPath, known: Sequence[str] = ()) -> MappingNode:
         """Returns the mapping at a path, with known keys if some are given; an empty one if there is none."""
         node = parent.items.get(path[-1])
         if isinstance(node, MappingNode):
-            self.check_keys(node, path, known or node.items)
+            self.check_keys(node, path, known)
             return node
         if node is not None and plain(node) is not None:
             self.problems.append(Problem(node.origin, path, "expected a mapping of keys to values"))
@@ -228,15 +211,13 @@ class _Checker:
 
     def text(self, parent: MappingNode, path: KeyPath) -> str:
         """Returns the text at a path, or an empty one."""
-        node = parent.items.get(path[-1])
-        value = "" if node is None else plain(node)
-        if isinstance(value, str):
+        node = parent.items.get(path[-1], ScalarNode("", parent.origin))
+        if isinstance(value := plain(node), str):
             return value
-        self.problems.append(Problem((node or parent).origin, path, f"expected text, found {value!r}"))
+        self.problems.append(Problem(node.origin, path, f"expected text, found {value!r}"))
         return ""
 
-    def check_keys(self, node: MappingNode, path: KeyPath, known: Collection[Key]) -> None:
-        for key in (key for key in node.items if key not in known):
-            message = f"unknown key {key!r}{nearest(str(key), map(str, known))}"
-            hint = f"known: {', '.join(map(str, known))}"
-            self.problems.append(Problem(node.keys[key], (*path, key), message, hint))
+    def check_keys(self, node: MappingNode, path: KeyPath, known: Sequence[str]) -> None:
+        for key in (key for key in node.items if known and key not in known):
+            message = f"unknown key {key!r}{nearest(str(key), known)}"
+            self.problems.append(Problem(node.keys[key], (*path, key), message, f"known: {', '.join(known)}"))

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Strict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Strict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -28,8 +28,8 @@ _MODELS: WeakKeyDictionary[type, type[BaseModel]] = WeakKeyDictionary()
 def options_model(component: type) -> type[BaseModel]:
     """Returns the model of a component's options.
 
-    Its fields are the constructor's keyword-only parameters, with their annotations (bounds as
-    `Annotated[int, Field(ge=1)]`) and defaults. Numbers, booleans and text are never converted, except that a
+    Its fields are the constructor's keyword-only parameters with their annotations, such as
+    `Annotated[int, Field(ge=1)]`, and defaults. Numbers, booleans and text are never converted, except that a
     mapping's keys may be text; a `pathlib.Path` is written as text, a tuple as a list. An alias is the
     option's key in a file. Descriptions come from `Field(description=...)` or `Args:` in the docstring.
 
@@ -118,13 +118,9 @@ def _descriptions(docstring: str) -> dict[str, str]:
 def explain(
     error: ValidationError, model: type[BaseModel], value: object, also: Collection[str] = ()
 ) -> list[Problem]:
-    """Returns pydantic's errors as problems, without their origins; those of a union's members become one.
+    """Returns the errors of a model about a value as problems without origins; those of a union become one.
 
-    Args:
-        error: The error of the validation.
-        model: The model that validated the value.
-        value: The value as it was written; the paths of the problems lead into it.
-        also: Further keys that the outermost mapping may have.
+    `also` are further keys that the outermost mapping may have.
     """
     grouped: dict[KeyPath, list[ErrorDetails]] = defaultdict(list)
     for detail in error.errors(include_url=False):
@@ -168,7 +164,7 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     annotation: Any = model
     for key in path:
         if (current := _part(annotation, BaseModel)) is not None:
-            fields = {key_of(name, field): field for name, field in current.model_fields.items()}
+            fields = {field.alias or name: field for name, field in current.model_fields.items()}
             annotation = fields[key].annotation if key in fields else None
         else:
             annotation = next(reversed(get_args(_part(annotation, (list, dict, tuple)))), None)
@@ -177,15 +173,8 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
 
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:
-    """Returns the keys of a model's fields in a file."""
-    return frozenset(key_of(name, field) for name, field in model.model_fields.items())
-
-
-def key_of(name: str, field: FieldInfo) -> str:
-    """Returns the key of a model's field in a file: its alias, if it has one."""
-    alias = field.validation_alias
-    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
-    return next((choice for choice in choices if isinstance(choice, str)), name)
+    """Returns the keys of a model's fields in a file: aliases, or else names."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
 
 
 def _written_path(detail: ErrorDetails, value: Any) -> KeyPath:

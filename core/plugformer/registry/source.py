@@ -104,10 +104,7 @@ def _members(component: type) -> list[tuple[str, Any]]:
 
 
 def _content(value: Any, within: str) -> Any:
-    """Returns a part of a class in a form whose `repr` is the same in every process.
-
-    Classes that are defined within the class of that qualified name count with their content.
-    """
+    """Returns a part of a class of this qualified name in a form whose `repr` is the same everywhere."""
 
     def all_of(values: Iterable[Any]) -> list[Any]:
         return [_content(item, within) for item in values]
