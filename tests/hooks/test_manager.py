@@ -148,7 +148,9 @@ def hooks_of(*modules, cause=""):
     """Returns the entries of a plugin with these hook modules."""
     manifest = parse(f"hooks: [{', '.join(modules)}]".encode(), "registry.yaml")
     problems = (cause,) if cause else ()
-    return Registry([replace(manifest, distribution="plugin-h", version="1.0", problems=problems)]).hooks()
+    return Registry([replace(manifest, distribution="plugin-h", version="1.0", problems=problems)]).entries(
+        "hooks"
+    )
 
 
 def test_modules_of_plugins(monkeypatch):

@@ -222,7 +222,7 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
 def _first_result(hook: str, registry: Registry, **arguments: Any) -> Any:
     """Returns the first result of a hook that must have one."""
     notices: list[str] = []
-    hooks = HookManager(load_observers(registry.hooks(), notices.append), notices.append)
+    hooks = HookManager(load_observers(registry.entries("hooks"), notices.append), notices.append)
     result = hooks.first(hook, **arguments)
     if result is None:
         raise ConfigurationError("\n".join([f"no installed plugin implements the hook {hook}", *notices]))

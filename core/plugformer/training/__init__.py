@@ -1,13 +1,8 @@
 """Training: from a resolved task to a run directory."""
 
-from typing import TYPE_CHECKING
-
-from plugformer.lazy import lazily
-
-if TYPE_CHECKING:
-    from plugformer.distributed import Interruption
-    from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
-    from plugformer.training.stream import BatchStream
+from plugformer.distributed import Interruption
+from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
+from plugformer.training.stream import BatchStream
 
 __all__ = [
     "BatchStream",
@@ -16,6 +11,3 @@ __all__ = [
     "TrainingStrategy",
     "accelerator",
 ]
-
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__)

@@ -31,25 +31,21 @@ _ADVICE = (
 
 
 class PendingUpdate(NamedTuple):
-    """An update whose losses and gradient norm are still on the device.
-
-    `losses` are the sums over the targets of each batch of this process, `targets` counts those of all
-    processes, and `generators` are the states of the random generators before the update.
-    """
+    """An update whose losses and gradient norm are still on the device."""
 
     step: int
-    losses: Sequence[Tensor]
+    losses: Sequence[Tensor]  # of each batch of this process, summed over its targets
     norm: Tensor
-    targets: int
+    targets: int  # of all processes
     batches: Sequence[Batch]
-    generators: Mapping[str, Tensor]
+    generators: Mapping[str, Tensor]  # states before the update
 
 
 @dataclass(frozen=True)
 class NotFiniteGuard:
     """Checks updates, and parameters before they are saved.
 
-    Reading a number waits for the device and for other processes. Therefore a GPU checks several updates
+    Reading a number waits for the device and for other processes. Therefore a GPU checks the pending updates
     together: before a log line, an evaluation and a checkpoint, so that no checkpoint has broken parameters.
     """
 
@@ -87,18 +83,17 @@ class NotFiniteGuard:
         sums = self.processes.total([sum(islice(values, len(update.losses))) for update in pending]).tolist()
         for update, total, norm in zip(pending, sums, norms, strict=True):
             if not (math.isfinite(total) and math.isfinite(norm)):
-                loss = total / max(1, update.targets)
-                self._refuse(update, f"the loss is {loss:.4g}, the gradient norm {norm:.4g}")
+                self._refuse(update, loss := total / max(1, update.targets), norm)
                 return loss, False
         self.state.progress.skipped_in_a_row = 0
         return sum(sums) / max(1, sum(update.targets for update in pending)), True
 
-    def _refuse(self, update: PendingUpdate, figures: str) -> None:
+    def _refuse(self, update: PendingUpdate, loss: float, norm: float) -> None:
         """Counts an update that is skipped, or ends the run."""
         progress = self.state.progress
         progress.skipped += 1
         progress.skipped_in_a_row += 1
-        problem = f"Update {update.step}: {figures}."
+        problem = f"Update {update.step}: the loss is {loss:.4g}, the gradient norm {norm:.4g}."
         if self.skips:
             restore_generators(update.generators, self.state.device)
             if progress.skipped_in_a_row < MOST_IN_A_ROW:
