@@ -51,23 +51,10 @@ def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> N
         ) from error
 
 
-def mapped(write: Callable[[Path], object]) -> Dataset:
-    """Returns a memory-mapped data set of the Arrow file that `write` writes."""
-    file = scratch_folder(PLACE) / f"{uuid4().hex}.arrow"
-    try:
-        write(file)
-        return Dataset.from_file(str(file))
-    finally:
-        with suppress(OSError):  # a mapped file stays readable; Windows keeps it until the process ends
-            file.unlink()
-
-
 def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
-    """Returns rows as a memory-mapped data set; they need not fit in memory.
+    """Returns rows, each with a value for every column of `features`, as a memory-mapped data set.
 
-    Args:
-        rows: Each with a value for every column.
-        features: Names and types of the columns.
+    They need not fit in memory.
     """
     schema, remaining = features.arrow_schema, iter(rows)
 
@@ -77,7 +64,13 @@ def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
             arrays = [pa.array(column, type=kind) for column, kind in columns]
             yield pa.Table.from_arrays(arrays, schema=schema)
 
-    return mapped(lambda file: write_arrow(file, tables(), features))
+    file = scratch_folder(PLACE) / f"{uuid4().hex}.arrow"
+    try:
+        write_arrow(file, tables(), features)
+        return Dataset.from_file(str(file))
+    finally:
+        with suppress(OSError):  # a mapped file stays readable; Windows keeps it until the process ends
+            file.unlink()
 
 
 class Texts(Iterable[str]):
@@ -97,23 +90,20 @@ class Texts(Iterable[str]):
                     yield value if isinstance(value, str) else " ".join(value)
 
 
-def encode_to_file(file: Path, data: Dataset, processor: Processor, place: Callable[[int], str]) -> Dataset:
+def encode_to_file(file: Path, data: Dataset, processor: Processor, split: str) -> Dataset:
     """Writes examples to an Arrow file with their numbers, and returns the task's columns without numbers.
 
-    `place` names a row for error messages; a column `place` of the examples has priority.
-
     Raises:
-        DataError: An example cannot be encoded.
+        DataError: An example cannot be encoded; its column `place`, if it has one, says where it is.
     """
     names = [column.name for column in processor.task_type.columns]
     kept = data.select_columns([name for name in names if name in data.column_names])
 
     def numbered(start: int, table: pa.Table) -> pa.Table:
-        def named(row: int) -> str:
-            row += start
-            return str(data[row]["place"]) if "place" in data.column_names else place(row)
+        def place(row: int) -> str:
+            return str(data[start + row].get("place", f"{split}, example {start + row + 1}"))
 
-        return with_numbers(table, kept.features, processor, named)
+        return with_numbers(table, kept.features, processor, place)
 
     tables = map(numbered, count(0, ROWS), kept.with_format("arrow").iter(ROWS))
     first = next(tables)

@@ -343,8 +343,10 @@ class EncodedSplit:
         )
         if (column := self._columns.get("output")) is None:
             return sizes
-        kept = column.lengths.clip(min=1) / column.whole.clip(min=1)
-        return sizes * kept[self._rows]
+        kept: Float[ndarray, " examples"] = (column.lengths.clip(min=1) / column.whole.clip(min=1))[
+            self._rows
+        ]
+        return sizes * kept
 
 
 class _Inputs(Sequence[Example]):

@@ -35,12 +35,18 @@ class Inputs:
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):
+            question: Example = {}
             try:
-                _require_unicode(text)
-                questions.append(task_type.example_from_text(text))
+                text.encode()
+                question = task_type.example_from_text(text)
+            except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
+                faults[row] = DataError(
+                    f"{text[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for example "
+                    "with `iconv -f latin1 -t utf-8`"
+                )
             except PlugformerError as error:
                 faults[row] = error
-                questions.append({})
+            questions.append(question)
         sound = next(filter(None, questions), {})
         # In place of a text with a fault there is an empty text, or an empty list.
         examples = [
@@ -103,17 +109,3 @@ def _unknown(example: Example, processor: Processor) -> tuple[str, ...]:
                 text = text.replace(mask_token, " ")
             parts |= dict.fromkeys(processor.source.unknown(text))
     return tuple(parts)
-
-
-def _require_unicode(text: str) -> None:
-    """Raises DataError for a text with surrogates, which Python puts where bytes were not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        byte = ord(text[error.start]) - 0xDC00
-        shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(text[error.start])
-        beginning = text[:40].encode(errors="replace").decode()
-        raise DataError(
-            f"{beginning!r} is not UTF-8: {shown} at character {error.start + 1}; convert it, for example "
-            "with `iconv -f latin1 -t utf-8`"
-        ) from None

@@ -1,29 +1,39 @@
-"""From a task to examples ready for a model: read, split, tokenized, limited in length."""
+"""From a task to examples ready for a model: read, split, tokenized, kept in the cache, limited in length."""
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import datasets
+import pyarrow as pa
 from datasets import Dataset, DatasetDict
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from plugformer.data.arrow import Texts, encode_to_file, limited, mapped
+from plugformer.cache import cache_folder, remove_unused, scratch_folder
+from plugformer.configuration.task import Component
+from plugformer.data.arrow import PLACE, Texts, encode_to_file, limited
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import SplitStats, fingerprint
-from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints
-from plugformer.data.processor import Processor, create_tokenizers, load_processor
+from plugformer.data.files import SplitStats, files_version, fingerprint
+from plugformer.data.processor import Processor, create_tokenizers, has_one, load_processor, save_tokenizers
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import as_text
 from plugformer.interfaces.data import Data
-from plugformer.registry import Kind
-from plugformer.registry.options import keys_of, options_model
+from plugformer.registry import Kind, Registry
+from plugformer.registry.options import checked_options, keys_of, options_model
+from plugformer.registry.source import BLOCKS, code_hash, component_lock
 
 
 @dataclass(frozen=True)
@@ -79,9 +89,9 @@ def prepare(
         keys = [] if key is None else [key]
         if key is not None and processor is not None:
             with TemporaryDirectory() as folder:
-                learned = fingerprints(processor, Path(folder))
+                learned = _fingerprints(processor, Path(folder))
             keys.append(fingerprint(key, *learned.values()))
-        found = (entry for entry in map(PreparedEntry.find, keys) if entry is not None)
+        found = [entry for entry in map(PreparedEntry.find, keys) if entry is not None]
         entry = next((entry for entry in found if learned in (None, entry.learned)), None)
         if entry is None:
             texts, train, notices = _read(experiment) if read is None else read()
@@ -229,7 +239,148 @@ def _encoded(data: Data, part: str, name: str, experiment: Experiment, processor
         refuse_other_order(examples.features, columns, processor.classes)
         if len(examples) == 0:
             raise DataError(f"{name}: no examples; check the file")
-        encoded = mapped(
-            lambda file: encode_to_file(file, examples, processor, lambda row: f"{name}, example {row + 1}")
-        )
-        return *_limited(name, encoded, experiment, processor), data.notices()
+        entry = PreparedEntry.make(None, {name: examples}, processor, data.notices())
+        return *_limited(name, entry.splits[name], experiment, processor), entry.notices
+
+
+class PreparedEntry(BaseModel):
+    """A task's examples with their token numbers, and the files of its tokenizers, in a folder of the cache.
+
+    Attributes:
+        folder: The folder; all other attributes are in its `entry.json`.
+        hashes: A hash of each split's content without token numbers; the first split is in `0.arrow`.
+        learned: A hash of the state of each tokenizer and of the task's type.
+        task_type: The state of the task's type.
+        notices: Of the data component, and about splits that share examples.
+    """
+
+    folder: Path = Field(exclude=True)
+    hashes: dict[str, str]
+    learned: dict[str, str]
+    task_type: Any
+    notices: list[str]
+
+    @cached_property
+    def splits(self) -> dict[str, Dataset]:
+        """The examples by split, memory-mapped."""
+        return {
+            name: Dataset.from_file(str(self.folder / f"{number}.arrow"))
+            for number, name in enumerate(self.hashes)
+        }
+
+    @classmethod
+    def find(cls, key: str) -> "PreparedEntry | None":
+        """Returns the entry stored under a key, or None; removes an entry that cannot be read."""
+        folder = cache_folder() / PLACE / key
+        if not folder.is_dir():
+            return None
+        try:
+            entry = cls(folder=folder, **json.loads((folder / "entry.json").read_bytes()))
+            entry.splits  # noqa: B018 (opens the files)
+        except (OSError, ValueError, TypeError, pa.ArrowException):
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        with suppress(OSError):
+            os.utime(folder)  # the time of its last use
+        return entry
+
+    @classmethod
+    def make(
+        cls, key: str | None, examples: Mapping[str, Dataset], processor: Processor, notices: Sequence[str]
+    ) -> "PreparedEntry":
+        """Encodes examples and stores them; without a key or a writable cache, for this process alone."""
+        folder = scratch_folder(PLACE) / uuid4().hex
+        folder.mkdir()
+        learned, hashes = _fingerprints(processor, folder), {}
+        for number, (name, data) in enumerate(examples.items()):
+            texts = encode_to_file(folder / f"{number}.arrow", data, processor, name)
+            digest = hashlib.sha256(json.dumps(texts.column_names).encode())
+            for batch in texts.with_format("arrow").iter(10_000):
+                rows = json.dumps(batch.to_pydict(), ensure_ascii=False)
+                digest.update(rows.encode("utf-8", "surrogatepass"))
+            hashes[name] = digest.hexdigest()
+        state = processor.task_type.state
+        entry = cls(folder=folder, hashes=hashes, learned=learned, task_type=state, notices=[*notices])
+        (folder / "entry.json").write_text(entry.model_dump_json(), encoding="utf-8")
+        if key is not None:
+            with suppress(OSError):  # not writable, or another process has stored the same meanwhile
+                entry.folder = folder.rename(cache_folder() / PLACE / key)
+                remove_unused(entry.folder.parent)
+        return entry
+
+
+def _fingerprints(processor: Processor, folder: Path) -> dict[str, str]:
+    """Saves tokenizers in a folder; returns hashes of their states and of that of the task's type."""
+    state = processor.task_type.state
+    task_type = {} if state is None else {"task_type": fingerprint(json.dumps(state))}
+    return save_tokenizers(processor.tokenizers, folder) | task_type
+
+
+def cache_key(experiment: Experiment, version: str) -> str | None:
+    """Returns the key of a task's examples and of the tokenizers that are trained on them.
+
+    Length limits and padding are not in it: they apply to prepared examples. There is no key, and nothing is
+    cached, if a class of the session takes part: the functions that it uses may change at any time.
+    `version` is that of the data.
+    """
+    task, registry = experiment.task, experiment.registry
+    one = has_one(task.tokenizer, experiment.task_type.columns)
+    tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
+    blocks = [
+        (Kind.TASK_TYPE, task.type),
+        (Kind.DATA, task.data),
+        *((Kind.TOKENIZER, block) for block in tokenizers),
+    ]
+    entries = [registry.find(kind, block.name) for kind, block in blocks]
+    if any(entry.component is not None for entry in entries):
+        return None
+    if task.data.streaming is not None:
+        entries += registry.entries("hooks")
+    # A run that is gone has none: the task's own run has a copy of them.
+    learned = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
+    for block in tokenizers:
+        learned += [path for path in _paths(Kind.TOKENIZER, block, registry) if path.is_file()]
+    parts = {
+        "code": code_hash(entries, "plugformer.data", "plugformer.interfaces", BLOCKS),
+        "versions": [platform.python_version(), *map(metadata.version, ("datasets", "tokenizers"))],
+        "components": [
+            {"name": block.name, "options": block.options, **component_lock(kind, block.name, registry)}
+            for kind, block in blocks
+        ],
+        "split": task.data.split and task.data.split.model_dump(),
+        "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
+        "version": version,
+        "files": files_version(learned),
+    }
+    return fingerprint(json.dumps(parts, sort_keys=True, default=str))
+
+
+def data_version(experiment: Experiment) -> str:
+    """Returns a fingerprint of path, size and time of the files of data, and the component's own version."""
+    parts = [experiment.data.version()]
+    for path in _paths(Kind.DATA, experiment.task.data, experiment.registry):
+        if path.is_file():  # `Data.version` covers folders
+            state = path.stat()
+            parts.append(f"{path} {state.st_size} {state.st_mtime_ns}")
+    return fingerprint(*parts)
+
+
+def missing_files(experiment: Experiment) -> list[Path]:
+    """Returns the files and folders that the options of data name and that do not exist."""
+    paths = _paths(Kind.DATA, experiment.task.data, experiment.registry)
+    return [path for path in paths if not path.exists()]
+
+
+def _paths(kind: Kind, block: Component, registry: Registry) -> list[Path]:
+    """Returns the files and folders that a component's options name."""
+
+    def within(option: object) -> Iterator[Path]:
+        if isinstance(option, Path):
+            yield option
+        elif isinstance(option, BaseModel | Mapping):
+            yield from within(list(dict(option).values()))
+        elif isinstance(option, Collection) and not isinstance(option, str | bytes):
+            for part in option:
+                yield from within(part)
+
+    return list(within(checked_options(registry.load(kind, block.name), block.options, block.name)))

@@ -101,8 +101,8 @@ def refuse_other_order(
     features: Features | None, columns: Sequence[Column], classes: Sequence[str] | None
 ) -> None:
     """Raises DataError for classes in another order than in a run: its numbers would mean other classes."""
-    for column in columns if classes is not None else ():
-        if column.holds != "label":
+    for column in columns:
+        if classes is None or column.holds != "label":
             continue
         names = getattr((features or {}).get(column.name), "names", ())
         order = [classes.index(name) for name in names if name in classes]
@@ -123,7 +123,7 @@ def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequenc
             labels = (features or {}).get(column.name)
             if not isinstance(labels, ClassLabel) or labels != expected:
                 raise RegistryError(
-                    f"split {name!r} has labels {labels}, expected a ClassLabel like split 'train': {expected}"
+                    f"split {name!r} has labels {labels}, expected a ClassLabel, as in 'train': {expected}"
                 )
 
 

@@ -237,7 +237,7 @@ class TrainedModel:
 
     def _read(self, name: str, notify: Notify = _in_silence) -> EncodedSplit:
         """Returns a split of the data that the run was trained with."""
-        from plugformer.data.prepared_cache import missing_files  # predict does not wait for data's libraries
+        from plugformer.data.preparation import missing_files  # predict does not wait for data's libraries
 
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
         try:
