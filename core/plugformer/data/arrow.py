@@ -24,7 +24,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, Examples, Level, Limits, Tokenizer
 
 ENCODED = "encoded_"
-"""Prefix of the columns with numbers: input, output, targets."""
+"""Prefix of the columns with numbers."""
 
 PLACE = "examples"
 """Folder of the cache for examples."""

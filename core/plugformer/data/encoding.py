@@ -82,12 +82,10 @@ def _cut(rows: Int[ndarray, " rows"], lengths: Int[ndarray, "examples sides"], t
 
 
 class TokenColumn:
-    """A column of lists of numbers: tokens, or the targets of tokens.
+    """A column of lists of numbers: tokens, or the targets of tokens; rows are cut to `limit`.
 
-    Args:
-        values: The numbers of all rows, in one array or several.
-        offsets: For each array where its rows begin, and where the last one ends.
-        limit: Most tokens of a row; longer ones are cut.
+    The numbers of all rows are in one array or several. For each of these, `offsets` has where its rows
+    begin, and where the last one ends.
     """
 
     def __init__(
@@ -134,13 +132,9 @@ class TokenColumn:
 class Packed:
     """Pieces of a stream of tokens: BEGIN, then each text followed by END.
 
-    Every token but BEGIN is in exactly one piece. The last piece may be shorter. Training begins pieces at
-    another offset in each epoch, so that the context of a token changes.
-
-    Args:
-        texts: The tokens of each text; read into memory, four bytes a token.
-        rows: Numbers of the texts, in order.
-        length: Tokens of a piece.
+    Every token but BEGIN is in exactly one piece of `length` tokens; the last may be shorter. Training begins
+    pieces at another offset in each epoch, so that the context of a token changes. All tokens of `rows` are
+    in memory, four bytes each.
     """
 
     def __init__(self, texts: TokenColumn, rows: Int[ndarray, " rows"], length: int) -> None:
@@ -160,10 +154,7 @@ class Packed:
         return lengths
 
     def take(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> tuple[Ragged, Ragged]:
-        """Returns some pieces, and the token before each.
-
-        Each begins `offset` tokens later, but ends within the stream.
-        """
+        """Returns some pieces `offset` tokens later, but within the stream, and the token before each."""
         lengths = self.lengths[pieces]
         starts = np.minimum(1 + pieces * self.length + offset, len(self._stream) - lengths)
         places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
@@ -191,8 +182,8 @@ class EncodedSplit:
 
     Args:
         data: The examples and their numbers.
-        task_type: Of the task.
-        architecture: Of the task.
+        task_type: Knows the columns, and draws random parts.
+        architecture: Makes batches.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Least length of a batch; None for that of its longest example.
@@ -323,9 +314,7 @@ class EncodedSplit:
     ) -> Float[ndarray, " examples"]:
         """Returns the number of characters or bytes of each example's output texts within the limits.
 
-        Args:
-            unit: Characters or bytes.
-            targets: Number of each example's targets; pieces share the units of all texts in proportion.
+        Pieces share those of all texts in proportion to their numbers of `targets`.
         """
 
         def size(text: str) -> int:
@@ -343,10 +332,9 @@ class EncodedSplit:
         )
         if (column := self._columns.get("output")) is None:
             return sizes
-        kept: Float[ndarray, " examples"] = (column.lengths.clip(min=1) / column.whole.clip(min=1))[
-            self._rows
-        ]
-        return sizes * kept
+        kept = column.lengths.clip(min=1) / column.whole.clip(min=1)
+        within: Float[ndarray, " examples"] = sizes * kept[self._rows]
+        return within
 
 
 class _Inputs(Sequence[Example]):

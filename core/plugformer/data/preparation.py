@@ -246,12 +246,12 @@ def _encoded(data: Data, part: str, name: str, experiment: Experiment, processor
 class PreparedEntry(BaseModel):
     """A task's examples with their token numbers, and the files of its tokenizers, in a folder of the cache.
 
+    The first split is in `0.arrow`; all attributes but `folder` are in `entry.json`.
+
     Attributes:
-        folder: The folder; all other attributes are in its `entry.json`.
-        hashes: A hash of each split's content without token numbers; the first split is in `0.arrow`.
+        hashes: A hash of each split's content without token numbers.
         learned: A hash of the state of each tokenizer and of the task's type.
         task_type: The state of the task's type.
-        notices: Of the data component, and about splits that share examples.
     """
 
     folder: Path = Field(exclude=True)

@@ -74,15 +74,9 @@ def sample_subwords(
     limits: Limits,
     truncate: bool,
 ) -> Encoded:
-    """Encodes examples again with tokenizers that cut texts at random.
+    """Encodes `examples` again with tokenizers that cut texts at random, each with its generator.
 
-    Args:
-        encoded: The examples without random parts.
-        examples: The same as text.
-        generators: One for each.
-        processor: Of the task.
-        limits: Most tokens of an example.
-        truncate: Whether longer texts are cut; if not, an example that becomes too long stays unchanged.
+    What becomes longer than the limits is cut, or, without `truncate`, stays as it is in `encoded`.
     """
     task_type = processor.task_type
 
@@ -116,11 +110,7 @@ def has_one(blocks: TokenizerSettings, columns: Sequence[Column]) -> bool:
 def create_tokenizers(experiment: Experiment, folder: Path | None = None) -> Tokenizers:
     """Returns the tokenizers of source and target, not trained, or loaded from a folder.
 
-    A file `tokenizer-SIDE.json` of the folder is of the side `source`, `target` or `shared`. One of `shared`
-    serves a side that has none, and one of `source` both.
-
-    Raises:
-        RunError: A file is missing or damaged.
+    The file of `shared` serves a side that has none, and that of `source` both.
     """
     blocks, registry = experiment.task.tokenizer, experiment.registry
     source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
@@ -153,9 +143,7 @@ def _file(folder: Path, side: str) -> Path:
 
 
 def load_processor(experiment: Experiment, folder: Path, learned: object) -> Processor:
-    """Returns the processor of a run, or of prepared examples, whose tokenizers are in a folder.
-
-    `learned` is the state of the task's type, which the experiment's gets.
+    """Returns the processor with the tokenizers in a folder; the experiment's task type gets its state.
 
     Raises:
         RunError: A file is missing or damaged.

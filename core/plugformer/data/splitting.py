@@ -21,10 +21,6 @@ def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Colum
 
     With `by: group`, rows with the same source (or text) stay in one split. If the columns are a source, a
     target and references, a held-out source becomes one example with all its targets as joint references.
-
-    Raises:
-        ConfigurationError: The data already have a split that is to be taken out.
-        DataError: There is no train or validation split, or too few examples to take some out.
     """
     if "train" not in examples:
         raise DataError(f"the data have no split 'train', only {sorted(examples)}; give training examples")
@@ -77,10 +73,7 @@ def _groups(data: Dataset, column: str) -> Int[ndarray, " rows"]:
 
 
 def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
-    """Returns one example for each source: its first target, and all its right answers as references.
-
-    The right answers of a row are its references, or its target if it has none.
-    """
+    """Returns an example for each source: its first target, the references or targets of all its rows."""
     source, target, references = (column.name for column in columns)
     targets: dict[str, str] = {}
     answers: dict[str, dict[str, None]] = defaultdict(dict)
