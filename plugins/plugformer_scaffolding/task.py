@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from plugformer.compatibility import fitting, measures, reads, serves
+from plugformer.validation import fitting, measures, reads, serves
 from plugformer.configuration import Component
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Column, Level, TaskType

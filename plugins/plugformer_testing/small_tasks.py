@@ -9,7 +9,7 @@ import pyarrow as pa
 import torch
 from datasets import ClassLabel, Dataset
 
-from plugformer.compatibility import reads, serves
+from plugformer.validation import reads, serves
 from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Architecture, Examples, Model, Prediction, TaskType, Tokenizer, evaluating

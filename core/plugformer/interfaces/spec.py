@@ -6,7 +6,7 @@ model from it. It can be compared, printed and changed by `dataclasses.replace`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -288,26 +288,20 @@ class StackSpec:
             read_by=self.read_by,
         )
 
-    def state_owner(self, name: str, number: int, read: int) -> LayerContext:
-        """Returns the place of the attention whose state another one reads.
-
-        Args:
-            name: The name of both attentions in their layers.
-            number: Number of the layer of the one that reads.
-            read: Number of the layer whose state it reads.
+    def state_owner(self, place: LayerContext, read: int) -> LayerContext:
+        """Returns the place of the attention in layer `read` whose state the attention at a place reads.
 
         Raises:
             ConfigurationError: That is no layer below, or it has another attention or other options.
         """
-        cross = name == "cross_attention"
-        part = self.layers[number].sublayers[name]
-        problem, owner = "", self.place(max(read, 0), cross=cross)
-        if not 0 <= read < number:
+        owner = replace(place, layer=max(read, 0))
+        name = "cross_attention" if place.cross else "attention"
+        part, problem = self.layers[place.layer].sublayers[name], ""
+        if not 0 <= read < place.layer:
             problem = f"layer {read}, expected a layer below\nits author must correct `reads_layer`"
         elif self.layers[read].sublayers[name] != part:
             problem = f"{owner}, which has another attention or other options; give both the same attention"
         if problem:
-            place = self.place(number, cross=cross)
             raise ConfigurationError(f"{part.label} in {place} reads the state of {problem}")
         return owner
 

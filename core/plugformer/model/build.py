@@ -61,10 +61,13 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
 
     Raises:
         PlugformerError: The component's constructor raises it.
-        RegistryError: The constructor raises anything else.
+        RegistryError: The constructor raises anything else, or no `reset_parameters` draws some parameters.
     """
     try:
-        return part.make(*context, **part.options)
+        component = part.make(*context, **part.options)
+        if isinstance(component, nn.Module):
+            refuse_hidden_values(component, part.label)
+        return component
     except (KeyboardInterrupt, PlugformerError):
         raise
     except BaseException as error:
@@ -170,12 +173,12 @@ class Builder:
         layers = {number: self._layer(stack, number) for number in sorted(set(order))}
         for place, number in enumerate(order):
             for name, read in layers[number].reads_layers.items():
-                owner = stack.state_owner(name, number, read)
+                at = stack.place(number, cross=name == "cross_attention")
+                owner = stack.state_owner(at, read)
                 if read not in order[:place] or order[read] != read:
                     raise ConfigurationError(
-                        f"{stack.layers[number].sublayers[name].label} in {stack.place(number)} reads the "
-                        f"state of {owner}, which this architecture has at another place\n"
-                        "choose another attention or architecture"
+                        f"{stack.layers[number].sublayers[name].label} in {at} reads the state of {owner}, "
+                        "which this architecture has at another place; choose another one"
                     )
         return [layers[number] for number in order]
 
@@ -243,7 +246,14 @@ def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, floa
     counts, gains = {}, {}
     for path, layer in layers.items():
         for name, part in layer.parts.items():
-            for parameter, last in residual_matrices(part).items():
+            matrices = residual_matrices(part)
+            if layer.residual.gain != 1 and not any(matrices.values()):
+                raise RegistryError(
+                    f"{type(layer.residual).__name__} scales the initial values of the last map of "
+                    f"{type(part).__name__}, which has no matrix called {part.residual_path[-1]!r}: name its "
+                    "maps in `residual_path`"
+                )
+            for parameter, last in matrices.items():
                 full = f"{path}.{name}.{parameter}"
                 if last:
                     counts[full] = sublayers[path.rpartition(".")[0]]
