@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes, ReportedByMainProcess
+from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
 from plugformer.errors import InterruptedRunError, RegistryError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import generator_states
@@ -349,7 +349,7 @@ class Trainer:
         try:
             with self.processes.raise_everywhere():
                 self.hooks.call(hook, run=self.run, **arguments)
-        except (Exception, ReportedByMainProcess):
+        except (Exception, SystemExit):
             if complete:
                 self.strategy.unshard()
                 self._save_checkpoint(quietly=True)
