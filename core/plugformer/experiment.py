@@ -12,7 +12,6 @@ from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import (
     Architecture,
     Data,
-    EmbeddingSpec,
     LayerSpec,
     Level,
     ModelSpec,
@@ -228,7 +227,9 @@ def model_spec(
         max_length=settings.max_length,
         dropout=settings.dropout,
         attention_dropout=settings.attention_dropout,
-        embeddings=EmbeddingSpec(**settings.embeddings.model_dump()),
+        shared_embeddings=settings.embeddings.shared,
+        tied_embeddings=settings.embeddings.tied,
+        scaled_embeddings=settings.embeddings.scaled,
         final_norm=settings.final_norm,
         label_smoothing=training.label_smoothing,
         recompute=training.gradient_checkpointing,

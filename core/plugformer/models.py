@@ -137,7 +137,7 @@ def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | 
         raise ConfigurationError(
             f"vocabulary: expected a size for source and for target, found {dict(sizes)}"
         )
-    if spec.embeddings.shared and sizes["source"] != sizes["target"]:
+    if spec.shared_embeddings and sizes["source"] != sizes["target"]:
         raise ConfigurationError("embeddings: a shared embedding needs one vocabulary, found two sizes")
     if spec.level is Level.NEXT_TOKEN:
         outputs = sizes["target"]

@@ -189,8 +189,8 @@ def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
     monkeypatch.setattr(
         GenerativePredictor, "answer", lambda *arguments: pytest.fail("an output was decoded")
     )
-    scores, _ = Evaluator(run.predictor(), {"perplexity": Perplexity()}).measured(data.splits["test"])
-    score = scores["perplexity"]
+    evaluator = Evaluator(run.predictor(), {"perplexity": Perplexity()})
+    score = evaluator.report(data.splits["test"], run.directory, "test").metrics["perplexity"]
     assert score["low"] < score["value"] < score["high"]
 
 

@@ -20,9 +20,9 @@ from plugformer.interfaces import (
     Model,
     ModelContext,
     ModelSpec,
-    NoPositions,
     ParameterContext,
     PartSpec,
+    PositionalEncoding,
     Sizes,
     StackSpec,
 )
@@ -111,7 +111,7 @@ class Builder:
             vocabulary: Number of tokens.
             tied: Whether the output projection shares its weight.
         """
-        return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.embeddings.scaled, tied=tied)
+        return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.scaled_embeddings, tied=tied)
 
     def encoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Encoder:
         """Returns the encoder.
@@ -127,12 +127,12 @@ class Builder:
         """Returns the decoder; for the arguments see `encoder`."""
         stack = self.spec.stacks["decoder"]
         part = stack.cross_position
-        position = NoPositions() if part is None else self._part(part, stack.place(cross=True))
+        position = PositionalEncoding() if part is None else self._part(part, stack.place(cross=True))
         return Decoder(cross_position=position, **self._stack("decoder", embedding, order))
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
-        tied = embedding.weight if self.spec.embeddings.tied else None
+        tied = embedding.weight if self.spec.tied_embeddings else None
         head: Head = self.make(self.spec.head, self.spec.head_context(outputs, tied))
         return head
 
