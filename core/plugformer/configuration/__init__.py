@@ -22,7 +22,7 @@ from plugformer.configuration.resolving import (
 )
 from plugformer.configuration.structure import check_settings, origin_of
 from plugformer.configuration.task import Component, Settings, Task, TrainingSettings
-from plugformer.registry.options import shown
+from plugformer.registry.options import checked_options, options_model, shown
 from plugformer.yaml_tree import (
     Key,
     MappingNode,
@@ -51,12 +51,14 @@ __all__ = [
     "as_dict",
     "check_components",
     "check_settings",
+    "checked_options",
     "dotted",
     "dump",
     "expand",
     "is_file",
     "merge_layers",
     "nested",
+    "options_model",
     "origin_of",
     "plain",
     "read_dictionary",

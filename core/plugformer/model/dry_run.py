@@ -35,7 +35,7 @@ from plugformer.interfaces import (
     Sizes,
 )
 from plugformer.model.build import Builder, float32_default, make
-from plugformer.model.summary import watched
+from plugformer.model.watching import watched
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
