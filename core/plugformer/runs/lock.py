@@ -11,9 +11,8 @@ from pydantic import BaseModel
 
 import plugformer
 from plugformer.configuration import Task
-from plugformer.configuration.layers import refuse_references
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.resolving import resolve_layers
+from plugformer.configuration.resolving import refuse_references, resolve_changed
 from plugformer.configuration.structure import kind_at
 from plugformer.configuration.task import Component
 from plugformer.data.files import files_version
@@ -217,7 +216,7 @@ def resolve_run(
         kinds.add(Kind.METRIC)
         # Training is over: the monitored metric need not be among the metrics any more.
         last = read_overrides([*overrides, "training.monitor=loss"])
-    resolved = resolve_layers([tree], registry, [last] if last.items else [], kinds=())
+    resolved = resolve_changed(tree, [last] if last.items else [], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
