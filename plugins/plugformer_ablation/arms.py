@@ -28,9 +28,9 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
-from plugformer.training import ASSUMED
 from plugformer.validation import validate
 from plugformer_ablation.study import Study
+from plugformer_cli.model_summary import ASSUMED
 
 BASELINE = "baseline"
 

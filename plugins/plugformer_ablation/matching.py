@@ -9,15 +9,16 @@ from functools import cache
 import torch
 
 from plugformer.configuration import Task, report
-from plugformer.data import PreparedData, fingerprint, prepare
+from plugformer.data import PreparedData, fingerprint
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
+from plugformer.hooks import prepared_data
 from plugformer.interfaces import Batch, Sizes
-from plugformer.model import build, summarize
+from plugformer.model import build
 from plugformer.registry import Registry
-from plugformer.training import median_example
 from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study
+from plugformer_cli.model_summary import median_example, summarize
 
 STEP = 8
 """Feed-forward widths are multiples of this number: others are slow on most processors."""
@@ -93,7 +94,7 @@ def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
 
 def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
     """Prepares a task's data, and returns facts about them; the rest is freed."""
-    data = prepare(resolved)
+    data = prepared_data(resolved)
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
     example = median_example(data)[1]
