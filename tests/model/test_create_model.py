@@ -5,7 +5,7 @@ import torch
 
 import plugformer
 from plugformer.configuration import resolve
-from plugformer.errors import ConfigurationError, ExampleError, RegistryError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Level, Sizes
 from plugformer.model import build
@@ -98,8 +98,8 @@ def test_a_wrong_setting_is_named(settings, error, found):
 @pytest.mark.parametrize(
     ("examples", "error", "found"),
     [
-        ({"inputs": [[5], [0]]}, ExampleError, r"example 1 .* 0;"),
-        ({"inputs": [[9]]}, ExampleError, r"example 0 .* 9;"),
+        ({"inputs": [[5], [0]]}, ConfigurationError, "token id 0;"),
+        ({"inputs": [[9]]}, ConfigurationError, "token id 9;"),
         ({"outputs": [[5]]}, ConfigurationError, r"inputs"),
     ],
 )

@@ -32,20 +32,19 @@ class Metric(ABC):
 
     Derive a component from `OutputMetric`, `SourceMetric` or `LikelihoodMetric`. It is constructed as
     `SomeMetric(**options)`.
+
+    Attributes:
+        accepts: The types of outputs that it measures.
+        higher_is_better: The direction for early stopping and the best checkpoint.
+        resamples: Number of bootstrap resamples for intervals.
+        check_examples: Pairs of a right and a wrong answer for `plugformer check`; only for answers with a
+            structure, such as tags of entities.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})
-    """The kinds of answer that it measures."""
-
     higher_is_better: bool = True
-    """The direction for early stopping and the best checkpoint."""
-
     resamples: int = 1000
-    """Number of bootstrap resamples for intervals."""
-
     check_examples: Sequence[tuple[Value, Value]] = ()
-    """Pairs of a right and a wrong answer for `plugformer check`; only for answers with a structure, such as
-    tags of entities."""
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:

@@ -25,7 +25,7 @@ class LayerContext:
     recurrence in cross-attention.
 
     Attributes:
-        stack: Name of the stack: `encoder` or `decoder`.
+        stack: `encoder` or `decoder`.
         layer: The number of layers below the part: 0 for a positional encoding, `layers` for the head.
         layers: Number of layers of the stack.
         causal: Whether a token may read only itself and the tokens before it; False for cross-attention.
@@ -86,12 +86,7 @@ class HeadContext(ModelContext):
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualContext(ModelContext):
-    """The context of a residual connection.
-
-    Attributes:
-        sublayers: Names of the layer's sublayers in order, as in `LayerSpec`.
-        norm: Makes a new norm of the model.
-    """
+    """The context of a residual connection: the names of its layer's sublayers, and a maker of new norms."""
 
     sublayers: tuple[str, ...]
     norm: Callable[[], nn.Module]
@@ -114,12 +109,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model that follow from the data.
-
-    Attributes:
-        source: Size of the source vocabulary.
-        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of classes.
-    """
+    """The sizes that follow from the data: of the source vocabulary, and the number of the head's outputs."""
 
     source: int
     outputs: int

@@ -1,7 +1,6 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import cast
 
 import torch
@@ -64,10 +63,6 @@ class Dropout(nn.Module):
         levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
         # In place, because a comparison with a boolean result is not vectorized.
         return levels.ge_(dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
-
-    def extra_repr(self) -> str:
-        """Shows the rate when the model is printed."""
-        return f"rate={self.rate}"
 
 
 def _has_fused_kernel(x: Tensor) -> bool:
@@ -188,15 +183,7 @@ class Layer(nn.Module):
         cross: AttentionContext | None = None,
         source: AttentionCache | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states after this layer; the cache then holds the tokens too.
-
-        Args:
-            x: Hidden states of new tokens.
-            context: From the new tokens to all tokens of the sequence so far.
-            cache: The state of the tokens so far; None if it is neither kept nor shared.
-            cross: From the new tokens to those of the other stack, if there is one to read.
-            source: The state of the other stack's output.
-        """
+        """Returns the hidden states after this layer, as in `compute_layers`; the cache has the tokens, too."""
         compiled = self.compiled if self.training and not context.observed else None
         return (compiled or Layer.compute)(self, x, context, cache, cross, source)
 
@@ -280,20 +267,19 @@ def compute_layers(
             cross.prepare()
     for layer, cache, source in zip(layers, caches, sources, strict=True):
         if recompute:
-            compute = partial(_with_empty_caches, layer, context, cache, cross, source)
-            x = checkpoint(compute, x, use_reentrant=False)
+            x = checkpoint(_recomputed, layer, x, context, cache, cross, source, use_reentrant=False)
         else:
             x = layer(x, context, cache, cross, source)
     return x
 
 
-def _with_empty_caches(
+def _recomputed(
     layer: Layer,
+    x: Tensor,
     context: AttentionContext,
     cache: AttentionCache | None,
     cross: AttentionContext | None,
     source: AttentionCache | None,
-    x: Tensor,
 ) -> Tensor:
     """Returns the hidden states after a layer that has read nothing before, the same at every call."""
     output: Tensor = layer(x, context, cache and cache.emptied(), cross, source and source.emptied())
