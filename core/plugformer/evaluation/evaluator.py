@@ -170,7 +170,7 @@ def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examp
     score = Score(value=value, low=low, high=high)
     if isinstance(metric, OutputMetric) and (signature := metric.signature(given[1])):
         score["signature"] = signature
-    if not isinstance(metric, LikelihoodMetric) and (table := metric.table(*given)) is not None:
+    if (table := metric.table(*given)) is not None:
         score["table"] = asdict(table)
     return score, statistics
 

@@ -14,13 +14,7 @@ from plugformer.interfaces.prediction import OutputType, Value
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers that belong to a score, such as a confusion matrix.
-
-    Attributes:
-        title: What the rows and columns are.
-        columns: Names of the columns.
-        rows: The numbers of each row, by its name.
-    """
+    """Numbers that belong to a score, such as a confusion matrix; `rows` by their names."""
 
     title: str
     columns: list[str]
@@ -75,6 +69,10 @@ class Metric(ABC):
         ).confidence_interval
         return min(float(interval.low), value), max(float(interval.high), value)
 
+    def table(self, *columns: Any, **named: Any) -> Table | None:  # noqa: ARG002 (a default)
+        """Returns numbers to show with the score of these arguments of `statistics`; none by default."""
+        return None
+
 
 class OutputMetric(Metric):
     """A metric of a model's outputs and the references."""
@@ -83,22 +81,11 @@ class OutputMetric(Metric):
     def statistics(
         self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
-        """Returns each example's statistics; an example may have several references.
-
-        The score of an example, `aggregate` of its row, does not depend on the other examples.
-        """
+        """Returns each example's statistics, from which `aggregate` computes its score by itself, too."""
 
     def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)
         """Returns the signature to report with a score, on one line; empty by default."""
         return ""
-
-    def table(
-        self,
-        predictions: Sequence[Any],  # noqa: ARG002 (a default)
-        references: Sequence[Sequence[Any]],  # noqa: ARG002
-    ) -> Table | None:
-        """Returns numbers that reports show with the score; by default none."""
-        return None
 
 
 class SourceMetric(Metric):
@@ -109,15 +96,6 @@ class SourceMetric(Metric):
         self, sources: Sequence[str], predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
         """Returns each example's statistics, as in `OutputMetric`; `sources` are the inputs."""
-
-    def table(
-        self,
-        sources: Sequence[str],  # noqa: ARG002 (a default)
-        predictions: Sequence[Any],  # noqa: ARG002
-        references: Sequence[Sequence[Any]],  # noqa: ARG002
-    ) -> Table | None:
-        """Returns numbers that reports show with the score; by default none."""
-        return None
 
 
 class LikelihoodMetric(Metric):

@@ -58,16 +58,8 @@ class Cache:
 class Decoder(nn.Module):
     """Embeddings with positions, layers, and a final norm (the identity where the task has none).
 
-    Training and decoding call `start`, then the decoder with all tokens or with one token at a time.
-
-    Args:
-        embedding: Token embeddings.
-        position: The positional encoding of self-attention, shared by all layers.
-        cross_position: The encoding that cross-attention reads: both sides of it.
-        layers: From the first to the last.
-        final_norm: Applied to the output of the last layer.
-        dropout: Rate on the embeddings.
-        recompute: Compute each layer twice in training, to save memory; the cache then stays empty.
+    Training and decoding call `start`, then the decoder with all tokens or with one token at a time. For the
+    arguments see `Encoder`; both sides of cross-attention have `cross_position`.
     """
 
     def __init__(

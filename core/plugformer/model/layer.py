@@ -26,14 +26,10 @@ LEVELS = 2**16
 
 
 class Dropout(nn.Module):
-    """Zeroes elements at random while training, and scales the others so that the mean stays.
+    """Zeroes a share `rate` of elements at random in training, and scales the others so that the mean stays.
 
-    Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, one 64-bit
-    random number decides four elements, because random numbers are slow there. The rate is rounded to
-    1/65,536, and the scale follows the rounded rate. Other devices and compilers have a fused kernel.
-
-    Args:
-        rate: Share of elements that become zero, in [0, 1).
+    Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, where random
+    numbers are slow, one of 64 bits decides four elements, and the rate is rounded to 1/65,536.
     """
 
     def __init__(self, rate: float) -> None:
@@ -118,12 +114,7 @@ class AttentionCache:
 def attention_caches(
     attentions: Sequence[Attention | None], projections: Sequence[Project | None]
 ) -> list[AttentionCache]:
-    """Returns a cache for each layer's attention; attentions that share a state share it through the caches.
-
-    Args:
-        attentions: The attention of each layer; None for layers without.
-        projections: Functions that return the state of another stack; None for self-attention.
-    """
+    """Returns a cache for each layer's attention, if it has one; `projections` are of cross-attention."""
     caches: list[AttentionCache] = []
     for attention, project in zip(attentions, projections, strict=True):
         below = None if attention is None else attention.reads_layer
@@ -134,12 +125,7 @@ def attention_caches(
 class Layer(nn.Module):
     """Self-attention, cross-attention if the stack reads another one, and a feed-forward network.
 
-    Args:
-        attention: The self-attention.
-        cross_attention: The attention to another stack; None without one.
-        feed_forward: The feed-forward network; it receives real tokens only.
-        residual: The residual connection that joins the sublayers.
-        dropout: Rate on the output of each sublayer.
+    The feed-forward network receives real tokens only. `dropout` is the rate on each sublayer's output.
     """
 
     def __init__(
@@ -183,7 +169,7 @@ class Layer(nn.Module):
         cross: AttentionContext | None = None,
         source: AttentionCache | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states after this layer, as in `compute_layers`; the cache has the tokens, too."""
+        """Returns the hidden states after this layer; see `compute_layers` for the arguments."""
         compiled = self.compiled if self.training and not context.observed else None
         return (compiled or Layer.compute)(self, x, context, cache, cross, source)
 
