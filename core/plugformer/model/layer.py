@@ -1,6 +1,7 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -68,45 +69,45 @@ def _has_fused_kernel(x: Tensor) -> bool:
 Project = Callable[[], State]
 
 
+@dataclass(eq=False)
 class AttentionCache:
-    """The state that one attention reads: its own, or the state of an attention in a layer below.
+    """The state that one attention reads: its own, or that of its `owner`, the cache of a layer below.
 
-    Args:
-        owner: The cache of the layer below that holds the state; None for an own state.
-        project: Returns the state of another stack's output, for cross-attention.
+    `project` returns the state of another stack's output, for cross-attention.
     """
 
-    def __init__(self, owner: "AttentionCache | None" = None, project: Project | None = None) -> None:
-        self._owner = owner
-        self._project = project
+    owner: "AttentionCache | None" = None
+    project: Project | None = None
+
+    def __post_init__(self) -> None:
         self._state: State | None = None
         self._shared = False
-        if owner is not None:
-            owner._shared = True
+        if self.owner is not None:
+            self.owner._shared = True
 
     def append(self, project: Project) -> State:
         """Appends the state of new tokens, unless the owner has; returns the state of all of them."""
-        if self._owner is not None:
-            return cast("State", self._owner._state)
+        if self.owner is not None:
+            return cast("State", self.owner._state)
         new = project()
         self._state = new if self._state is None else self._state.append(new)
         return self._state
 
     def source(self) -> State:
         """Returns the state of the other stack's output; the first call projects it."""
-        state = (self._owner or self)._state
-        return self.append(cast("Project", self._project)) if state is None else state
+        state = (self.owner or self)._state
+        return self.append(cast("Project", self.project)) if state is None else state
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows of the batch; does nothing if another layer holds the state."""
-        if self._project is not None:
+        if self.project is not None:
             self.source()
         self._state = None if self._state is None else self._state.select(rows)
 
     def emptied(self) -> "AttentionCache":
         """Returns an empty cache: a new one, or this one if other layers read its state."""
-        if self._owner is None and not self._shared:
-            return AttentionCache(project=self._project)
+        if self.owner is None and not self._shared:
+            return AttentionCache(project=self.project)
         self._state = None
         return self
 
