@@ -48,15 +48,6 @@ def test_a_class_is_a_component(attention):
     assert {type(layer.attention) for layer in (*model.encoder.layers, *model.decoder.layers)} == {Mine}
 
 
-def test_classes_of_one_name_differ():
-    other = type("Mine", (MultiHeadAttention,), {})
-    model = plugformer.create_model(
-        "encoder-decoder", vocabulary=9, attention=Mine, encoder={"attention": other}, **SMALL
-    )
-    assert type(model.encoder.layers[0].attention) is other
-    assert type(model.decoder.layers[0].attention) is Mine
-
-
 @pytest.mark.parametrize(
     ("architecture", "level", "examples", "targets"),
     [
