@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from plugformer.compatibility import fitting, measures, reads, serves
 from plugformer.configuration import Component
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Column, Level, TaskType
 from plugformer.registry import Kind, Registry
+from plugformer.validation import fitting, measures, reads, serves
 from plugformer_scaffolding.templates import Files, filled, template
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -4,7 +4,6 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 `check_settings` compares it with a form derived from `Settings`, and `report` says what is wrong, and where.
 """
 
-from plugformer.configuration.layers import expand, is_file, short_name
 from plugformer.configuration.overrides import (
     merge_layers,
     nested,
@@ -17,8 +16,11 @@ from plugformer.configuration.resolving import (
     as_dict,
     check_components,
     dump,
+    expand,
+    is_file,
     resolve,
     resolve_changed,
+    short_name,
 )
 from plugformer.configuration.structure import check_settings, origin_of
 from plugformer.configuration.task import Component, Settings, Task, TrainingSettings

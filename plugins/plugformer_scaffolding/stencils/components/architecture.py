@@ -1,5 +1,7 @@
 """An encoder reads the input, and a decoder continues the output."""
 
+import sys
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -51,16 +53,18 @@ class NewComponent(Architecture):
 
     def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the largest lengths of source and target; END and BEGIN take one position each."""
-        return Limits(max_length - 1, max_length - 1, self.unlimited())
+        return Limits(max_length - 1, max_length - 1, sys.maxsize)
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
         """Returns both stacks and a head."""
-        settings = builder.spec.embeddings
-        source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
-        target = source if settings.shared else builder.embedding(sizes.outputs, tied=settings.tied)
+        spec = builder.spec
+        source = builder.embedding(sizes.source, tied=spec.tied_embeddings and spec.shared_embeddings)
+        target = (
+            source if spec.shared_embeddings else builder.embedding(sizes.outputs, tied=spec.tied_embeddings)
+        )
         encoder, decoder = builder.encoder(source), builder.decoder(target)
         head = builder.head(sizes.outputs, target)
-        return NewComponentModel(encoder, decoder, head, builder.spec.max_length)
+        return NewComponentModel(encoder, decoder, head, spec.max_length)
 
 
 class NewComponentModel(Generative):
