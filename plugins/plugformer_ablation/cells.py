@@ -10,9 +10,9 @@ from typing import Any
 
 from plugformer.configuration import dump
 from plugformer.experiment import Experiment
-from plugformer.runs import made_of, write_text
+from plugformer.runs import made_of
 from plugformer_ablation.arms import Arm, written
-from plugformer_ablation.results import RESULT, CellResult, flat
+from plugformer_ablation.results import RESULT, CellResult, write
 
 CELLS = "cells"
 
@@ -63,12 +63,12 @@ class Cell:
     @property
     def task(self) -> Path:
         """The file of its task."""
-        return self.folder.with_name(f"{self.folder.name}.yaml")
+        return self.folder.with_name(f"{self.name}.yaml")
 
     @property
     def log(self) -> Path:
         """The file of all output of its training."""
-        return self.folder.with_name(f"{self.folder.name}.log")
+        return self.folder.with_name(f"{self.name}.log")
 
     def result(self) -> CellResult:
         """Returns the saved result; arm and folder are the cell's, because folders may be moved."""
@@ -89,16 +89,16 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
     common = ingredients(arm.resolved, arm.hashes)
     task, manifests = arm.resolved.task, arm.resolved.registry.local
     slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:60].strip("-")
+    (out / CELLS).mkdir(parents=True, exist_ok=True)
     cells = []
     for seed in seeds:
         training = {**common["task"]["training"], "seed": seed}
         parts = {**common, "split": split, "task": {**common["task"], "training": training}}
         folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts)}"
         cell = Cell(arm.name, seed, tried, folder, parts, manifests, arm.parameters, arm.flops_per_token)
-        cell.task.parent.mkdir(parents=True, exist_ok=True)
         seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
         # Also where a file exists: it may come from somebody else, and name a manifest.
-        write_text(cell.task, dump(task.model_copy(update=seeded)))
+        write(cell.task, dump(task.model_copy(update=seeded)))
         cells.append(cell)
     return cells
 
@@ -111,13 +111,3 @@ def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:
 def identity(parts: Ingredients) -> str:
     """Returns a short hash of ingredients."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def changes(before: Ingredients, now: Ingredients) -> list[str]:
-    """Returns the differences between ingredients, a line each."""
-    old, new = flat(before), flat(now)
-    return [
-        f"{path}: {str(old.get(path, 'nothing'))[:40]} -> {str(new.get(path, 'nothing'))[:40]}"
-        for path in dict.fromkeys([*old, *new])
-        if old.get(path) != new.get(path)
-    ]

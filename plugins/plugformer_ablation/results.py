@@ -4,6 +4,8 @@ Statistics and reports read this and nothing else. Results are saved as JSON and
 pickled.
 """
 
+import io
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from plugformer.interfaces import Metric
-from plugformer.runs import read_json, replacing, write_json
+from plugformer.runs import read_json, replacing
 
 Record = dict[str, Any]
 """The content of a JSON file, or a part of it."""
@@ -84,7 +86,8 @@ class CellResult:
         """
         save_arrays(folder / _STATISTICS, self.statistics)
         record = {key: value for key, value in vars(self).items() if key != "statistics"}
-        write_json(folder / RESULT, {**record, "loss": None if math.isnan(self.loss) else self.loss})
+        loss = None if math.isnan(self.loss) else self.loss
+        write(folder / RESULT, json.dumps({**record, "loss": loss}, ensure_ascii=False, indent=2))
 
     @classmethod
     def load(cls, folder: Path) -> "CellResult":
@@ -135,18 +138,23 @@ def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
     """Returns nested mappings as one, with dots in the keys."""
     result: Record = {}
     for key, value in record.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[f"{prefix}{key}"] = value
+        inner = flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        result |= inner
     return result
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Writes a file in one step; raises RunError if that is impossible."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:
     """Writes arrays of numbers, replacing what was there in one step."""
     numbers: dict[str, Any] = {name: np.asarray(rows, dtype=np.float64) for name, rows in arrays.items()}
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **numbers)
+    file = io.BytesIO()
+    np.savez_compressed(file, **numbers)
+    write(path, file.getvalue())
 
 
 def load_arrays(path: Path) -> Statistics:

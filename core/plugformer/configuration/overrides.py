@@ -103,8 +103,8 @@ def _insert(root: MappingNode, path: KeyPath, node: Node) -> list[Problem]:
     return []
 
 
-Changes = Sequence[str] | Mapping[str, Any]
-"""Changes of a task: `KEY=VALUE`, or a nested dictionary."""
+Changes = Sequence[str | MappingNode] | Mapping[str, Any]
+"""Changes of a task: `KEY=VALUE`, trees like those of task files, or a nested dictionary."""
 
 
 Classes = dict[str, dict[str, type]]
@@ -128,11 +128,13 @@ def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> 
     return tree, registry.with_components(classes) if classes else registry
 
 
-def read_changes(overrides: Changes, registry: Registry) -> tuple[MappingNode, Registry]:
-    """Reads changes of a task, as `KEY=VALUE` or as a nested dictionary; see `read_dictionary`."""
+def read_changes(overrides: Changes, registry: Registry) -> tuple[list[MappingNode], Registry]:
+    """Returns changes of a task as layers, the lowest first; see `read_dictionary`."""
     if isinstance(overrides, Mapping):
-        return read_dictionary(overrides, "overrides", registry)
-    return read_overrides(overrides), registry
+        tree, registry = read_dictionary(overrides, "overrides", registry)
+        return [tree], registry
+    trees = [change for change in overrides if isinstance(change, MappingNode)]
+    return [*trees, read_overrides(change for change in overrides if isinstance(change, str))], registry
 
 
 def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:

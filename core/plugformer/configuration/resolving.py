@@ -38,7 +38,6 @@ from plugformer.yaml_tree import (
     ScalarNode,
     SequenceNode,
     plain,
-    read_mapping,
     report,
     resolve_scalar,
 )
@@ -76,7 +75,8 @@ def resolve(
     Args:
         task: A registered task; or a file: a path, or text with a slash or ending in `.yaml`; or a dictionary
             with what a file would say, in which a component may be a class.
-        overrides: Settings that are applied last: `KEY=VALUE`, or a nested dictionary.
+        overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or trees like those of
+            task files, of which the last one wins.
         registry: What is installed; discovered if None.
         in_memory: Whether examples are in memory: `data.name` is then `memory`.
 
@@ -88,7 +88,7 @@ def resolve(
     trees, known = _read(task, registry or Registry.discover())
     changes, known = read_changes(overrides, known)
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
-    return resolve_layers(trees, known, [*above, changes])
+    return resolve_layers(trees, known, [*above, *changes])
 
 
 def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> tuple[Sequence[MappingNode], Registry]:
@@ -97,22 +97,13 @@ def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> tuple[Seq
     return read_layers(str(task.absolute()) if isinstance(task, Path) else task, registry)
 
 
-def resolve_changed(
-    task: str | Path | Mapping[str, Any],
-    changes: Iterable[MappingNode],
-    registry: Registry | None = None,
-) -> ResolvedTask:
-    """Does what `resolve` does, with changes that are trees like those of task files; the last one wins."""
-    return resolve_layers(*_read(task, registry or Registry.discover()), changes)
-
-
 def resolve_layers(
     trees: Iterable[MappingNode],
     registry: Registry,
     changes: Iterable[MappingNode] = (),
     kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
-    """Does what `resolve_changed` does with the trees of files; components of these kinds must be known."""
+    """Returns the task of merged trees; components of these kinds must be known."""
     above = []
     for change in changes:
         if node := change.items.get("extends"):
@@ -198,12 +189,6 @@ def _put(tree: Any, path: KeyPath, value: object) -> None:
 def dump(task: Task) -> str:
     """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
     return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-
-
-def as_dict(task: Task) -> dict[str, Any]:
-    """Returns the content of what `dump` writes: mappings, lists, texts and numbers."""
-    tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
-    return tree
 
 
 class _Dumper(yaml.SafeDumper):
