@@ -125,7 +125,9 @@ def test_an_error_that_comes_from_no_part_has_no_cause():
 
 def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(parts):
     notices = []
-    (module,) = [hook for hook in load_observers(parts.hooks(), notices.append) if "fault" in hook.__name__]
+    (module,) = [
+        hook for hook in load_observers(parts.entries("hooks"), notices.append) if "fault" in hook.__name__
+    ]
     HookManager([module], notices.append).call("run_ended", run=None)
     assert "run_ended" in notices[0]
     assert "SystemExit" in notices[0]

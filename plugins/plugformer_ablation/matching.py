@@ -14,18 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer import train
 from plugformer.configuration import Task, dump
-from plugformer.data import prepare
 from plugformer.errors import ConfigurationError, RunError, nearest
 from plugformer.experiment import Experiment
-from plugformer.hooks import Update, hookimpl, must_not_fail
-from plugformer.interfaces import Batch, Model, Sizes, evaluating
+from plugformer.hooks import Update, hookimpl, must_not_fail, prepared_data
+from plugformer.interfaces import Batch, Model, Sizes
 from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs import read_json
@@ -34,6 +30,7 @@ from plugformer_ablation.cells import identity, ingredients
 from plugformer_ablation.executors import hidden_script
 from plugformer_ablation.results import write
 from plugformer_ablation.study import Study
+from plugformer_cli.model_summary import median_example, summarize
 
 STEP = 8
 """Feed-forward widths are multiples of this number: others are slow on most processors."""
@@ -118,7 +115,7 @@ def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
 
 def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
     """Prepares a task's data, and returns facts about them; the rest is freed."""
-    data = prepare(resolved)
+    data = prepared_data(resolved)
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
     kept = dict(data.hashes)
@@ -126,10 +123,7 @@ def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummar
         if name != "train" and data.lengths[name].dropped:
             inputs = json.dumps([split.input(row) for row in range(len(split))])
             kept[name] = hashlib.sha256(inputs.encode()).hexdigest()
-    examples = data.splits["validation" if data.streamed else "train"]
-    by_length = np.argsort(examples.lengths.sum(axis=1), kind="stable")
-    median = examples.batch([int(by_length[len(by_length) // 2])])
-    return DataSummary(data.processor.sizes, median, data.hashes, kept)
+    return DataSummary(data.processor.sizes, median_example(data)[1], data.hashes, kept)
 
 
 def deciding_split(study: Study, hashes: dict[str, str]) -> str:
@@ -160,10 +154,8 @@ def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str,
 
     def count(device: str) -> dict[str, float]:
         model, parameters = _built(task, facts.sizes, registry, device)
-        counter = FlopCounterMode(display=False)
-        with evaluating(model), sdpa_kernel(SDPBackend.MATH), counter:  # it knows no fused attention
-            model.logits(facts.example.to(device))
-        return {"parameters": parameters, "flops": counter.get_total_flops() / facts.example.tokens}
+        whole = summarize(model, facts.example.to(device))[0]
+        return {"parameters": parameters, "flops": whole.flops / facts.example.tokens}
 
     try:
         return count("meta")

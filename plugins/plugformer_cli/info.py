@@ -45,7 +45,7 @@ def command(
     known = installed(ctx, registry)
     kind, slash, name = what.partition("/")
     is_component = slash and not what.endswith(".yaml") and not Path(what).exists()
-    is_task = any(entry.name == what for entry in known.tasks())
+    is_task = any(entry.name == what for entry in known.entries("task"))
     plugin = [] if is_component or is_task else known.offered_by(what)
     if (is_component or plugin) and (settings or data):
         raise ConfigurationError(f"--set and --data are for a task; {what} is not a task")
@@ -87,8 +87,8 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    from plugformer.training import preview_model  # imports torch, for which a mistake need not wait
     from plugformer.validation import validate_model
+    from plugformer_cli.model_summary import preview_model  # imports torch, for which a mistake need not wait
 
     rows, example = preview_model(validate_model(resolved), read_data=read_data)
     description = resolved.task.description
@@ -108,7 +108,7 @@ def _suggest_component(name: str, registry: Registry) -> None:
     if name in list(Kind):
         raise RegistryError(f"{name!r} is a kind\n`plugformer list {name}` shows its components")
     kinds = [entry.kind for entry in registry.entries() if entry.name == name]
-    if kinds and all(task.name != name for task in registry.tasks()):
+    if kinds and all(task.name != name for task in registry.entries("task")):
         choices = " or ".join(f"`plugformer info {kind}/{name}`" for kind in kinds)
         raise RegistryError(f"{name!r} is a component, not a task\nwrite {choices}")
 
@@ -138,7 +138,7 @@ def describe_options(component: type) -> list[Option]:
     Raises:
         RegistryError: The annotations of the constructor cannot be used to check options.
     """
-    from plugformer.registry import options_model  # imports pydantic, which `list` does without
+    from plugformer.configuration import options_model  # imports pydantic, which `list` does without
 
     schema = options_model(component).model_json_schema()
     return [

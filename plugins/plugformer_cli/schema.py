@@ -129,7 +129,7 @@ def _component(registry: Registry, kind: Kind, core: Schema, definitions: Schema
 
 def _block(registry: Registry, entry: Entry, core: Schema, definitions: Schema) -> Schema:
     """Returns the schema of a component's block; what its options refer to joins the definitions."""
-    from plugformer.registry import options_model
+    from plugformer.configuration import options_model
 
     properties = {"name": {"enum": _names(entry)}, **core}
     block = {"type": "object", "description": entry.summary, "required": ["name"], "properties": properties}

@@ -45,7 +45,7 @@ def plugin(
     folder, known = out or Path(name), installed(ctx, registry)
     core: Any = ctx.find_root().command
     if chosen is EntryKind.COMMAND:
-        taken = [*core.commands, *(entry.name for entry in known.commands())]
+        taken = [*core.commands, *(entry.name for entry in known.entries("command"))]
     else:
         taken = [entry.name for entry in known.entries(chosen)]
     names, texts = plugin_files(name, chosen, taken)

@@ -46,7 +46,7 @@ def test_what_is_wrong_with_it_is_an_error_that_names_it(run, manifest):
 
 
 def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
-    entries = {entry.name: entry for entry in Registry.built_in().commands()}
+    entries = {entry.name: entry for entry in Registry.built_in().entries("command")}
     assert "plot" in entries
     listed = json.loads(run("list", "command", "--json").out)
     assert [record["name"] for record in listed] == sorted(entries)

@@ -46,7 +46,7 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
             "other.yaml:1:10  extends: goes round in a circle: top.yaml -> other.yaml -> top.yaml",
         ),
         ("task: dates\nfactors: {}", "top.yaml:1:1  this is a study: `plugformer ablate top.yaml` runs it"),
-        ("extends: ${NO_SUCH}/a.yaml", "extends: the environment variable 'NO_SUCH' is not set"),
+        ("extends: ${NO_SUCH}/a.yaml", "the variable 'NO_SUCH' is not set"),
         (
             "registry: absent.yaml",
             "top.yaml:1:11  registry: the local manifest '{folder}/absent.yaml' cannot be read",

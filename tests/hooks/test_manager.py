@@ -148,7 +148,9 @@ def hooks_of(*modules, cause=""):
     """Returns the entries of a plugin with these hook modules."""
     manifest = parse(f"hooks: [{', '.join(modules)}]".encode(), "registry.yaml")
     problems = (cause,) if cause else ()
-    return Registry([replace(manifest, distribution="plugin-h", version="1.0", problems=problems)]).hooks()
+    return Registry([replace(manifest, distribution="plugin-h", version="1.0", problems=problems)]).entries(
+        "hooks"
+    )
 
 
 def test_modules_of_plugins(monkeypatch):
@@ -175,7 +177,7 @@ def test_those_of_a_quarantined_plugin_are_left_alone():
 
 
 def test_hooks_are_listed_in_the_order_of_a_life():
-    assert HOOKS[:3] == ["output_pattern", "training_strategy", "run_started"]
+    assert HOOKS[:3] == ["output_pattern", "streamed_data", "training_strategy"]
     assert HOOKS[-3:] == ["run_ended", "self_check", "run_failed"]
     assert all(getattr(Hooks, hook).__doc__ for hook in HOOKS)
 

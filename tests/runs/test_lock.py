@@ -109,7 +109,7 @@ def test_installed_observers_do_not_belong_to_the_lock(registry, tmp_path, monke
     file.write_text("hooks: [plug_watching]")
     (tmp_path / "plug_watching.py").write_text("")
     task, registry = load(trained.directory, registry).task, registry.with_local(file)
-    assert [entry.target for entry in registry.hooks() if entry.file] == ["plug_watching"]
+    assert [entry.target for entry in registry.entries("hooks") if entry.file] == ["plug_watching"]
     before = json.loads((trained.directory / "lock.json").read_text())
     assert refuse_changes(before, make_lock(Experiment.of(task, registry), before["data"])) == []
 

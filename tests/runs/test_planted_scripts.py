@@ -19,12 +19,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from plugformer.configuration import resolve
+from plugformer.configuration import options_model, resolve
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import prepare
 from plugformer.errors import PlugformerError
 from plugformer.experiment import Experiment
-from plugformer.registry import Kind, Registry, options_model
+from plugformer.registry import Kind, Registry
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 from plugformer.validation import validate

@@ -7,22 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from plugformer.configuration.structure import names_sides
-from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, RunError
+from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Registry
-from plugformer.yaml_tree import (
-    KeyPath,
-    MappingNode,
-    Node,
-    Origin,
-    Problem,
-    ScalarNode,
-    file_within,
-    read_file,
-)
+from plugformer.yaml_tree import MappingNode, Origin, Problem, ScalarNode, file_within, placed, read_file
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-
-_RUN: KeyPath = ("tokenizer", "run")
 
 Layers = tuple[Sequence[MappingNode], Registry]
 """The files of a task, the one that extends nothing first, and the registry with their manifests."""
@@ -49,13 +38,10 @@ def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, R
     node = tree.items.get("registry")
     if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
         return tree, registry
-    try:
+    with placed(node.origin, ("registry",)):
         file = expand(node.value, node.origin)
         registry = registry.with_local(file)
-    except PlugformerError as error:
-        raise Problem(node.origin, ("registry",), str(error)).error from error
-    absolute = ScalarNode(str(file), node.origin)
-    return replace(tree, items=tree.items | {"registry": absolute}), registry
+    return replace(tree, items=tree.items | {"registry": replace(node, value=str(file))}), registry
 
 
 def refuse_references(tree: MappingNode, file: Path) -> None:
@@ -67,9 +53,10 @@ def refuse_references(tree: MappingNode, file: Path) -> None:
     Raises:
         RunError: The file is part of a run, and has such a key.
     """
-    if not any((folder / "lock.json").exists() for folder in (file.absolute().parent, file.resolve().parent)):
-        return
-    for key in tree.items.keys() & {"extends", "registry"}:
+    in_run = any(
+        (folder / "lock.json").exists() for folder in (file.absolute().parent, file.resolve().parent)
+    )
+    for key in tree.items.keys() & {"extends", "registry"} if in_run else ():
         message = "the file is part of a run, and Plugformer never writes this key into one"
         hint = "do not trust it; if it is your own, remove the line and name manifests with --registry FILE"
         raise RunError(str(Problem(tree.keys[key], (key,), message, hint, at_key=True)))
@@ -91,10 +78,10 @@ def short_name(name_or_file: str) -> str:
     return (path.parent.name if path.stem in ("task", "study") else "") or path.stem
 
 
-def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) -> Layers:
-    written = read_file(file, shown)
+def _read(file: Path, name: str, registry: Registry, seen: tuple[Path, ...]) -> Layers:
+    written = read_file(file, name)
     if {"task", "factors"} <= written.items.keys():
-        raise Problem(written.origin, (), f"this is a study: `plugformer ablate {shown}` runs it").error
+        raise Problem(written.origin, (), f"this is a study: `plugformer ablate {name}` runs it").error
     refuse_references(written, file)
     return with_extended(written, registry, (*seen, file.resolve()))
 
@@ -109,29 +96,20 @@ def with_extended(written: MappingNode, registry: Registry, seen: tuple[Path, ..
     node = tree.items.get("extends")
     if node is None:
         return [tree], registry
-    without = replace(tree, items={key: item for key, item in tree.items.items() if key != "extends"})
-    base = _base(node, registry)
-    if base.resolve() in seen:
-        chain = " -> ".join(map(_display, (*seen, base.resolve())))
-        raise Problem(node.origin, ("extends",), f"goes round in a circle: {chain}").error
-    below, registry = _read(base, _display(base), registry, seen)
-    return [*below, without], registry
-
-
-def _base(node: Node, registry: Registry) -> Path:
     if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
         message = "expected the name of a task or a file, with a slash or ending in .yaml"
         raise Problem(node.origin, ("extends",), message).error
-    try:
+    with placed(node.origin, ("extends",)):
         if not is_file(node.value):
-            return _registered(node.value, node.origin.folder, registry)
-        file = expand(node.value, node.origin)
-    except PlugformerError as error:
-        raise Problem(node.origin, ("extends",), str(error)).error from error
-    if not file.is_file():
-        message = f"there is no file {str(file)!r}{file_within(file, node.value)}"
-        raise Problem(node.origin, ("extends",), message).error
-    return file
+            base = _registered(node.value, node.origin.folder, registry)
+        elif not (base := expand(node.value, node.origin)).is_file():
+            raise ConfigurationError(f"there is no file {str(base)!r}{file_within(base, node.value)}")
+        if base.resolve() in seen:
+            chain = " -> ".join(map(_display, (*seen, base.resolve())))
+            raise ConfigurationError(f"goes round in a circle: {chain}")
+    below, registry = _read(base, _display(base), registry, seen)
+    without = {key: item for key, item in tree.items.items() if key != "extends"}
+    return [*below, replace(tree, items=without)], registry
 
 
 def _registered(name: str, folder: Path, registry: Registry) -> Path:
@@ -156,11 +134,9 @@ def expand(text: str, origin: Origin) -> Path:
     """
     try:
         path = Path(_VARIABLE.sub(lambda match: os.environ[match.group(1)], text)).expanduser()
-    except KeyError as error:
-        message = f"the environment variable {error} is not set; set it, or write the path out"
-        raise ConfigurationError(message) from error
-    except RuntimeError as error:
-        raise ConfigurationError(f"{text!r}: {error}") from error
+    except (KeyError, RuntimeError) as error:
+        message = str(error) if isinstance(error, RuntimeError) else f"the variable {error} is not set"
+        raise ConfigurationError(f"{text!r}: {message}; write the path out") from error
     return Path(os.path.normpath(origin.folder.absolute() / path))
 
 
@@ -172,26 +148,16 @@ def with_other_runs(tree: MappingNode) -> MappingNode:
     Raises:
         ConfigurationError: A path is invalid, or is not a run with tokenizers.
     """
-    node = _at(tree, _RUN)
-    if isinstance(node, ScalarNode) and isinstance(node.value, str):
-        try:
-            absolute = replace(node, value=str(expand(node.value, node.origin)))
-        except PlugformerError as error:
-            raise Problem(node.origin, _RUN, str(error)).error from error
-        tree = _with(tree, _RUN, absolute)
-    tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUN)
-    if not (
-        isinstance(tokenizer, MappingNode) and isinstance(run, ScalarNode) and isinstance(run.value, str)
-    ):
+    block = tree.items.get("tokenizer")
+    node = block.items.get("run") if isinstance(block, MappingNode) else None
+    if not (isinstance(block, MappingNode) and isinstance(node, ScalarNode) and isinstance(node.value, str)):
         return tree
-    if "name" in tokenizer.items or names_sides(tokenizer):
-        return tree
-    try:
-        block = tokenizer_of(Path(run.value))
-    except PlugformerError as error:
-        raise Problem(run.origin, _RUN, str(error)).error from error
-    both = replace(block, items=block.items | tokenizer.items, keys=block.keys | tokenizer.keys)
-    return _with(tree, ("tokenizer",), both)
+    with placed(node.origin, ("tokenizer", "run")):
+        run = expand(node.value, node.origin)
+        below = tokenizer_of(run) if "name" not in block.items and not names_sides(block) else block
+    items = below.items | block.items | {"run": replace(node, value=str(run))}
+    merged = replace(block, items=items, keys=below.keys | block.keys)
+    return replace(tree, items=tree.items | {"tokenizer": merged})
 
 
 def tokenizer_of(run: Path) -> MappingNode:
@@ -201,28 +167,10 @@ def tokenizer_of(run: Path) -> MappingNode:
         RunError: It is no run directory.
     """
     file = run / "task.yaml"
-    if not file.is_file():
-        raise RunError(f"{run} is not a run directory: it has no task.yaml")
     try:
         node = read_file(file, str(file)).items.get("tokenizer")
-    except PlugformerError as error:
-        raise RunError(f"{run} is not a run directory: {str(error).partition(chr(10))[0]}") from error
+    except ConfigurationError as error:
+        raise RunError(f"{run} is not a run directory\n{error}") from error
     if not isinstance(node, MappingNode):
         raise RunError(f"{run} is not a run directory: {file} names no tokenizer with its options")
     return node
-
-
-def _at(tree: Node, path: KeyPath) -> Node | None:
-    for key in path:
-        if not isinstance(tree, MappingNode) or key not in tree.items:
-            return None
-        tree = tree.items[key]
-    return tree
-
-
-def _with(tree: MappingNode, path: KeyPath, node: Node) -> MappingNode:
-    """Returns a tree with another node at a path, at which there is one."""
-    key, *rest = path
-    inner = tree.items.get(key)
-    changed = _with(inner, tuple(rest), node) if rest and isinstance(inner, MappingNode) else node
-    return replace(tree, items=tree.items | {key: changed})

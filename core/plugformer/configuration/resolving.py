@@ -1,7 +1,9 @@
 """From a task's name or file to settings that have been checked, and from settings to a file."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from plugformer.configuration.layers import (
     with_manifest,
     with_other_runs,
 )
-from plugformer.configuration.overrides import Changes, merge_layers, nested, read_changes, read_dictionary
+from plugformer.configuration.overrides import Changes, merge_layers, nested, read_dictionary, read_overrides
 from plugformer.configuration.structure import (
     Block,
     blocks,
@@ -27,9 +29,8 @@ from plugformer.configuration.structure import (
 from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.registry import Kind, Registry
-from plugformer.registry.options import explain, key_of, keys_of, options_model, written_options
+from plugformer.registry.options import explain, keys_of, options_model, written_options
 from plugformer.yaml_tree import (
-    Key,
     KeyPath,
     MappingNode,
     Node,
@@ -37,6 +38,7 @@ from plugformer.yaml_tree import (
     Problem,
     ScalarNode,
     SequenceNode,
+    placed,
     plain,
     report,
     resolve_scalar,
@@ -48,13 +50,9 @@ _DATA = Origin("data=")
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """A task, ready to be used.
+    """A task, ready to be used: its settings, and the merged `tree` of the layers as they were written.
 
-    Attributes:
-        task: The settings.
-        registry: The registry with the local manifests that the task names.
-        notices: What a user should know about how layers were merged.
-        tree: The merged layers, as they were written.
+    The registry has the local manifests that the task names; `notices` say what the merging cleared.
     """
 
     task: Task
@@ -85,16 +83,20 @@ def resolve(
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    trees, known = _read(task, registry or Registry.discover())
-    changes, known = read_changes(overrides, known)
+    known = registry or Registry.discover()
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
-    return resolve_layers(trees, known, [*above, *changes])
-
-
-def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> tuple[Sequence[MappingNode], Registry]:
+    if isinstance(overrides, Mapping):
+        tree, known = read_dictionary(overrides, "overrides", known)
+        changes = [tree]
+    else:
+        arguments = [change for change in overrides if isinstance(change, str)]
+        trees = [change for change in overrides if isinstance(change, MappingNode)]
+        changes = [*trees, read_overrides(arguments)]
     if isinstance(task, Mapping):
-        return with_extended(*read_dictionary(task, "task", registry))
-    return read_layers(str(task.absolute()) if isinstance(task, Path) else task, registry)
+        layers, known = with_extended(*read_dictionary(task, "task", known))
+    else:
+        layers, known = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
+    return resolve_layers(layers, known, [*above, *changes])
 
 
 def resolve_layers(
@@ -104,14 +106,13 @@ def resolve_layers(
     kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
     """Returns the task of merged trees; components of these kinds must be known."""
-    above = []
+    layers = [default_blocks(), *trees]
     for change in changes:
         if node := change.items.get("extends"):
-            message = "only a task file can extend a task: write one, or give that task instead of this one"
-            raise Problem(node.origin, ("extends",), message).error
+            raise Problem(node.origin, ("extends",), "only a task file can extend a task").error
         tree, registry = with_manifest(change, registry)
-        above.append(tree)
-    merged, notices = merge_layers([default_blocks(), *trees, *above])
+        layers.append(tree)
+    merged, notices = merge_layers(layers)
     tree = with_other_runs(merged)
     return ResolvedTask(check_structure(tree, registry, kinds), registry, notices, tree)
 
@@ -135,7 +136,12 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
             continue
         options, mistakes = _check(block, resolved)
         problems += mistakes
-        _put(complete, block.path, _plain_block(block, options))
+        written = plain(block.node)
+        core = (
+            {key: written[key] for key in written if key in block.core} if isinstance(written, dict) else {}
+        )
+        outer = reduce(getitem, block.path[:-1], complete)
+        outer[block.path[-1]] = {"name": block.name and block.name.value, **options, **core}
     if problems:
         raise ConfigurationError(report(problems))
     return replace(resolved, task=Task.model_validate(complete))
@@ -143,47 +149,44 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
 
 def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
     """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
-    options, problems = block.options, list[Problem]()
+    written = plain(block.options)
     try:
         model = _model(block, resolved.registry)
-        checked = model.model_validate(plain(options))
-        absolute = resolve_paths(options, checked, block.path, problems)
-        if absolute != options:
-            checked = model.model_validate(plain(absolute))
-        return written_options(checked), problems
+        checked = model.model_validate(written)
+        absolute = _absolute(block.options, checked.model_dump(by_alias=True, warnings=False), block.path)
+        return written_options(checked if absolute == written else model.model_validate(absolute)), []
     except RegistryError as error:
         return {}, [Problem(origin_of(resolved.tree, block.name_path), block.name_path, str(error))]
     except ValidationError as error:
-        refused = explain(error, model, plain(block.options), also=("name", *block.core))
-        placed = [replace(problem, path=(*block.path, *problem.path)) for problem in refused]
-        return {}, problems or [located(problem, resolved.tree) for problem in placed]
+        refused = explain(error, model, written, also=("name", *block.core))
+        refused = [replace(problem, path=(*block.path, *problem.path)) for problem in refused]
+        return {}, [located(problem, resolved.tree) for problem in refused]
 
 
 def _model(block: Block, registry: Registry) -> type[BaseModel]:
-    name = block.name
-    if name is None:
+    if block.name is None:
         raise RegistryError(f"the {block.kind} has no name")
-    model = options_model(registry.load(block.kind, str(name.value)))
+    model = options_model(registry.load(block.kind, str(block.name.value)))
     if taken := sorted(keys_of(model) & {"name", *block.core}):
         raise RegistryError(
-            f"{block.kind} {name.value!r} has an option {taken[0]!r}, which is a setting of the core there\n"
-            "its author must give the option another name"
+            f"{block.kind} {block.name.value!r} has an option {taken[0]!r}, which is a setting of the core "
+            "there\nits author must give the option another name"
         )
     return model
 
 
-def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
-    """Returns a component's block with its core settings as written and its options complete."""
-    written = plain(block.node) if isinstance(block.node, MappingNode) else {}
-    core = {key: written[key] for key in written if key in block.core}
-    name = None if block.name is None else block.name.value
-    return {"name": name, **complete, **core}
-
-
-def _put(tree: Any, path: KeyPath, value: object) -> None:
-    for key in path[:-1]:
-        tree = tree[key]
-    tree[path[-1]] = value
+def _absolute(node: Node, value: Any, path: KeyPath) -> Any:
+    """Returns options with absolute paths; `value` is the validated node, with a `Path` for every path."""
+    if isinstance(value, Path) and isinstance(node, ScalarNode):
+        with placed(node.origin, path):
+            return str(expand(str(node.value), node.origin))
+    if isinstance(node, MappingNode) and isinstance(value, dict):
+        by_key = {str(key): item for key, item in value.items()}
+        return {key: _absolute(item, by_key.get(str(key)), (*path, key)) for key, item in node.items.items()}
+    if isinstance(node, SequenceNode) and isinstance(value, list | tuple):
+        pairs = enumerate(zip(node.items, value, strict=True))
+        return [_absolute(item, part, (*path, index)) for index, (item, part) in pairs]
+    return plain(node)
 
 
 def dump(task: Task) -> str:
@@ -223,35 +226,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Problem]) -> Node:
-    """Returns options with absolute paths; a path that cannot be resolved becomes one of the problems.
-
-    `value` is the validated node, with a `pathlib.Path` for every path.
-    """
-    if isinstance(value, Path) and isinstance(node, ScalarNode):
-        try:
-            return replace(node, value=str(expand(str(node.value), node.origin)))
-        except ConfigurationError as error:
-            problems.append(Problem(node.origin, path, str(error)))
-    elif isinstance(node, MappingNode):
-        parts = _parts(node, value)
-        items = {
-            key: resolve_paths(item, parts.get(key), (*path, key), problems)
-            for key, item in node.items.items()
-        }
-        return replace(node, items=items)
-    elif isinstance(node, SequenceNode) and isinstance(value, Iterable):
-        pairs = enumerate(zip(node.items, value, strict=False))
-        nodes = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
-        return replace(node, items=tuple(nodes))
-    return node
-
-
-def _parts(node: MappingNode, value: object) -> dict[Key, Any]:
-    """Returns the validated items of a mapping by the keys that they were written with."""
-    if isinstance(value, BaseModel):
-        fields = type(value).model_fields.items()
-        return {**dict(value), **{key_of(name, field): getattr(value, name) for name, field in fields}}
-    return dict(zip(node.items, value.values(), strict=False)) if isinstance(value, dict) else {}

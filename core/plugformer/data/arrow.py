@@ -16,12 +16,12 @@ from datasets import ClassLabel, Dataset, Features
 from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
-from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedExamples, EncodedSplit, TokenColumn
 from plugformer.data.files import SplitStats
 from plugformer.data.processor import SIDES, Processor, sample_subwords
 from plugformer.errors import DataError, ExampleError
-from plugformer.interfaces import IGNORED, Architecture, Examples, Level, Limits, Tokenizer
+from plugformer.experiment import Experiment
+from plugformer.interfaces import IGNORED, Examples, Level, Limits, Tokenizer
 
 ENCODED = "encoded_"
 """Prefix of the columns with numbers: input, output, targets."""
@@ -234,18 +234,14 @@ def token_column(column: pa.ChunkedArray) -> TokenColumn:
 
 
 def limited(
-    data: Dataset,
-    task: Task,
-    processor: Processor,
-    architecture: Architecture,
-    place: Callable[[int], str],
+    data: Dataset, experiment: Experiment, processor: Processor, place: Callable[[int], str]
 ) -> tuple[EncodedSplit, SplitStats]:
     """Returns encoded examples without those that a task drops for their length, and their counts.
 
     Raises:
         DataError: An example is too long and the task refuses it.
     """
-    task_type = processor.task_type
+    task, architecture, task_type = experiment.task, experiment.architecture, processor.task_type
     examples = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest = block.length.max or max_length

@@ -379,11 +379,6 @@ class EncodedSplit:
         )
         return sizes * self._columns["output"].kept[self._rows] if "output" in self._columns else sizes
 
-    def described(self, row: int) -> str:
-        """Returns the beginnings of the input and of the right answer of an example."""
-        texts = (self.input(row), as_text(self.references(row)[0]))
-        return " -> ".join(repr(text if len(text) <= 60 else f"{text[:59]}…") for text in texts)
-
 
 class _Inputs(Sequence[Example]):
     """The inputs of some examples of a split, read when they are asked for."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,6 @@ import datasets
 from datasets import Dataset, DatasetDict
 from pydantic import ValidationError
 
-from plugformer.configuration.task import Task
 from plugformer.data.arrow import Texts, encode_to_file, limited, mapped
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, fingerprint
@@ -24,10 +23,9 @@ from plugformer.data.processor import (
     load_tokenizers,
 )
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
-from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Column, as_text
+from plugformer.interfaces import as_text
 from plugformer.interfaces.data import Data
 from plugformer.registry import Kind
 from plugformer.registry.options import keys_of, options_model
@@ -44,7 +42,9 @@ class PreparedData:
         hashes: A hash of the content of each split before it was tokenized; of one that is streamed, of the
             version of the data.
         notices: Messages for people about the preparation.
-        streamed: The training examples, if they are streamed.
+        batches: If training examples are streamed, returns the `plugformer.training.BatchStream` of a
+            training: of the function from the lengths of some examples and a seed to batches, of the
+            `TrainingSettings` and of the `Processes`.
     """
 
     splits: dict[str, EncodedSplit]
@@ -52,40 +52,37 @@ class PreparedData:
     lengths: dict[str, SplitStats]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
-    streamed: StreamedExamples | None = None
+    batches: Callable[..., Any] | None = None
 
 
-def prepare(experiment: Experiment, processor: Processor | None = None) -> PreparedData:
+TextSplits = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
+"""Examples as text: what is to be prepared, what returns those that tokenizers learn from, and notices."""
+
+
+def prepare(
+    experiment: Experiment,
+    processor: Processor | None = None,
+    read: Callable[[], TextSplits] | None = None,
+) -> PreparedData:
     """Reads a task's data, learns a processor unless one is given, and encodes all examples.
 
     The cache keeps prepared examples as long as data, options and code stay the same. Length limits apply
-    afterwards.
+    afterwards. `plugformer.hooks.prepared_data` does the same, and serves tasks that stream too.
 
     Args:
         experiment: Its task type gets what it learns from the training examples.
         processor: Learned from the training examples if None; the tokenizers may come from another run.
+        read: Reads the examples; those of the data component, split as the task says, if None.
 
     Raises:
         ConfigurationError: An option of the data or the tokenizers is wrong.
         DataError: The data cannot be read, or an example is too long and the task refuses it.
         RegistryError: A component is unknown, or does not give what its interface promises.
     """
-    task, data, architecture = experiment.task, experiment.data, experiment.architecture
-    columns, streaming = experiment.task_type.columns, task.data.streaming
+    columns = experiment.task_type.columns
     with quiet():
-        version = partial(data_version, experiment)
-
-        def read() -> _Texts:
-            if streaming is None:
-                return _read(data, columns, task)
-            splits, notices = stored(streams, columns, task.data.name)
-            count = streaming.tokenizer_examples
-            first = partial(first_examples, streams["train"], count, columns, task.data.name)
-            return splits, first, notices
-
-        if streaming is not None:
-            streams = open_streams(data, columns)
-        entry, learned = _entry(experiment, processor, version, read)
+        before = data_version(experiment)
+        entry, learned = _entry(experiment, processor, before, read or partial(_read, experiment))
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
 
@@ -93,31 +90,23 @@ def prepare(experiment: Experiment, processor: Processor | None = None) -> Prepa
                 beginning = as_text(examples[row][columns[0].name])[:40]
                 return f"{name}, example {row + 1} ({beginning!r})"
 
-            splits[name], lengths[name] = limited(examples, task, learned, architecture, place)
+            splits[name], lengths[name] = limited(examples, experiment, learned, place)
             if len(splits[name]) == 0:
                 raise DataError(
                     f"{name}: all of its {len(examples)} examples are longer than the limit, the longest "
                     f"side has {lengths[name].longest} tokens; raise model.max_length or data.length.max"
                 )
-    prepared = PreparedData(splits, learned, lengths, entry.hashes, tuple(entry.notices))
-    if streaming is None:
-        return prepared
-    streamed = StreamedExamples(streams["train"], task, learned, architecture, streaming.buffer)
-    return replace(prepared, streamed=streamed, hashes={**prepared.hashes, "train": version()})
-
-
-_Texts = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
-"""Examples as text: what is to be prepared, what returns those that tokenizers learn from, and notices."""
+    # Of a split that is streamed nothing but the version is known.
+    return PreparedData(splits, learned, lengths, {"train": before, **entry.hashes}, tuple(entry.notices))
 
 
 def _entry(
     experiment: Experiment,
     given: Processor | None,
-    version: Callable[[], str],
-    read: Callable[[], _Texts],
+    before: str,
+    read: Callable[[], TextSplits],
 ) -> tuple[PreparedEntry, Processor]:
     """Returns the prepared examples, from the cache if they are there, and the processor."""
-    before = version()
     key = cache_key(experiment, before)
     keys, learned = [] if key is None else [key], None
     if key is not None and given is not None:
@@ -129,7 +118,7 @@ def _entry(
         if entry is not None and learned in (None, entry.learned):
             return entry, given or load_processor(experiment, entry.folder, entry.task_type)
     splits, train, notices = read()
-    if version() != before:
+    if data_version(experiment) != before:
         raise DataError(
             f"the files of data {experiment.task.data.name!r} changed during reading; "
             "start again when they are complete"
@@ -162,13 +151,14 @@ def learn_processor(experiment: Experiment, train: Dataset) -> Processor:
     return Processor(*tokenizers, task_type)
 
 
-def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
+def _read(experiment: Experiment) -> TextSplits:
     """Returns a task's examples as text, split as the task says.
 
     Raises:
         DataError: The data cannot be read, or a split is missing or empty.
         RegistryError: The component does not give the columns or classes that the task's type has.
     """
+    task, component, columns = experiment.task, experiment.data, experiment.task_type.columns
     examples = component.load(columns)
     needed = [column.name for column in columns if not column.optional]
     for name, data in examples.items():
@@ -226,7 +216,7 @@ def _encoded(
     data: Data, part: str, name: str, experiment: Experiment, processor: Processor
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
     """Returns a split of other data as the model reads it; error messages call the data `name`."""
-    task, task_type = experiment.task, processor.task_type
+    task_type = processor.task_type
     with quiet():
         examples = data.load(task_type.columns)[part]
         refuse_other_order(examples.features, task_type.columns, processor.classes)
@@ -237,7 +227,7 @@ def _encoded(
             return f"{name}, example {row + 1}"
 
         encoded = mapped(lambda file: encode_to_file(file, examples, processor, place))
-    split, count = limited(encoded, task, processor, experiment.architecture, place)
+    split, count = limited(encoded, experiment, processor, place)
     if len(split) == 0:
         raise DataError(f"{name}: all examples are longer than the limit of the run's task")
     return split, count, data.notices()

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 import torch
 
 from plugformer.configuration.task import Component
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described
+from plugformer.experiment import Experiment
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Constraint, Hook
@@ -20,6 +21,10 @@ from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer.registry.discovery import LOADED, load_module
+
+if TYPE_CHECKING:
+    from plugformer.data.preparation import PreparedData
+    from plugformer.data.processor import Processor
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of the hooks that observers implement, in the order of a run's life."""
@@ -214,17 +219,39 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
     return loaded
 
 
+def _first_result(hook: str, registry: Registry, **arguments: Any) -> Any:
+    """Returns the first result of a hook that must have one."""
+    notices: list[str] = []
+    hooks = HookManager(load_observers(registry.entries("hooks"), notices.append), notices.append)
+    result = hooks.first(hook, **arguments)
+    if result is None:
+        raise ConfigurationError("\n".join([f"no installed plugin implements the hook {hook}", *notices]))
+    return result
+
+
 def output_pattern(expression: str, registry: Registry) -> Callable[..., Constraint]:
     """Returns the function that creates the constraint of a task's `decoding.pattern`.
 
     Raises:
         ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
     """
-    notices: list[str] = []
-    hooks = HookManager(load_observers(registry.hooks(), notices.append), notices.append)
-    pattern: Callable[..., Constraint] | None = hooks.first("output_pattern", expression=expression)
-    if pattern is None:
-        raise ConfigurationError(
-            "\n".join(["no installed plugin implements the hook output_pattern", *notices])
-        )
+    pattern: Callable[..., Constraint] = _first_result("output_pattern", registry, expression=expression)
     return pattern
+
+
+def prepared_data(experiment: Experiment, processor: "Processor | None" = None) -> "PreparedData":
+    """Returns what `plugformer.data.prepare` does, or, for tasks that stream, the hook `streamed_data`.
+
+    Raises:
+        ConfigurationError: An option is wrong, or no installed plugin streams data.
+        DataError: The data cannot be read, or an example is too long and the task refuses it.
+    """
+    from plugformer.data.preparation import prepare, quiet  # predict does not wait for libraries of data
+
+    if experiment.task.data.streaming is None:
+        return prepare(experiment, processor)
+    with quiet():
+        data: PreparedData = _first_result(
+            "streamed_data", experiment.registry, experiment=experiment, processor=processor
+        )
+    return data

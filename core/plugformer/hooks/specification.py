@@ -15,7 +15,9 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.processor import Processor
 from plugformer.distributed import Processes
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
@@ -181,6 +183,14 @@ class Hooks:
         """
 
     @hookspec
+    def streamed_data(self, experiment: Experiment, processor: Processor | None) -> Any:
+        """Returns the `plugformer.data.PreparedData` of a task with `data.streaming`; its `batches` is set.
+
+        It is called wherever data are read, with the processor of the run if there is one. Mark the
+        implementation `must_not_fail`.
+        """
+
+    @hookspec
     def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
         """Returns a `plugformer.training.TrainingStrategy`, or None to leave it to other plugins.
 
@@ -195,6 +205,14 @@ class Hooks:
     @hookspec
     def samples_shown(self, run: Run, samples: list[SampleOutput]) -> None:
         """The model has answered a few examples before its first update."""
+
+    @hookspec
+    def explain_nonfinite(self, run: Run, model: Model, batches: Sequence[Batch]) -> str | None:
+        """Returns what is known about an update whose loss or gradients are not finite; the run ends then.
+
+        The first answer is part of the message. `model` has all parameters as they are now, after later
+        updates if the device was not waited for; `batches` are those of the update, of all processes.
+        """
 
     @hookspec
     def step_ended(self, run: Run, update: Update) -> None:

@@ -39,7 +39,7 @@ from plugformer.interfaces import (
 )
 from plugformer.model.build import Builder, float32_default, make, refuse_hidden_values, residual_matrices
 from plugformer.model.layer import Layer
-from plugformer.model.summary import replaced, watched
+from plugformer.model.watching import replaced, watched
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""

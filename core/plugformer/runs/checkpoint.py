@@ -12,7 +12,6 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from plugformer.data.streaming import StreamPosition
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.generators import CPU, device_type, generator_states, restore_generators
@@ -45,7 +44,7 @@ class TrainingProgress:
             `tokens` read and `seconds`.
         skipped: Updates skipped because loss or gradients were not finite.
         skipped_in_a_row: The last of them, without another update in between.
-        places: The places in streamed data, one for each batch of an update; none if data were prepared.
+        stream: The place in streamed data, in values of JSON; None if data were prepared.
     """
 
     step: int = 0
@@ -58,7 +57,7 @@ class TrainingProgress:
     unlogged: dict[str, float] = field(default_factory=dict)
     skipped: int = 0
     skipped_in_a_row: int = 0
-    places: list[StreamPosition] = field(default_factory=list)
+    stream: Any = None
 
 
 class Stateful(Protocol):

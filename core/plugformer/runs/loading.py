@@ -19,7 +19,7 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import HookManager, load_observers, output_pattern
+from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
 from plugformer.interfaces import Batch, Constraint, Generative, Level, Model, Prediction, evaluating
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -251,7 +251,7 @@ class TrainedModel:
             notify: Receives one line about each that fails.
         """
         rows = range(len(split))[:CHECKED_EXAMPLES]
-        hooks = HookManager([*observers, *load_observers(self.registry.hooks(), notify)], notify)
+        hooks = HookManager([*observers, *load_observers(self.registry.entries("hooks"), notify)], notify)
         results = hooks.call("self_check", trained=self, split=split, rows=rows)
         return SelfCheck([comparison for comparisons in results for comparison in comparisons], len(rows))
 
@@ -261,11 +261,10 @@ class TrainedModel:
         Raises:
             DataError: There is no such split, or the data cannot be read.
         """
-        from plugformer.data.preparation import prepare  # predict does not wait for libraries of data
         from plugformer.data.prepared_cache import missing_files
 
         try:
-            data = prepare(self.experiment, self.processor)
+            data = prepared_data(self.experiment, self.processor)
         except DataError as error:
             if missing := missing_files(self.experiment):
                 raise DataError(

@@ -60,8 +60,8 @@ ANSWERING = frozenset(Kind) - {
 def make_lock(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
     """Returns the lock of an experiment.
 
-    Installed hooks are not in it, because they do not change the result: `training_strategy` and
-    `output_pattern` only compute it in another way.
+    Installed hooks are not in it, because they do not change the result: `training_strategy`,
+    `output_pattern` and `streamed_data` only compute it in another way.
 
     Args:
         experiment: The task and its components.
