@@ -1,10 +1,8 @@
 """Run directories: what is in them, and those that cannot be used."""
 
-import errno
 import json
 import pickle
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -121,27 +119,12 @@ def test_an_existing_directory_is_never_overwritten(train_tiny, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_new_directory_on_a_full_disk(tmp_path, monkeypatch):
-    def full(path, *_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with (
-        pytest.raises(RunError) as caught,
-        RunDirectory.making(tmp_path / "run") as directory,
-    ):
-        directory.write_task("")
-    assert str(caught.value).startswith(f"{tmp_path / 'run'} cannot be made: No space left on device")
-
-
 def test_a_directory_is_there_once_its_first_files_are(tmp_path):
-    (tmp_path / ".run.0123abcd").mkdir()  # by a process that was killed
-    (tmp_path / ".other.0123abcd").mkdir()  # perhaps by one that is alive
     with RunDirectory.making(tmp_path / "run") as directory:
         directory.write_task("type: classification")
         assert not (tmp_path / "run").exists()
     assert (tmp_path / "run" / "task.yaml").exists()
-    assert {path.name for path in tmp_path.iterdir()} == {"run", ".other.0123abcd"}
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_where_no_run_can_be_written_is_said_before_data_are_read(train_tiny, tmp_path):
@@ -182,7 +165,7 @@ def test_not_a_run(tmp_path):
         ("tokenizer-shared.json", None, r"tokenizer-shared\.json"),
         ("tokenizer-shared.json", pickle.dumps(1), r"tokenizer-shared\.json"),
         ("learned.json", None, r"learned\.json is missing"),
-        ("learned.json", b"{}", r"learned\.json is damaged: the whole: Input should be None"),
+        ("learned.json", b"{}", r"learned\.json is damaged: .*\n.*Input should be None"),
     ],
 )
 def test_damaged_runs(run_copy, act, file, content, message):

@@ -164,7 +164,7 @@ def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
     with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         main, *_ = ends(processes)
     assert main.status == 0, main.messages
-    assert "number of processes changes from 1 to 3" in main.messages
+    assert "processes change from 1 on cpu to 3 on cpu" in main.messages
     assert differences(whole, parts) < 1e-6
     resume(parts, notify=str)  # with one, which finds a finished run
     assert differences(whole, parts) < 1e-6

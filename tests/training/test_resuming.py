@@ -39,7 +39,6 @@ def state(directory):
     progress = json.loads((last / "state.json").read_text())
     for each in (progress["progress"], progress["progress"]["unlogged"]):
         each.pop("seconds", None)
-    del progress["sha256"]
     files = [directory / "model.safetensors", last / "model.safetensors", last / "training.safetensors"]
     return last.name, [load_tensors(file) for file in files], progress, metrics(directory)
 

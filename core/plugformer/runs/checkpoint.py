@@ -1,7 +1,7 @@
 """Checkpoints: the state from which a training resumes exactly."""
 
-import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -20,10 +20,10 @@ from plugformer.runs.store import (
     load_tensors,
     own_tensors,
     read_json,
-    remove_folder,
     replacing,
     restore,
     split_tensors,
+    temporary_name,
     write_tensors,
 )
 
@@ -94,13 +94,9 @@ class TrainingState:
 def save_checkpoint(
     folder: Path, state: TrainingState, keep: int, processes: Processes = SINGLE_PROCESS
 ) -> Path:
-    """Writes a checkpoint into `folder` and removes all but the newest `keep`.
+    """Writes a checkpoint into `folder` and removes all but the newest `keep`; the main process writes.
 
-    Args:
-        folder: The folder of the checkpoints.
-        state: The same in all processes, except for their random generators.
-        keep: Number of checkpoints.
-        processes: The processes that train; the main one writes.
+    Processes have the same state, except for their random generators.
 
     Raises:
         RunError: The disk is full or cannot be written, and older checkpoints are kept; or the optimizer or a
@@ -127,16 +123,11 @@ def save_checkpoint(
             temporary.mkdir()
             write_tensors(own_tensors(state.model), temporary / "model.safetensors")
             write_tensors(tensors, temporary / "training.safetensors")
-            text = json.dumps({**record, "sha256": _checksum(record)}, indent=2)
-            (temporary / "state.json").write_text(text + "\n", encoding="utf-8")
+            (temporary / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         drop_old(folder, keep)
 
     processes.on_main(write)
     return path
-
-
-def _checksum(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def newest_step(folder: Path) -> int:
@@ -148,19 +139,15 @@ def drop_old(folder: Path, keep: int) -> None:
     """Removes all checkpoints in `folder` but the newest `keep`."""
     for old in sorted(folder.glob("step-*"))[:-keep]:
         with suppress(OSError):  # the next call tries again
-            remove_folder(old)
+            shutil.rmtree(old.rename(temporary_name(old)))  # no part of it stays under its own name
 
 
 def load_checkpoint(
     folder: Path, state: TrainingState, notify: Callable[[str], None], processes: Processes = SINGLE_PROCESS
 ) -> bool:
-    """Restores the newest checkpoint in `folder`; returns False if there is none.
+    """Restores the newest checkpoint in `folder` into a state; returns False if there is none.
 
-    Args:
-        folder: The folder of the checkpoints.
-        state: Restored in place.
-        notify: Receives a message if the number of processes or the device is another one.
-        processes: The processes that train.
+    `notify` receives a message if the number of processes or the device is another one.
 
     Raises:
         RunError: The checkpoint is damaged, or belongs to another model, optimizer or hook.
@@ -172,16 +159,9 @@ def load_checkpoint(
         generators = _restore(path, state)
         if processes.index < len(generators):
             restore_generators(generators[processes.index], state.device)
-    if len(generators) != processes.count:
-        notify(
-            f"{path.name}: the number of processes changes from {len(generators)} to {processes.count}; "
-            "batches stay the same, but dropout draws other random numbers"
-        )
-    if (device := device_type(generators[0])) != state.device.type:
-        notify(
-            f"{path.name}: the device changes from {device} to {state.device.type}; dropout draws other "
-            "random numbers, and sums are rounded differently"
-        )
+    before = f"{len(generators)} on {device_type(generators[0])}"
+    if before != (now := f"{processes.count} on {state.device.type}"):
+        notify(f"{path.name}: processes change from {before} to {now}: dropout draws other random numbers")
     return True
 
 
@@ -190,12 +170,9 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
     try:
         model, tensors = (load_tensors(path / f"{name}.safetensors") for name in ("model", "training"))
         record = read_json(path / "state.json")
-        if record.pop("sha256", None) != _checksum(record):
-            raise RunError(f"{path / 'state.json'} is damaged: its checksum differs")
     except RunError as error:
-        raise RunError(
-            f"{error}\nremove {path} to resume from an earlier checkpoint, if there is one"
-        ) from error
+        advice = f"remove {path} to resume from an earlier checkpoint, if there is one"
+        raise RunError(f"{error}\n{advice}") from error
     restore(state.model, model, path / "model.safetensors")
     try:
         parts = {name: join_tensors(part, tensors) for name, part in record["parts"].items()}

@@ -286,7 +286,7 @@ def _finish(
         processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
 
     def check_itself() -> SelfCheck | None:
-        check = trained.checked(data.splits["validation"], observers, notify)
+        check = trained.check_itself(data.splits["validation"], observers, notify)
         if not check.comparisons:
             return None
         directory.write_self_check(check.as_json())
