@@ -194,10 +194,10 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
 
 def _unpaired(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> str:
     """Returns the reason for having no test over examples; empty if there is one."""
-    draws = [side.resampled.get(seed) for seed in seeds for side in (arm, baseline)]
-    if any(draw is None for draw in draws) or arm.examples != baseline.examples or arm.examples < 2:
+    complete = all(seed in side.resampled for seed in seeds for side in (arm, baseline))
+    if not complete or arm.examples != baseline.examples or arm.examples < 2:
         return "there are no statistics of at least two test examples that both arms share"
-    if not np.isfinite(draws).all():
+    if not all(np.isfinite(side.resampled[seed]).all() for seed in seeds for side in (arm, baseline)):
         return "on some resampled test sets the metric gives no finite number"
     return ""
 

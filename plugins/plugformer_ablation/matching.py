@@ -201,8 +201,8 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
         note = "" if width == usual else f"feed-forward width {width} for {usual}"
         arm = arm.with_task(with_width(width), note, mismatch(_COUNTED[match], cost(width), wanted))
     costs = count_costs(arm.resolved.task, facts, registry)
-    counted = {"parameters": int(costs["parameters"]), "flops_per_token": costs["flops"]}
-    return replace(arm, hashes=facts.hashes, **counted)
+    parameters = int(costs["parameters"])
+    return replace(arm, hashes=facts.hashes, parameters=parameters, flops_per_token=costs["flops"])
 
 
 def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:

@@ -203,8 +203,8 @@ def _add_options(tree: MappingNode, options: dict[str, Sequence[str]]) -> None:
             raise ConfigurationError(f"{origin}  {name}: is set twice; also by {before}")
         given[key, name] = origin
         if key == "swap":
-            parts = {"path": ScalarNode(name, origin), "values": node}
-            node = MappingNode({**parts}, dict.fromkeys(parts, origin), origin)
+            parts: dict[Any, Any] = {"path": ScalarNode(name, origin), "values": node}
+            node = MappingNode(parts, dict.fromkeys(parts, origin), origin)
             name = name if str(path[-1]) in factors else str(path[-1])
             factors.add(name)
         place = "factors" if key == "swap" else key

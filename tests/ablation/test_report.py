@@ -213,24 +213,6 @@ def test_stated_cases_are_told_without_a_nan(made_up, tmp_path, arms, seeds, exp
 
 
 @pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        ((0.2, 0.2), "tuning chose training.optimizer.lr 0.2 for every arm"),
-        ((0.2, 0.1), "lr 0.2 for baseline; 0.1 for other: the smallest of those tried, a better one may lie"),
-        ((0.3, 0.1), "lr 0.3 for baseline; 0.1 for other: the smallest and the largest of those tried"),
-    ],
-)
-def test_what_tuning_chose_is_told_and_whether_it_lies_at_an_end(made_up, chosen, expected):
-    results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
-    key = "training.optimizer.lr"
-    study = {**results.study, "tune": {key: [0.1, 0.2, 0.3]}}
-    arms = tuple({**arm, "tuned": {key: value}} for arm, value in zip(results.arms, chosen, strict=True))
-    line = remarks(find(replace(results, study=study, arms=arms)))[0]
-    assert expected in line
-    assert ("tried" in line) is (0.2 not in chosen or 0.1 in chosen)
-
-
-@pytest.mark.parametrize(
     ("failed", "expected"),
     [(("other",), ["tuning chose training.optimizer.lr 0.2 for baseline"]), (("baseline", "other"), [])],
 )
