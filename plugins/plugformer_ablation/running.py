@@ -28,6 +28,7 @@ from plugformer_ablation.matching import deciding_split, matched, with_differenc
 from plugformer_ablation.report import write_report
 from plugformer_ablation.results import CellResult, StudyResults, write
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
+from plugformer_cli.progress import is_live
 
 
 def ablate(
@@ -249,7 +250,7 @@ class StudyProgress(Progress):
             console=console,
             transient=True,
             speed_estimate_period=3600,
-            disable=not (console.is_terminal or console.is_jupyter),
+            disable=not is_live(console),
         )
         self._total, self._done = total, finished
         self._running: dict[str, float] = {}
