@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from importlib.util import find_spec
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -41,8 +42,9 @@ class ProgressDisplay:
     @hookimpl
     def run_started(self, run: Run) -> None:
         """Starts the bar."""
-        fields = {"epoch": 1, "loss": self._loss, "skipped": "", "speed": 0.0}
-        self._task = self._bar.add_task("training", total=run.steps, **fields)
+        self._task = self._bar.add_task(
+            "training", total=run.steps, epoch=1, loss=self._loss, skipped="", speed=0.0
+        )
         self._bar.start()
 
     @hookimpl
@@ -56,8 +58,8 @@ class ProgressDisplay:
         self._loss = self._loss if update.loss is None else update.loss
         skipped = f"  {update.skipped} skipped" if update.skipped else ""
         if not self._bar.disable:
-            fields = {"epoch": update.epoch, "loss": self._loss, "skipped": skipped, "speed": speed}
-            self._bar.update(self._task, completed=update.step, **fields)
+            fields: dict[str, Any] = {"epoch": update.epoch, "loss": self._loss, "skipped": skipped}
+            self._bar.update(self._task, completed=update.step, speed=speed, **fields)
         elif update.step % run.task.training.log_every == 0 or update.step == run.steps:
             seconds = (run.steps - update.step) * self._seconds / self._updates
             self._console.print(

@@ -60,7 +60,9 @@ def plugin_files(
         raise ConfigurationError(f"{kind}/{entry} is installed already; choose another name")
     if package in sys.stdlib_module_names or find_spec(package) is not None:
         other = f"plugformer-{entry.replace('_', '-')}-{kind}"
-        raise ConfigurationError(f"a package {package!r} is installed already; choose a name such as {other}")
+        raise ConfigurationError(
+            f"a package {package!r} is installed already; choose another name, such as {other}"
+        )
     component = template(f"components/{kind}.py")
     code, source = ast.parse(component), re.search(r"https://\S*\w", component)
     setting = _SETTINGS.get(kind, f"model.{kind}=new_component").replace("new_component", entry)
