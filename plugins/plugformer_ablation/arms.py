@@ -31,13 +31,12 @@ class Arm:
     """One configuration of a study; where settings are tuned, with one choice of them.
 
     Attributes:
-        name: Its name; by default the values that differ from the baseline's.
+        name: By default the values that differ from the baseline's.
         baseline: Name of the baseline; None for the baseline itself.
         values: A label of each factor's value, by the factor's name.
         tuned: The settings that tuning tries or has chosen, by path.
         resolved: The task; matching may have changed it.
         hashes: A hash of the content of each split of its data.
-        parameters: Number of parameters of its model.
         flops_per_token: Operations of a forward pass over an example of median length, for each of its source
             and target tokens; a multiplication and an addition are two.
         notes: Differences from the baseline besides the factors.
@@ -62,8 +61,7 @@ class Arm:
 
     def with_task(self, task: Task, *notes: str) -> "Arm":
         """Returns the same with another task, and with more notes."""
-        kept = tuple(note for note in notes if note)
-        return replace(self, resolved=self.resolved.with_task(task), notes=(*self.notes, *kept))
+        return replace(self, resolved=self.resolved.with_task(task), notes=(*self.notes, *notes))
 
     def record(self) -> dict[str, Any]:
         """Returns the arm's record in the results; see `StudyResults`."""

@@ -25,17 +25,10 @@ Ingredients = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """One training of a study.
+    """One training of an arm in its own run directory.
 
-    Attributes:
-        arm: Name of the arm.
-        seed: `training.seed`.
-        tried: The settings that tuning tries in it, as text; empty in the study itself.
-        folder: Its run directory.
-        ingredients: Everything that the result depends on, and the `split` of the final evaluation.
-        manifests: Local manifests.
-        parameters: Number of parameters of its model.
-        flops_per_token: See `Arm`.
+    `tried` are the settings that tuning tries in it, as text, and `ingredients` everything that the result
+    depends on, with the `split` of the final evaluation.
     """
 
     arm: str
@@ -77,15 +70,7 @@ class Cell:
 
 
 def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: str = "") -> list[Cell]:
-    """Returns an arm's cells, one for each seed, and writes the file of each one's task.
-
-    Args:
-        arm: The arm.
-        seeds: The seeds.
-        out: The study's folder.
-        split: The split of the final evaluation.
-        tried: The settings that tuning tries, if the cells are trials.
-    """
+    """Returns an arm's cells in a study's folder, one for each seed; writes the file of each one's task."""
     common = ingredients(arm.resolved, arm.hashes)
     task, manifests = arm.resolved.task, arm.resolved.registry.local
     slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:60].strip("-")

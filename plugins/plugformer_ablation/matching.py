@@ -49,14 +49,7 @@ _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Facts about an arm's data.
-
-    Attributes:
-        sizes: Sizes of the vocabularies.
-        example: A training example of median length.
-        hashes: A hash of each split's content.
-        kept: A hash of each split's inputs that are not longer than the limit.
-    """
+    """Sizes of vocabularies, an example of median length, and hashes of whole splits and of what is kept."""
 
     sizes: Sizes
     example: Batch
@@ -66,11 +59,6 @@ class DataSummary:
 
 def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) -> list[Arm]:
     """Returns arms with the hashes of their data and their costs, equal if the study asks for that.
-
-    Args:
-        arms: The arms; the first is the baseline.
-        study: The study.
-        notify: Receives notices about the data.
 
     Raises:
         ConfigurationError: The arms would not be measured on the same examples.
@@ -95,22 +83,6 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
                 )
     target = count_costs(arms[0].resolved.task, facts[0], arms[0].resolved.registry)
     return [_equal(arm, summary, target, study.match) for arm, summary in zip(arms, facts, strict=True)]
-
-
-def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
-    """Returns arms with notes on costs that differ from the baseline's, unless the study makes them equal."""
-    if study.match in _COUNTED:
-        return list(arms)
-    result = []
-    for arm in arms:
-        costs = (arm.parameters, arms[0].parameters), (arm.flops_per_token, arms[0].flops_per_token)
-        notes = [
-            f"{what} {cost / target - 1:+.1%} against the baseline"
-            for what, (cost, target) in zip(_COUNTED.values(), costs, strict=True)
-            if abs(cost / target - 1) > TOLERANCE
-        ]
-        result.append(replace(arm, notes=(*notes, *arm.notes)))
-    return result
 
 
 def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
@@ -173,13 +145,6 @@ def solve_width(cost: Callable[[int], float], target: float) -> int:
     return min(widths[max(above - 1, 0) : above + 1], key=lambda width: abs(cost(width) - target))
 
 
-def mismatch(what: str, cost: float, target: float) -> str:
-    """Returns a note about the remaining difference, empty if there is none."""
-    share = cost / target - 1
-    suffix = "" if abs(share) <= TOLERANCE else ": no feed-forward width comes nearer, it is not matched"
-    return f"{what} {share:+.2%} against the baseline{suffix}" if share else ""
-
-
 def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -> Arm:
     """Returns an arm with its costs, and a feed-forward width that makes them equal to the baseline's."""
     task, registry = arm.resolved.task, arm.resolved.registry
@@ -198,8 +163,11 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
         usual, wanted = task.model.ffn_width, float(target[match])
         solved = usual if cost(usual) == wanted else solve_width(cost, wanted)
         width = min((usual, solved), key=lambda width: abs(cost(width) - wanted))
-        note = "" if width == usual else f"feed-forward width {width} for {usual}"
-        arm = arm.with_task(with_width(width), note, mismatch(_COUNTED[match], cost(width), wanted))
+        share = cost(width) / wanted - 1
+        far = ": no feed-forward width comes nearer, it is not matched" if abs(share) > TOLERANCE else ""
+        notes = [f"feed-forward width {width} for {usual}"] * (width != usual)
+        notes += [f"{_COUNTED[match]} {share:+.2%} against the baseline{far}"] * (share != 0)
+        arm = arm.with_task(with_width(width), *notes)
     costs = count_costs(arm.resolved.task, facts, registry)
     parameters = int(costs["parameters"])
     return replace(arm, hashes=facts.hashes, parameters=parameters, flops_per_token=costs["flops"])

@@ -1,9 +1,8 @@
-"""The report of a study: sentences, tables for a terminal, one page, LaTeX, and files for other programs."""
+"""The report of a study: sentences, tables for a terminal, one page, and files for other programs."""
 
 import io
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -34,15 +33,9 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
     """Writes the report and returns its files, the page last.
 
     The page is `report.html`. The other files are `report.json`, `report.csv` (a row for each arm),
-    `cells.csv` (a row for each cell), `report.tex`, and the figures as PNG and SVG.
+    `cells.csv` (a row for each cell), and the figures as PNG and SVG.
 
-    Args:
-        findings: The findings of the study.
-        out: A folder; files of earlier reports in it are replaced.
-        notify: Receives notices about figures that cannot be drawn.
-
-    Raises:
-        RunError: A file cannot be written.
+    Files of earlier reports are replaced. Raises RunError if a file cannot be written.
     """
     files: list[Path] = []
 
@@ -62,7 +55,6 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
     add("report.json", json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False))
     add("report.csv", findings.table.to_csv(index=False, lineterminator="\n"))
     add("cells.csv", cells.to_csv(index=False, lineterminator="\n"))
-    add("report.tex", latex_table(findings))
     add("report.html", report_page(findings, figures))
     return files
 
@@ -153,13 +145,7 @@ def remarks(findings: Findings) -> list[str]:
 
 
 def report_text(findings: Findings, width: int | None) -> str:
-    """Returns the report as text.
-
-    Args:
-        findings: The findings of the study.
-        width: Columns of the terminal; None for a file or a pipe: lines are as long as they need to be, and
-            there are no colors.
-    """
+    """Returns the report as text for a terminal of a width, or None: no colors, and no line is broken."""
     file = io.StringIO()
     console = Console(
         file=file, width=width or 10_000, force_terminal=width is not None, highlight=False, markup=False
@@ -181,27 +167,8 @@ def report_text(findings: Findings, width: int | None) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def latex_table(findings: Findings) -> str:
-    """Returns a tabular environment after comments that explain it; its document needs booktabs."""
-    table = arms_table(findings)[["arm", findings.metric, LOSS, "parameters"]]
-    comparisons = comparisons_table(findings)
-    if len(comparisons):
-        beside = comparisons.set_index("arm").reindex(table["arm"]).iloc[:, :5].reset_index(drop=True)
-        table = table.join(beside.rename(columns={"minimum detectable difference": "MDD"})).fillna("")
-    latex = table.to_latex(index=False, escape=True).replace("<", "$<$").replace(">", "$>$")
-    latex = re.sub(r"(?<![\w.])-(?=\d)", "$-$", latex)
-    lines = [findings.record["study"]["study"], heading(findings), *explanation(findings)]
-    comments = "\n".join(f"% {' '.join(line.split())}" for line in (*lines, "needs \\usepackage{booktabs}"))
-    return f"{comments}\n{latex}"
-
-
 def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str:
-    """Returns `report.html`: a whole study on one page, which needs no network and no other file.
-
-    Args:
-        findings: The findings of the study.
-        figures: Its figures; see `save_figures`.
-    """
+    """Returns `report.html`: a whole study on one page, which needs no network and no other file."""
     arms, results = findings.record["arms"], findings.results
     scores, comparisons = arms_table(findings), comparisons_table(findings)
     tables = {

@@ -17,7 +17,6 @@ from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
 from pydantic import ConfigDict, Field, TypeAdapter
-from typing_extensions import TypedDict
 
 from plugformer.interfaces import Metric
 from plugformer.runs import read_json, replacing
@@ -34,31 +33,19 @@ Statistics = dict[str, Float[ndarray, "examples statistics"]]
 """By a metric's name, the statistics of each example, in the order of the examples."""
 
 
-class Point(TypedDict):
-    """An evaluation of the validation split during training."""
-
-    step: int
-    loss: float
-    metrics: dict[str, float]
-
-
 @dataclass(frozen=True)
 class CellResult:
-    """One arm trained with one seed.
+    """One arm trained with one seed; cells of the same seed are a pair.
 
     Attributes:
-        arm: The arm's name.
-        seed: `training.seed`; cells of the same seed are a pair.
         loss: Validation loss of the saved model, in nats per target; NaN if the cell failed.
         metrics: Each metric's value on the split of the final comparison.
         statistics: The statistics that these aggregate, of the same examples in all cells.
-        curve: The evaluations during training.
-        parameters: Number of the model's parameters.
+        curve: `step`, `loss` and `metrics` of the evaluations on the validation split during training.
         flops_per_token: Floating-point operations of a forward pass for each source or target token.
         peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
         tokens_per_second: Source and target tokens trained on in a second: the median over the log.
         seconds: Wall time of all updates.
-        directory: The cell's run directory.
         failure: Why the cell has no result, or None.
     """
 
@@ -69,7 +56,7 @@ class CellResult:
     loss: float = math.nan
     metrics: dict[str, float] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=dict)
-    curve: list[Point] = field(default_factory=list)
+    curve: list[Record] = field(default_factory=list)
     parameters: Annotated[int, Field(ge=0, lt=2**63)] = 0
     flops_per_token: float = 0.0
     peak_memory_mb: float = 0.0

@@ -24,7 +24,7 @@ from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import Findings, find
-from plugformer_ablation.matching import deciding_split, matched, with_differences, with_equal_time
+from plugformer_ablation.matching import deciding_split, matched, with_equal_time
 from plugformer_ablation.report import write_report
 from plugformer_ablation.results import CellResult, StudyResults, write
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
@@ -110,7 +110,6 @@ def run_study(
             outcomes = zip(arms, _finished(trials, out, executor, console), strict=True)
             groups = groupby(outcomes, key=lambda trial: trial[0].name)
             arms = [_best(list(outcome), results) for _, outcome in groups]
-        arms = with_differences(arms, study)
         split, seeds = results.study["split"], study.seed_list
         tuned = [arm for arm in arms if arm.failure is None]
         cells = [cell for arm in tuned for cell in make_cells(arm, seeds, out, split)]
@@ -233,13 +232,7 @@ def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Ar
 
 
 class StudyProgress(Progress):
-    """Shows finished and running cells and the time left: a bar on a terminal, otherwise plain lines.
-
-    Args:
-        console: Where to show it.
-        total: Number of all cells.
-        finished: Number of cells that have a result already.
-    """
+    """Shows finished and running cells and the time left: a live bar, or else plain lines."""
 
     def __init__(self, console: Console, total: int, finished: int) -> None:
         super().__init__(

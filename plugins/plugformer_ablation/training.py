@@ -32,14 +32,7 @@ PATIENCE = 300.0
 
 @dataclass(frozen=True)
 class Message:
-    """The progress of a cell, or its end.
-
-    Attributes:
-        step: Number of updates made; None at the end.
-        steps: Number of all updates.
-        failure: Why it failed, or None.
-        stopped: Whether it was interrupted, after saving a checkpoint.
-    """
+    """The progress of a cell, or, without a step, its end: a failure, or a stop after saving a checkpoint."""
 
     step: int | None = None
     steps: int = 0
@@ -78,12 +71,7 @@ def train_cell(
     registry: Registry | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result.
-
-    Raises:
-        PlugformerError: The training fails.
-        InterruptedRunError: The user or the system asked to stop; everything so far is saved.
-    """
+    """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result."""
     registry = registry or Registry.discover(*cell.manifests)
     split = cell.ingredients["split"]
     options: dict[str, Any] = {

@@ -154,14 +154,13 @@ def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str
     """Returns an optimizer's state with shards of those tensors that have the shape of their parameters."""
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    state = {
-        number: _changed(
-            saved["state"][number], lambda _, value, parameter=parameter: _part(value, parameter)
-        )
-        for number, parameter in zip(numbers, parameters, strict=True)
-        if number in saved["state"]
-    }
-    return saved | {"state": state}
+    states = saved["state"]
+
+    def parts(number: int, parameter: Tensor) -> Any:
+        return _changed(states[number], lambda _, value: _part(value, parameter))
+
+    pairs = zip(numbers, parameters, strict=True)
+    return saved | {"state": {number: parts(number, each) for number, each in pairs if number in states}}
 
 
 def _part(value: Any, parameter: Tensor | None) -> Any:

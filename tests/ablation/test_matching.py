@@ -12,7 +12,6 @@ from plugformer_ablation.matching import (
     matched,
     read_data,
     solve_width,
-    with_differences,
 )
 
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
@@ -20,7 +19,7 @@ SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "mod
 
 def arms(match, registry, *swaps, settings=()):
     study = declared(*(swaps or SWAPS), settings=settings, match=match)
-    return with_differences(matched(resolve_arms(study, registry), study, str), study)
+    return matched(resolve_arms(study, registry), study, str)
 
 
 @pytest.mark.parametrize("slope", [1, 7, 300])
@@ -67,8 +66,3 @@ def test_an_arm_that_cannot_be_matched_says_so(registry):
     notes = arms("parameters", registry, "model.layers=[1, 8]")[1].notes
     assert "feed-forward width 8 for 32" in notes
     assert any("no feed-forward width comes nearer, it is not matched" in note for note in notes)
-
-
-def test_what_differs_without_matching_is_noted(registry):
-    notes = arms("none", registry, "model.ffn_width=[32, 64]")[1].notes
-    assert notes[0].startswith("parameters +")

@@ -13,7 +13,6 @@ from markupsafe import escape
 
 from plugformer_ablation.findings import find
 from plugformer_ablation.report import (
-    latex_table,
     remarks,
     report_text,
     sentences,
@@ -76,7 +75,7 @@ def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "plugformer_ablation.figures", None)
     notices = []
     files = write_report(findings, tmp_path, notices.append)
-    assert {file.suffix for file in files} == {".json", ".csv", ".tex", ".html"}
+    assert {file.suffix for file in files} == {".json", ".csv", ".html"}
     assert len(notices) == 1
     assert "'plugformer[figures]'" in notices[0]
 
@@ -182,16 +181,6 @@ def test_json_and_tables_agree(folder):
         cells = list(csv.DictReader(file))
     assert len(cells) == 20
     assert [cell["failure"] for cell in cells if cell["failure"]] == [FAILED.failure]
-
-
-def test_latex_is_escaped_and_every_row_has_all_columns(findings):
-    text = latex_table(findings)
-    assert r"$<$script$>$alert" in text
-    assert r"\& 100\%\_\textbackslash" in text
-    assert "$-$0." in text
-    rows = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
-    assert len(rows) == len(ARMS)
-    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
 
 
 @pytest.mark.parametrize(

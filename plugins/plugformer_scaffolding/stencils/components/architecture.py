@@ -36,11 +36,10 @@ class NewComponent(Architecture):
     ) -> Batch:
         """Returns the inputs as the source, and the targets of their tokens, if there are any."""
         assert encoded.input is not None
-        targets = encoded.targets
-        return Batch(
-            pad(encoded.input, begin=True, side=side, length=length),
-            targets=pad_targets(targets, side=side, length=length) if isinstance(targets, Ragged) else None,
-        )
+        source = pad(encoded.input, begin=True, side=side, length=length)
+        if not isinstance(encoded.targets, Ragged):
+            return Batch(source)
+        return Batch(source, targets=pad_targets(encoded.targets, side=side, length=length))
 
     def positions(
         self, lengths: Int[ndarray, "examples 2"], level: Level
@@ -55,7 +54,8 @@ class NewComponent(Architecture):
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head."""
         embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
-        return NewComponentModel(builder.encoder(embedding), builder.head(sizes.outputs, embedding))
+        encoder, head = builder.encoder(embedding), builder.head(sizes.outputs, embedding)
+        return NewComponentModel(encoder, head)
 
 
 class NewComponentModel(Model):
