@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from plugformer.configuration import check_components, resolve
-from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
@@ -104,13 +103,6 @@ def test_a_part_that_is_no_module_and_an_error_without_a_message(parts):
     schedule = parts.create(Kind.SCHEDULE, "flat")
     cause = cause_of(caught(lambda: schedule.factor(1, steps=1, width=1)))
     assert cause.startswith("schedule 'flat' (local) failed: Silent")
-
-
-def test_memory_that_runs_out_at_an_import_is_that_of_the_plugin(registry, tmp_path):
-    (tmp_path / "greedy_of_fault_tests.py").write_text("raise MemoryError")
-    (tmp_path / "registry.yaml").write_text("components: {norm: {big: {class: 'greedy_of_fault_tests:Big'}}}")
-    with pytest.raises(RegistryError, match=r"norm 'big' .*greedy_of_fault_tests.*MemoryError"):
-        registry.with_local(tmp_path / "registry.yaml").load(Kind.NORM, "big")
 
 
 def test_an_object_that_a_part_has_made_is_named_by_its_distribution(parts):

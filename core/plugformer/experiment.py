@@ -12,7 +12,6 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
     Data,
-    EmbeddingSpec,
     LayerSpec,
     Level,
     ModelSpec,
@@ -203,7 +202,9 @@ def model_spec(
         level=level,
         stacks={stack.name: _stack(stack, settings, stacks, choose) for stack in stacks},
         head=choose(Kind.HEAD, (("model", "head"), settings.head)),
-        embeddings=EmbeddingSpec(**settings.embeddings.model_dump()),
+        shared_embeddings=settings.embeddings.shared,
+        tied_embeddings=settings.embeddings.tied,
+        scaled_embeddings=settings.embeddings.scaled,
         label_smoothing=training.label_smoothing,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, initialization) if fresh else None,

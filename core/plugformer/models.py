@@ -127,7 +127,7 @@ def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | 
     sizes = {"source": vocabulary, "target": vocabulary} if isinstance(vocabulary, int) else vocabulary
     if set(sizes) != {"source", "target"}:
         raise ConfigurationError(f"vocabulary: expected sizes of source and target, found {dict(sizes)}")
-    if spec.embeddings.shared and sizes["source"] != sizes["target"]:
+    if spec.shared_embeddings and sizes["source"] != sizes["target"]:
         raise ConfigurationError("embeddings: a shared embedding needs one vocabulary, found two sizes")
     if spec.level is Level.NEXT_TOKEN:
         outputs = sizes["target"]

@@ -82,10 +82,10 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    from plugformer.validation import validate_model
+    from plugformer.validation import validate
     from plugformer_cli.model_summary import preview_model  # imports torch, for which a mistake need not wait
 
-    rows, example = preview_model(validate_model(resolved), read_data=read_data)
+    rows, example = preview_model(validate(resolved, data=False), read_data=read_data)
     description = resolved.task.description
     if as_json:
         modules = [asdict(row) for row in rows]

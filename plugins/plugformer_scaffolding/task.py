@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from plugformer.compatibility import fitting, measures, reads, serves
 from plugformer.configuration import Component
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Architecture, Column, Level, TaskType
 from plugformer.registry import Kind, Registry
+from plugformer.validation import fitting, measures, reads, serves
 from plugformer_scaffolding.templates import Files, filled, template
 
 _DECODING = re.compile(r"^decoding:.*\n", re.MULTILINE)

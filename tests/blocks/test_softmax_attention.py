@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plugformer.interfaces import AttentionContext, NoPositions, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import AttentionContext, Padding, PositionalEncoding, Positions
 from plugformer_blocks import attention_scores, attention_weights, softmax_attention
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 6
@@ -196,7 +196,7 @@ def test_the_scores_of_transformer_xl_need_no_other_attention(groups):
 
 def test_a_mask_and_a_bias_keep_the_fused_kernel():
     """PyTorch's plain formula, the only alternative on a CPU, refuses to run here."""
-    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), NoPositions(), Padding.NONE)
+    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
     context = AttentionContext(positions, positions, causal=True)
     query, key, value = (torch.randn(2, HEADS, 5, WIDTH, requires_grad=True) for _ in range(3))
     mask, bias = torch.rand(2, 1, 5, 5) > 0.1, torch.randn(1, HEADS, 5, 5)

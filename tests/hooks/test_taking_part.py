@@ -258,7 +258,7 @@ def test_observers_do_not_take_part(with_examples, train_with):
         def training_batch(self, batch):
             return batch
 
-    with pytest.raises(RegistryError, match=r"Meddler implements training_batch.* list it in training.hooks"):
+    with pytest.raises(RegistryError, match="Meddler changes what training_batch does"):
         train_with(with_examples, "run", "[]", observers=[Meddler()])
 
 

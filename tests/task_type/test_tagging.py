@@ -9,7 +9,7 @@ from plugformer.configuration import check_components, resolve
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError, ExampleError
-from plugformer.evaluation.predictor import Computing, Predictor
+from plugformer.evaluation.predictor import Predictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model import build
@@ -102,7 +102,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
     model = build(experiment.spec, data.processor.sizes)
-    reader = Predictor(model, data.processor, Computing(1000))
+    reader = Predictor(model, data.processor, 1000)
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     asked = Inputs.of([" ".join(WORDS), "on"], experiment, data.processor)
     assert asked.truncated == set(range((longest < 25) + (longest < 3)))

@@ -4,7 +4,6 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 `check_settings` compares it with a form derived from `Settings`, and says what is wrong, and where.
 """
 
-from plugformer.configuration.layers import is_file, short_name
 from plugformer.configuration.overrides import (
     nested,
     read_dictionary,
@@ -15,7 +14,9 @@ from plugformer.configuration.resolving import (
     ResolvedTask,
     check_components,
     dump,
+    is_file,
     resolve,
+    short_name,
 )
 from plugformer.configuration.structure import check_settings
 from plugformer.configuration.task import Component, Settings, Task, TrainingSettings

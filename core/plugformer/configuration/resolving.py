@@ -1,5 +1,7 @@
 """From a task's name or file to settings that have been checked, and from settings to a file."""
 
+import os
+import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -10,13 +12,6 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from plugformer.configuration.layers import (
-    expand,
-    read_layers,
-    with_extended,
-    with_manifest,
-    with_other_runs,
-)
 from plugformer.configuration.overrides import Changes, merge_layers, nested, read_dictionary, read_overrides
 from plugformer.configuration.structure import (
     Block,
@@ -24,10 +19,11 @@ from plugformer.configuration.structure import (
     check_structure,
     default_blocks,
     located,
+    names_sides,
     origin_of,
 )
 from plugformer.configuration.task import Component, Task, TokenizerSettings
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain, keys_of, options_model, written_options
 from plugformer.yaml_tree import (
@@ -38,12 +34,15 @@ from plugformer.yaml_tree import (
     Problem,
     ScalarNode,
     SequenceNode,
+    file_within,
     placed,
     plain,
+    read_file,
     report,
     resolve_scalar,
 )
 
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
 
@@ -61,8 +60,12 @@ class ResolvedTask:
     tree: MappingNode
 
 
+Written = str | Path | Mapping[str, Any] | MappingNode
+"""A task as it was written: a name, a file, a dictionary, or a tree."""
+
+
 def resolve(
-    task: str | Path | Mapping[str, Any],
+    task: Written,
     overrides: Changes = (),
     registry: Registry | None = None,
     *,
@@ -92,20 +95,20 @@ def resolve(
         arguments = [change for change in overrides if isinstance(change, str)]
         trees = [change for change in overrides if isinstance(change, MappingNode)]
         changes = [*trees, read_overrides(arguments)]
-    if isinstance(task, Mapping):
-        layers, known = with_extended(*read_dictionary(task, "task", known))
-    else:
-        layers, known = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
-    return resolve_layers(layers, known, [*above, *changes])
+    return resolve_changed(task, [*above, *changes], known)
 
 
-def resolve_layers(
-    trees: Iterable[MappingNode],
-    registry: Registry,
-    changes: Iterable[MappingNode] = (),
+def resolve_changed(
+    task: Written,
+    changes: Iterable[MappingNode],
+    registry: Registry | None = None,
     kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
-    """Returns the task of merged trees; components of these kinds must be known."""
+    """Does what `resolve` does, with changes that are trees like those of task files; the last one wins.
+
+    Only components of some kinds must be known.
+    """
+    trees, registry = read_layers(task, registry or Registry.discover())
     layers = [default_blocks(), *trees]
     for change in changes:
         if node := change.items.get("extends"):
@@ -117,13 +120,137 @@ def resolve_layers(
     return ResolvedTask(check_structure(tree, registry, kinds), registry, notices, tree)
 
 
-def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
-    """Imports the components that a task names and checks their options.
-
-    Components of other kinds stay as they are written.
+def read_layers(
+    task: Written, registry: Registry, seen: tuple[Path, ...] = ()
+) -> tuple[list[MappingNode], Registry]:
+    """Reads a task and those that it extends; it may not extend the files that were seen.
 
     Returns:
-        The task with the defaults of all options filled in and its paths made absolute.
+        The trees, that of the task last, and the registry with their manifests.
+
+    Raises:
+        RegistryError: The name is unknown, in conflict or quarantined.
+        ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
+        RunError: A file of a run names a manifest or another task.
+    """
+    if isinstance(task, MappingNode):
+        written = task
+    elif isinstance(task, Mapping):
+        written, registry = read_dictionary(task, "task", registry)
+    else:
+        file = Path(task) if isinstance(task, Path) or is_file(task) else _registered(task, Path(), registry)
+        absolute = file.absolute()
+        inside = absolute.is_relative_to(Path.cwd())
+        name = str(absolute.relative_to(Path.cwd()) if inside else absolute)
+        written, seen = read_file(file, name), (*seen, file.resolve())
+        if {"task", "factors"} <= written.items.keys():
+            raise Problem(written.origin, (), f"this is a study: `plugformer ablate {name}` runs it").error
+        refuse_references(written, file)
+    tree, registry = with_manifest(written, registry)
+    node = tree.items.get("extends")
+    if node is None:
+        return [tree], registry
+    with placed(node.origin, ("extends",)):
+        if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
+            raise ConfigurationError("expected the name of a task or a file, with a slash or ending in .yaml")
+        if not is_file(node.value):
+            base = _registered(node.value, node.origin.folder, registry)
+        elif not (base := expand(node.value, node.origin)).is_file():
+            raise ConfigurationError(f"there is no file {str(base)!r}{file_within(base, node.value)}")
+        if base.resolve() in seen:
+            raise ConfigurationError(f"{base} is extended by itself")
+    below, registry = read_layers(base, registry, seen)
+    without = {key: item for key, item in tree.items.items() if key != "extends"}
+    return [*below, replace(tree, items=without)], registry
+
+
+def _registered(name: str, folder: Path, registry: Registry) -> Path:
+    """Returns the file of a registered task; an error also mentions a folder of that name."""
+    try:
+        return registry.find_task(name)
+    except RegistryError as error:
+        raise RegistryError(f"{error}{file_within(folder / name, name)}") from error
+
+
+def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, Registry]:
+    """Adds the local manifest that a layer names; in the returned layer its path is absolute."""
+    node = tree.items.get("registry")
+    if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
+        return tree, registry
+    with placed(node.origin, ("registry",)):
+        file = expand(node.value, node.origin)
+        registry = registry.with_local(file)
+    return replace(tree, items=tree.items | {"registry": replace(node, value=str(file))}), registry
+
+
+def refuse_references(tree: MappingNode, file: Path) -> None:
+    """Raises RunError for a task file of a run that names a manifest, or another task, which may name one.
+
+    The modules of a manifest are imported, and the run may be somebody else's.
+    """
+    in_run = any(
+        (folder / "lock.json").exists() for folder in (file.absolute().parent, file.resolve().parent)
+    )
+    for key in tree.items.keys() & {"extends", "registry"} if in_run else ():
+        message = "the file is part of a run, and Plugformer never writes this key into one"
+        hint = "do not trust it; if it is your own, remove the line and name manifests with --registry FILE"
+        raise RunError(str(Problem(tree.keys[key], (key,), message, hint, at_key=True)))
+
+
+def is_file(name_or_file: str) -> bool:
+    """Whether a value means a file rather than a registered task."""
+    return "/" in name_or_file or os.sep in name_or_file or name_or_file.endswith(".yaml")
+
+
+def short_name(name_or_file: str) -> str:
+    """Returns the folder name for the results of a task or study: its name, or that of its file or folder."""
+    if not is_file(name_or_file):
+        return name_or_file.rpartition(":")[2]
+    path = Path(name_or_file).absolute()
+    return (path.parent.name if path.stem in ("task", "study") else "") or path.stem
+
+
+def expand(text: str, origin: Origin) -> Path:
+    """Returns the absolute path that a task file means; its `~` and environment variables must be known."""
+    try:
+        path = Path(_VARIABLE.sub(lambda match: os.environ[match.group(1)], text)).expanduser()
+    except (KeyError, RuntimeError) as error:
+        message = str(error) if isinstance(error, RuntimeError) else f"the variable {error} is not set"
+        raise ConfigurationError(f"{text!r}: {message}; write the path out") from error
+    return Path(os.path.normpath(origin.folder.absolute() / path))
+
+
+def with_other_runs(tree: MappingNode) -> MappingNode:
+    """Returns a merged tree with the absolute path and the tokenizers of the run that it names.
+
+    A run's own task has these tokenizers already: then nothing is read.
+    """
+    block = tree.items.get("tokenizer")
+    node = block.items.get("run") if isinstance(block, MappingNode) else None
+    if not (isinstance(block, MappingNode) and isinstance(node, ScalarNode) and isinstance(node.value, str)):
+        return tree
+    with placed(node.origin, ("tokenizer", "run")):
+        run = expand(node.value, node.origin)
+        below = tokenizer_of(run) if "name" not in block.items and not names_sides(block) else block
+    items = below.items | block.items | {"run": replace(node, value=str(run))}
+    merged = replace(block, items=items, keys=below.keys | block.keys)
+    return replace(tree, items=tree.items | {"tokenizer": merged})
+
+
+def tokenizer_of(run: Path) -> MappingNode:
+    """Returns name and options of a run's tokenizers from its task file, or raises RunError."""
+    file = run / "task.yaml"
+    try:
+        node = read_file(file, str(file)).items.get("tokenizer")
+    except ConfigurationError as error:
+        raise RunError(f"{run} is not a run directory\n{error}") from error
+    if not isinstance(node, MappingNode):
+        raise RunError(f"{run} is not a run directory: {file} names no tokenizer with its options")
+    return node
+
+
+def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
+    """Returns a task with the components of some kinds imported, their options complete, and paths absolute.
 
     Raises:
         ConfigurationError: A component cannot be imported, or an option is unknown, missing, of the wrong
@@ -149,9 +276,14 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
 
 def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
     """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
-    written = plain(block.options)
+    written, name = plain(block.options), block.name and block.name.value
     try:
-        model = _model(block, resolved.registry)
+        model = options_model(resolved.registry.load(block.kind, str(name)))
+        if taken := sorted(keys_of(model) & {"name", *block.core}):
+            message = (
+                f"{block.kind} {name!r} has an option {taken[0]!r}, which is a setting of the core there"
+            )
+            raise RegistryError(f"{message}\nits author must give the option another name")
         checked = model.model_validate(written)
         absolute = _absolute(block.options, checked.model_dump(by_alias=True, warnings=False), block.path)
         return written_options(checked if absolute == written else model.model_validate(absolute)), []
@@ -161,18 +293,6 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
         refused = explain(error, model, written, also=("name", *block.core))
         refused = [replace(problem, path=(*block.path, *problem.path)) for problem in refused]
         return {}, [located(problem, resolved.tree) for problem in refused]
-
-
-def _model(block: Block, registry: Registry) -> type[BaseModel]:
-    if block.name is None:
-        raise RegistryError(f"the {block.kind} has no name")
-    model = options_model(registry.load(block.kind, str(block.name.value)))
-    if taken := sorted(keys_of(model) & {"name", *block.core}):
-        raise RegistryError(
-            f"{block.kind} {block.name.value!r} has an option {taken[0]!r}, which is a setting of the core "
-            "there\nits author must give the option another name"
-        )
-    return model
 
 
 def _absolute(node: Node, value: Any, path: KeyPath) -> Any:

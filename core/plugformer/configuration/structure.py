@@ -117,7 +117,7 @@ _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 """The keys of a line of metrics.jsonl besides the metrics and `token_accuracy`, which may be both."""
 
 
-def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
+def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]) -> Task:
     """Returns the task that a merged tree describes; components of these kinds must be in the registry.
 
     Raises:
@@ -125,7 +125,12 @@ def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]
             unknown, settings contradict each other; every problem with its place.
     """
     task, problems = _validated(tree, Task, ("extends",))
-    problems += _unknown_names(tree, registry, kinds)
+    for block in blocks(tree):
+        if block.name is not None and block.kind in kinds:
+            try:
+                registry.find(block.kind, str(block.name.value))
+            except RegistryError as error:
+                problems.append(Problem(origin_of(tree, block.name_path), block.name_path, str(error)))
     findings = () if task is None else contradictions(task)
     problems += [Problem(origin_of(tree, path), path, message) for path, message in findings]
     if task is None or problems:
@@ -158,15 +163,6 @@ def _validated(tree: MappingNode, model: type[S], also: Sequence[str] = ()) -> t
 def located(problem: Problem, tree: MappingNode) -> Problem:
     """Returns the problem with the place of the value, or of the key, that it is about."""
     return replace(problem, origin=origin_of(tree, problem.path, key=problem.at_key))
-
-
-def _unknown_names(tree: MappingNode, registry: Registry, kinds: Container[str]) -> Iterator[Problem]:
-    for block in blocks(tree):
-        if block.name is not None and block.kind in kinds:
-            try:
-                registry.find(block.kind, str(block.name.value))
-            except RegistryError as error:
-                yield Problem(origin_of(tree, block.name_path), block.name_path, str(error))
 
 
 def contradictions(task: Task) -> Iterator[Finding]:

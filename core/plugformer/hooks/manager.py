@@ -1,10 +1,7 @@
 """Calls hooks: an observer that raises is switched off; an error of a component ends the run."""
 
-import os
-import sys
-import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +51,6 @@ class _Core:
 class HookManager:
     """Calls hooks on the observers of a run, and on the components that take part in it.
 
-    With PLUGFORMER_TRACE=1 every call is printed to standard error.
-
     Args:
         observers: Objects or modules with hook implementations; an object that occurs again is called once.
         warn: Receives one line about each observer that is switched off.
@@ -73,50 +68,40 @@ class HookManager:
     ) -> None:
         self.components = dict(components or {})
         self._warn = warn
-        self._trace = os.environ.get("PLUGFORMER_TRACE") == "1"
         self._manager = pluggy.PluginManager("plugformer")
         self._manager.add_hookspecs(Hooks)
         self._manager.add_hookspecs(TrainingHooks)
         self._manager.register(_Core(), "the core")
         for observer in {id(observer): observer for observer in observers}.values():
-            name = observer.__name__ if isinstance(observer, ModuleType) else type(observer).__qualname__
+            name = getattr(observer, "__name__", type(observer).__qualname__)
             if self._manager.has_plugin(name):
                 name = f"{name} {id(observer):#x}"  # another one of the same class
             self._register(observer, name)
-            self._check_observer(observer, name)
         for name, component in self.components.items():
             component.generator = torch.Generator()
             self._register(component, f"hook {name!r}")
 
     def _register(self, plugin: object, name: str) -> None:
+        takes_part = isinstance(plugin, Hook)
         try:
             self._manager.register(plugin, name=name)
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
-            known = ", ".join([*HOOKS, *(TRAINING_HOOKS if isinstance(plugin, Hook) else ())])
+            known = ", ".join([*HOOKS, *(TRAINING_HOOKS if takes_part else ())])
             raise RegistryError(
                 f"{name} implements an unknown hook, or one with an unknown argument: {error}. Hooks: {known}"
             ) from error
-
-    def _check_observer(self, observer: object, name: str) -> None:
-        for caller in self._manager.get_hookcallers(observer) or ():
-            if caller.name in TRAINING_HOOKS:
+        for caller in self._manager.get_hookcallers(plugin) or ():
+            own = [item for item in caller.get_hookimpls() if item.plugin is plugin]
+            wraps = any(item.wrapper or item.hookwrapper for item in own)
+            if not takes_part and (wraps or caller.name in TRAINING_HOOKS):
                 raise RegistryError(
-                    f"{name} implements {caller.name}, which is only for components of the kind 'hook': "
-                    "derive it from plugformer.interfaces.Hook and list it in training.hooks"
+                    f"{name} changes what {caller.name} does, but observers only watch: derive it from "
+                    "plugformer.interfaces.Hook and list it in training.hooks, or remove wrapper=True"
                 )
-            for implementation in caller.get_hookimpls():
-                if implementation.plugin is observer and implementation.wrapper | implementation.hookwrapper:
-                    raise RegistryError(
-                        f"{name} wraps the hook {caller.name}, expected a plain implementation: remove "
-                        "wrapper=True (or hookwrapper=True)"
-                    )
 
     def call(self, hook: str, **arguments: Any) -> list[Any]:
-        """Calls a hook on all observers and components, in the order of pluggy.
-
-        Returns:
-            Their results without None.
+        """Calls a hook on all observers and components, in the order of pluggy; returns results but None.
 
         Raises:
             Exception: The exception of a component, or of an implementation marked `must_not_fail`.
@@ -124,26 +109,26 @@ class HookManager:
         return list(self._results(hook, arguments))
 
     def first(self, hook: str, **arguments: Any) -> Any:
-        """Calls a hook as `call` does, up to the first result that is not None; returns that, or None."""
+        """Calls a hook as `call` does, up to the first result; returns that, or None."""
         return next(self._results(hook, arguments), None)
 
     def _results(self, hook: str, arguments: Mapping[str, Any]) -> Iterator[Any]:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            result = None
-            with self._traced(hook, implementation.plugin_name):
-                try:
-                    given = {name: arguments[name] for name in implementation.argnames}
-                    result = implementation.function(**given)
-                except (Exception, SystemExit) as error:
-                    must_not_fail = getattr(implementation.function, "plugformer_must_not_fail", False)
-                    if must_not_fail or isinstance(implementation.plugin, Hook):
-                        raise
-                    self._manager.unregister(implementation.plugin)
-                    self._warn(
-                        f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
-                    )
-            if result is not None:
-                yield result
+            try:
+                result = implementation.function(
+                    **{name: arguments[name] for name in implementation.argnames}
+                )
+            except (Exception, SystemExit) as error:
+                must_not_fail = getattr(implementation.function, "plugformer_must_not_fail", False)
+                if must_not_fail or isinstance(implementation.plugin, Hook):
+                    raise
+                self._manager.unregister(implementation.plugin)
+                self._warn(
+                    f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
+                )
+            else:
+                if result is not None:
+                    yield result
 
     def ask(self, hook: str, **arguments: Any) -> Any:
         """Returns pluggy's result of calling a hook on all components.
@@ -151,14 +136,11 @@ class HookManager:
         Raises:
             RegistryError: A component returned a value of the wrong type.
         """
-        with self._traced(hook, "all"):
-            result = getattr(self._manager.hook, hook)(**arguments)
+        result = getattr(self._manager.hook, hook)(**arguments)
         expected = _RESULTS.get(hook, object)
         if not isinstance(result, expected):
-            raise RegistryError(
-                f"{' or '.join(self._implementers(hook))} returns a {type(result).__name__} from {hook}, "
-                f"expected a {expected.__name__}: a wrapper returns the result of its yield, or another one"
-            )
+            names, returned = " or ".join(self._implementers(hook)), type(result).__name__
+            raise RegistryError(f"{names} returns a {returned} from {hook}, expected a {expected.__name__}")
         return result
 
     def changes(self, hook: str) -> bool:
@@ -174,14 +156,6 @@ class HookManager:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Hook)]
 
-    @contextmanager
-    def _traced(self, hook: str, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        if self._trace:
-            milliseconds = (time.perf_counter() - started) * 1000
-            print(f"{hook} -> {name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (a trace)
-
 
 def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:
     """Returns the components that a task lists, by name; the second of a name is called `name#2`.
@@ -191,31 +165,24 @@ def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, H
         RegistryError: One cannot be loaded or constructed.
     """
     created: dict[str, Hook] = {}
+    counts: Counter[str] = Counter()
     for block in blocks:
-        number = sum(name.partition("#")[0] == block.name for name in created) + 1
-        name = block.name if number == 1 else f"{block.name}#{number}"
+        counts[block.name] += 1
+        name = block.name if counts[block.name] == 1 else f"{block.name}#{counts[block.name]}"
         created[name] = registry.create(Kind.HOOK, block.name, **block.options)
     return created
 
 
 def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> list[ModuleType]:
-    """Imports the hook modules that plugins' manifests name; one that cannot be imported is left out.
-
-    Args:
-        entries: The modules; those of quarantined plugins are left out in silence.
-        warn: Receives one line about each module that cannot be imported.
-    """
+    """Imports the hook modules that manifests name; `warn` receives a line about each failure."""
     loaded = []
     for entry in entries:
-        if entry.state is EntryState.QUARANTINED:
-            continue
-        try:
-            module = load_module(entry)
-        except PlugformerError as error:
-            warn(f"left out: {'; '.join(str(error).splitlines())}")
-        else:
-            LOADED[entry.target] = entry
-            loaded.append(module)
+        if entry.state is not EntryState.QUARANTINED:
+            try:
+                loaded.append(load_module(entry))
+                LOADED[entry.target] = entry
+            except PlugformerError as error:
+                warn(f"left out: {'; '.join(str(error).splitlines())}")
     return loaded
 
 

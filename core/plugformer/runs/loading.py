@@ -16,7 +16,7 @@ from plugformer.data.processor import Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import DataError, PlugformerError, RegistryError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
+from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
@@ -59,7 +59,6 @@ class TrainedModel:
         self.model = model
         self.processor = processor
         task = experiment.task
-        self._computing = Computing.of(task)
         if experiment.task_type.level is Level.NEXT_TOKEN:
             expression = task.decoding.pattern
             create = Constraint if expression is None else output_pattern(expression, experiment.registry)
@@ -206,8 +205,9 @@ class TrainedModel:
             return report
         settings = self.task.decoding.without_constraints()
         experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": settings}))
-        free = TrainedModel(self.directory, experiment, self.model, self.processor)
-        return replace(report, unconstrained=free.evaluator(processes).output_scores(split))
+        free = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
+        scores = replace(free, metrics=free.output_metrics).report(split, self.directory, name).metrics
+        return replace(report, unconstrained=scores)
 
     def check_itself(
         self,
@@ -237,7 +237,7 @@ class TrainedModel:
 
     def _read(self, name: str, notify: Notify = _in_silence) -> EncodedSplit:
         """Returns a split of the data that the run was trained with."""
-        from plugformer.data.prepared_cache import missing_files  # predict does not wait for data's libraries
+        from plugformer.data.preparation import missing_files  # predict does not wait for data's libraries
 
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
         try:
@@ -263,18 +263,20 @@ class TrainedModel:
             block.score_name: self.experiment.create(Kind.METRIC, block)
             for block in self.task.evaluation.metrics
         }
-        return Evaluator(self.predictor(), metrics, self.processor.classes or (), processes)
+        return Evaluator(self.predictor(), metrics, processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
         """Returns a predictor that decodes as the task says, and finds `n_best` outputs for each example."""
+        tokens, precision = evaluation_tokens(self.task), self.task.training.precision
         if self.processor.task_type.level is not Level.NEXT_TOKEN:
-            return Predictor(self.model, self.processor, self._computing, n_best=n_best)
+            return Predictor(self.model, self.processor, tokens, precision=precision, n_best=n_best)
         return GenerativePredictor(
             cast("Generative", self.model),
             self.processor,
-            self._computing,
+            tokens,
             self.experiment.create(Kind.DECODING, self.task.decoding),
             self._constraint,
+            precision=precision,
             n_best=n_best,
         )
 

@@ -10,30 +10,27 @@ import torch
 from pydantic import BaseModel
 
 import plugformer
-from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
-from plugformer.configuration.layers import refuse_references, tokenizer_of
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.resolving import resolve_layers
+from plugformer.configuration.resolving import refuse_references, resolve_changed
 from plugformer.configuration.structure import kind_at
-from plugformer.configuration.task import Component, TokenizerSettings
+from plugformer.configuration.task import Component
 from plugformer.data.files import files_version
-from plugformer.errors import ConfigurationError, PlugformerError, RunError
+from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import NO_POSITION, Experiment
 from plugformer.registry import Kind, Registry
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.directory import RunDirectory
+from plugformer.validation import unfit_decoding, unfit_metrics
 from plugformer.yaml_tree import (
-    Finding,
     Key,
     MappingNode,
     Node,
     Origin,
     Problem,
     dotted,
-    plain,
     read_file,
     report,
 )
@@ -219,7 +216,7 @@ def resolve_run(
         kinds.add(Kind.METRIC)
         # Training is over: the monitored metric need not be among the metrics any more.
         last = read_overrides([*overrides, "training.monitor=loss"])
-    resolved = resolve_layers([tree], registry, [last] if last.items else [], kinds=())
+    resolved = resolve_changed(tree, [last] if last.items else [], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
@@ -253,19 +250,3 @@ def _is_offered(registry: Registry, kind: Kind, name: str, distribution: str) ->
     bare = name.rpartition(":")[2]
     owners = {normalized(entry.distribution) for entry in registry.entries(kind) if entry.name == bare}
     return bool(owners if distribution == LOCAL else owners & {normalized(distribution), LOCAL})
-
-
-def misfits(task: Task) -> list[Finding]:
-    """Returns the problems of a resolved task with the run that its tokenizers come from."""
-    tokenizer, path = task.tokenizer, ("tokenizer", "run")
-    if tokenizer.run is None:
-        return []
-    try:
-        RunDirectory.open(Path(tokenizer.run))
-        saved = TokenizerSettings.model_validate(plain(tokenizer_of(Path(tokenizer.run))))
-    except PlugformerError as error:
-        return [(path, str(error))]
-    if saved.model_copy(update={"run": tokenizer.run}) == tokenizer:
-        return []
-    words = f"the tokenizers of {tokenizer.run} have another name or other options than are written here"
-    return [(path, f"{words}\nleave name and options out: they come from the run")]

@@ -14,8 +14,8 @@ import torch
 from accelerate import PartialState
 
 from plugformer.configuration import dump, resolve
-from plugformer.configuration.layers import short_name
 from plugformer.configuration.overrides import Changes
+from plugformer.configuration.resolving import short_name
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData
 from plugformer.data.processor import Processor, save_tokenizers

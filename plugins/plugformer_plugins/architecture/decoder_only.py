@@ -69,7 +69,7 @@ class DecoderOnly(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
         """Returns a decoder and a head."""
-        embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
+        embedding = builder.embedding(sizes.source, tied=builder.spec.tied_embeddings)
         head = builder.head(sizes.outputs, embedding)
         return DecoderModel(builder.decoder(embedding), head, level, builder.spec.max_length)
 

@@ -55,7 +55,7 @@ class EncoderOnly(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head."""
-        embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
+        embedding = builder.embedding(sizes.source, tied=builder.spec.tied_embeddings)
         return EncoderModel(builder.encoder(embedding), builder.head(sizes.outputs, embedding), level)
 
 

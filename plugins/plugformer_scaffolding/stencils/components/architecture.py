@@ -53,7 +53,7 @@ class NewComponent(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head."""
-        embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
+        embedding = builder.embedding(sizes.source, tied=builder.spec.tied_embeddings)
         encoder, head = builder.encoder(embedding), builder.head(sizes.outputs, embedding)
         return NewComponentModel(encoder, head)
 
