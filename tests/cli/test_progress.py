@@ -37,12 +37,11 @@ def test_samples_mean_neither_markup_nor_commands_to_the_terminal():
 @pytest.mark.parametrize("has_widgets", [True, False])
 def test_jupyter_shows_a_bar_if_it_can(monkeypatch, has_widgets):
     monkeypatch.setattr(progress, "find_spec", lambda name: object() if has_widgets else None)
-    out = io.StringIO()
-    display = ProgressDisplay(Console(file=out, force_jupyter=True))
+    display = ProgressDisplay(Console(force_jupyter=True))
     monkeypatch.setattr(display._bar, "start", lambda: None)
     run = Mock(steps=2)
     run.task.training.log_every = 1
     display.run_started(run)
     display.step_ended(run, Mock(step=1, epoch=1, loss=0.5, tokens=3, seconds=1.0, skipped=0))
-    assert display._bar.tasks[0].completed == 1 if has_widgets else "step 1/2" in out.getvalue()
     assert display._bar.disable is not has_widgets
+    assert display._bar.tasks[0].completed == int(has_widgets)
