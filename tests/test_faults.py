@@ -1,10 +1,8 @@
 """Exceptions of parts at run time: the part and the line in its file are named."""
 
 import pytest
-import torch
 
 from plugformer.configuration import check_components, resolve
-from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
@@ -15,10 +13,7 @@ from plugformer.registry import Kind
 PARTS = """
 import sys
 
-import torch
-
-from plugformer.interfaces import FeedForward, Schedule
-from plugformer_plugins.optimizer.adam import AdamW
+from plugformer.interfaces import FeedForward
 
 
 class Raises(FeedForward):
@@ -30,26 +25,6 @@ class Raises(FeedForward):
         if self.leave:
             sys.exit(0)
         return {}["missing"]
-
-
-class Silent(Exception):
-    def __str__(self):
-        raise ValueError
-
-
-class Flat(Schedule):
-    def factor(self, step, *, steps, width):
-        raise Silent
-
-
-class Stuck(torch.optim.SGD):
-    def step(self):
-        raise IndexError("3")
-
-
-class Steps(AdamW):
-    def build(self, parameters):
-        return Stuck([parameter for _, parameter in parameters], lr=1.0)
 """
 HOOKS = """
 import sys
@@ -66,8 +41,6 @@ def must():
 MANIFEST = """
 components:
   feed_forward: {raises: {class: "parts_of_fault_tests:Raises"}}
-  schedule: {flat: {class: "parts_of_fault_tests:Flat"}}
-  optimizer: {steps: {class: "parts_of_fault_tests:Steps"}}
 hooks: [hooks_of_fault_tests]
 """
 
@@ -100,32 +73,15 @@ def test_the_part_and_the_line_are_named(parts, sentences, short_settings, optio
     assert "parts_of_fault_tests.py:" in second
 
 
-def test_a_part_that_is_no_module_and_an_error_without_a_message(parts):
-    schedule = parts.create(Kind.SCHEDULE, "flat")
-    cause = cause_of(caught(lambda: schedule.factor(1, steps=1, width=1)))
-    assert cause.startswith("schedule 'flat' (local) failed: Silent")
-
-
-def test_memory_that_runs_out_at_an_import_is_that_of_the_plugin(registry, tmp_path):
-    (tmp_path / "greedy_of_fault_tests.py").write_text("raise MemoryError")
-    (tmp_path / "registry.yaml").write_text("components: {norm: {big: {class: 'greedy_of_fault_tests:Big'}}}")
-    with pytest.raises(RegistryError, match=r"norm 'big' .*greedy_of_fault_tests.*MemoryError"):
-        registry.with_local(tmp_path / "registry.yaml").load(Kind.NORM, "big")
-
-
-def test_an_object_that_a_part_has_made_is_named_by_its_distribution(parts):
-    linear = torch.nn.Linear(1, 1)
-    optimizer = parts.create(Kind.OPTIMIZER, "steps", lr=1.0).build(linear.named_parameters())
-    assert cause_of(caught(optimizer.step)).startswith("a part of local failed: IndexError: 3\nraised in ")
-
-
 def test_an_error_that_comes_from_no_part_has_no_cause():
     assert cause_of(caught(lambda: 1 / 0)) is None
 
 
 def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(parts):
     notices = []
-    (module,) = [hook for hook in load_observers(parts.hooks(), notices.append) if "fault" in hook.__name__]
+    (module,) = [
+        hook for hook in load_observers(parts.entries("hooks"), notices.append) if "fault" in hook.__name__
+    ]
     HookManager([module], notices.append).call("run_ended", run=None)
     assert "run_ended" in notices[0]
     assert "SystemExit" in notices[0]

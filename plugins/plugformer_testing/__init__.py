@@ -13,15 +13,7 @@ In the tests of a plugin, with one pytest case for each check::
     test_contract = contract_tests("attention/differential")
 """
 
-from typing import TYPE_CHECKING
-
-from plugformer.lazy import lazily
-
-if TYPE_CHECKING:
-    from plugformer_testing.report import CheckReport, Outcome, Status
-    from plugformer_testing.runner import check, contract_tests
+from plugformer_testing.report import CheckReport, Outcome, Status
+from plugformer_testing.runner import check, contract_tests
 
 __all__ = ["CheckReport", "Outcome", "Status", "check", "contract_tests"]
-
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__)

@@ -8,7 +8,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, AttentionContext, LayerContext, NoPositions, Padding, Positions
+from plugformer.interfaces import (
+    Attention,
+    AttentionContext,
+    LayerContext,
+    Padding,
+    PositionalEncoding,
+    Positions,
+)
 from plugformer_testing.contract import (
     NotApplicable,
     contract_check,
@@ -80,7 +87,7 @@ def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> I
     """
     for there in subject.serving(*places):
         attention = there.once(("perturbed", there.place), there.perturbed)
-        for encoding in (NoPositions(), Turning(), Sloping(subject.model.heads)):
+        for encoding in (PositionalEncoding(), Turning(), Sloping(subject.model.heads)):
             yield PlacedAttention(attention, there.place, batch.at(encoding))
 
 
@@ -251,7 +258,7 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
     zero before they are used, the output no longer depends on the memory.
     """
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
-    there, keys = subject.at(CROSS), batch.at(NoPositions())
+    there, keys = subject.at(CROSS), batch.at(PositionalEncoding())
     with torch.no_grad():
         try:
             used = _recomputes(PlacedAttention(there.perturbed(heads=1), CROSS, keys), memory, query)
@@ -271,7 +278,7 @@ def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     (weights, *more) = _weights(collector)
     if more or weights.shape[1] != 1:
         return False
-    alone = placed.at(full(len(memory), 1).at(NoPositions()))
+    alone = placed.at(full(len(memory), 1).at(PositionalEncoding()))
     for key in range(memory.shape[1]):
         expected += weights[:, 0, :, key, None] * alone.read(memory[:, key, None], query)
     return torch.allclose(output, expected, atol=1e-5, rtol=1e-5)

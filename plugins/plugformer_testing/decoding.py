@@ -66,31 +66,16 @@ class ScriptedSession(Session):
     script: Script
     rows: list[tuple[int, Prefix]] = field(init=False)
     computed: int = 0
-    _log_probabilities: Float[Tensor, "rows vocabulary"] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rows = [(sentence, ()) for sentence in range(len(self.script.sentence_ids))]
-        self._log_probabilities = self._scores()
+        self.sentence_ids = list(self.script.sentence_ids)
+        self._set_rows([(sentence, ()) for sentence in range(len(self.sentence_ids))])
 
-    @property
-    def sentences(self) -> Int[Tensor, " rows"]:
-        """The sentence that each row belongs to."""
-        return torch.tensor([sentence for sentence, _ in self.rows], dtype=torch.long)
-
-    @property
-    def sentence_ids(self) -> list[int]:
-        """The number of each sentence in the whole input."""
-        return list(self.script.sentence_ids)
-
-    @property
-    def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
-        """Natural logarithms of the next token's probabilities, one tensor for each step."""
-        return self._log_probabilities
-
-    def _scores(self) -> Float[Tensor, "rows vocabulary"]:
-        if not self.rows:
-            return torch.zeros(0, VOCABULARY)
-        return torch.stack([self.script.log_probabilities(*row) for row in self.rows])
+    def _set_rows(self, rows: list[tuple[int, Prefix]]) -> None:
+        self.rows = rows
+        self.sentences = torch.tensor([sentence for sentence, _ in rows], dtype=torch.long)
+        scores = [self.script.log_probabilities(*row) for row in rows]
+        self.log_probabilities = torch.stack(scores) if rows else torch.zeros(0, VOCABULARY)
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row."""
@@ -103,13 +88,11 @@ class ScriptedSession(Session):
             require(self.script.log_probabilities(sentence, prefix)[token].isfinite(), what)
             extended.append((sentence, (*prefix, token)))
         self.computed += len(tokens)
-        self.rows = extended
-        self._log_probabilities = self._scores()
+        self._set_rows(extended)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps only these rows."""
-        self.rows = [self.rows[row] for row in rows.tolist()]
-        self._log_probabilities = self._log_probabilities.index_select(0, rows)
+        self._set_rows([self.rows[row] for row in rows.tolist()])
 
 
 SCRIPTS = (

@@ -9,11 +9,11 @@ import pyarrow as pa
 import torch
 from datasets import ClassLabel, Dataset
 
-from plugformer.compatibility import reads, serves
 from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Architecture, Examples, Model, Prediction, TaskType, Tokenizer, evaluating
 from plugformer.registry import Kind, Registry
+from plugformer.validation import reads, serves
 from plugformer_testing.contract import Violation, require
 from plugformer_testing.small_models import small_model
 

@@ -14,13 +14,13 @@ from plugformer.data.preparation import prepare
 from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
-from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
+from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer_plugins.metric.accuracy import ExactMatch
-from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
+from plugformer_plugins.metric.likelihood import Perplexity
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.word_level import Characters
 
@@ -51,7 +51,7 @@ def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
         constraint = Constraint(run.processor.target, 40, max_length=6)
-        return GenerativePredictor(run.model, run.processor, Computing(batch_tokens), component, constraint)
+        return GenerativePredictor(run.model, run.processor, batch_tokens, component, constraint)
 
     return make
 
@@ -108,7 +108,7 @@ def test_an_example_that_does_not_fit_alone(predictor, split):
     ],
 )
 def test_batches_follow_those_of_the_training(registry, settings, expected):
-    assert Computing.of(resolve("dates", settings, registry).task).batch_tokens == expected
+    assert evaluation_tokens(resolve("dates", settings, registry).task) == expected
 
 
 def test_portions_continue_the_random_choices(run, predictor, split):
@@ -171,26 +171,12 @@ def test_loss_and_accuracy_with_the_right_answers_given(run, data):
     assert found.token_accuracy == totals[2] / totals[1]
 
 
-def test_the_right_answers_are_read_once(run, data, monkeypatch):
-    """Loss, token accuracy and metrics of likelihoods come from a single forward pass over each batch."""
-    passes = []
-    monkeypatch.setattr(
-        run.model, "hidden", lambda batch, hidden=run.model.hidden: passes.append(batch.rows) or hidden(batch)
-    )
-    metrics = {"perplexity": Perplexity(), "token_accuracy": TokenAccuracy()}
-    split = data.splits["train"]
-    evaluation = Validation(Evaluator(run.predictor(), metrics), split, limit=3, samples=0).evaluate(1)
-    assert sorted(row for rows in passes for row in rows) == list(range(len(split)))
-    assert evaluation.metrics["perplexity"] == pytest.approx(np.exp(evaluation.loss))
-    assert evaluation.metrics["token_accuracy"] == pytest.approx(evaluation.token_accuracy)
-
-
 def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
     monkeypatch.setattr(
         GenerativePredictor, "answer", lambda *arguments: pytest.fail("an output was decoded")
     )
-    scores, _ = Evaluator(run.predictor(), {"perplexity": Perplexity()}).measured(data.splits["test"])
-    score = scores["perplexity"]
+    evaluator = Evaluator(run.predictor(), {"perplexity": Perplexity()})
+    score = evaluator.report(data.splits["test"], run.directory, "test").metrics["perplexity"]
     assert score["low"] < score["value"] < score["high"]
 
 

@@ -219,7 +219,11 @@ def test_weighing_examples_with_gradient_accumulation(with_hook, train_with):
 
 
 MISTAKES = [
-    ("evaluated_parameters", "return {'a': torch.ones(2)}", r"returns 'a' of shape \(2,\) from eval"),
+    (
+        "evaluated_parameters",
+        "return {'a': torch.ones(2)}",
+        r"evaluated_parameters returns 'a' of shape \(2,\)",
+    ),
     ("training_batch", "return 3", "'sample' returns a int from training_batch, expected a Batch"),
 ]
 
@@ -240,21 +244,13 @@ def test_an_error_ends_the_training_and_is_that_of_the_component(with_hook, trai
     assert cause_of(caught.value).startswith("hook 'sample'")
 
 
-def test_a_wrapper_that_returns_nothing(with_hook, train_with):
-    registry = with_hook("@hookimpl(wrapper=True)\ndef training_loss(self):\n    yield")
-    with pytest.raises(
-        RegistryError, match="'sample' returns a NoneType from training_loss, expected a Loss"
-    ):
-        train_with(registry, "run", "[sample]")
-
-
 def test_observers_do_not_take_part(with_examples, train_with):
     class Meddler:
         @hookimpl
         def training_batch(self, batch):
             return batch
 
-    with pytest.raises(RegistryError, match=r"Meddler implements training_batch.* list it in training.hooks"):
+    with pytest.raises(RegistryError, match="Meddler changes what training_batch does"):
         train_with(with_examples, "run", "[]", observers=[Meddler()])
 
 

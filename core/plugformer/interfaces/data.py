@@ -12,45 +12,27 @@ if TYPE_CHECKING:
 
 
 def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]) -> None:
-    """Raises ConfigurationError if data lack a column of a task that is not optional.
-
-    Args:
-        data: Name of the data component.
-        offered: Names of the columns that it has.
-        columns: The columns of the task.
-    """
+    """Raises ConfigurationError if the component `data` does not offer the columns that a task needs."""
     needed = [column.name for column in columns if not column.optional]
     if not set(needed) <= set(offered):
-        raise ConfigurationError(
-            f"data {data!r} cannot serve this type of task: it has {' and '.join(offered)}, and the task "
-            f"needs {' and '.join(needed)}; choose other data, or another type"
-        )
+        has, needs = " and ".join(offered), " and ".join(needed)
+        raise ConfigurationError(f"data {data!r} has {has}, and the task needs {needs}; choose other data")
 
 
 def require_one_text(data: str, columns: Sequence[Column]) -> Column:
-    """Returns the only column of a task that is not optional.
-
-    Args:
-        data: Name of the component.
-        columns: The columns of the task.
-
-    Raises:
-        ConfigurationError: There are several, or it does not hold text.
-    """
+    """Returns the column that a task needs; raises ConfigurationError if that is not one text."""
     needed = [column for column in columns if not column.optional]
     if [column.holds for column in needed] != ["text"]:
-        raise ConfigurationError(
-            f"data {data!r} has one text for each example, and the task needs "
-            f"{' and '.join(column.name for column in needed)}; choose other data, or another type"
-        )
+        needs = " and ".join(column.name for column in needed)
+        raise ConfigurationError(f"data {data!r} has one text, and the task needs {needs}; choose other data")
     return needed[0]
 
 
 class Data(ABC):
     """A source of examples, in named splits.
 
-    A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are absolute:
-    they are resolved from the folder of the task file.
+    A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are resolved from
+    the folder of the task file.
 
     Attributes:
         rows: Examples in memory by split, from `train(data=...)`; for the component `memory`.
@@ -74,23 +56,15 @@ class Data(ABC):
         """
 
     def problems(self, columns: Sequence[Column]) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
-        """Returns problems that are found before examples are read; none by default.
-
-        `validate` and `train` report them with the place of the option. The method may look for files and
-        read the beginning of each, such as the names of columns, but nothing from the network.
-
-        Returns:
-            For each problem the keys that lead to the option, such as `("files", "train")`, and a sentence.
-        """
+        """Returns problems, such as missing files, by the option: `("files", "train")`, and a sentence."""
         return ()
 
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits for streaming, always in the same order; by default those of `load`.
 
-        It is called instead of `load` if a task sets `data.streaming`. Use `IterableDataset.from_generator`
-        or `load_dataset(..., streaming=True)`, with a shard for each file: several processes share the
-        shards, and resuming skips what was read of the current one. The columns are those of `load`; a
-        malformed row has the problem as a text in the column `fault`. A label is a `datasets.ClassLabel`.
+        A task that sets `data.streaming` calls it. Use a shard for each file: several processes share the
+        shards. A malformed row has the problem as a text in the column `fault`. A label is a
+        `datasets.ClassLabel`.
 
         Raises:
             ConfigurationError: These data cannot be streamed.
@@ -104,9 +78,8 @@ class Data(ABC):
     def version(self) -> str:
         """Returns a text that changes if `load` returns other examples with the same options.
 
-        Prepared examples are cached while options, code and version stay the same. The content of files that
-        options annotated as `pathlib.Path` name is taken into account. Components that read a folder, a
-        database or the network must override this method.
+        Files that options annotated as `pathlib.Path` name count without it. Components that read a folder, a
+        database or the network must override this method, because prepared examples are cached.
 
         Raises:
             DataError: The source of the examples cannot be reached.

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 class Norm(nn.Module, ABC):
     """A normalization over the last axis, each token by itself.
 
-    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext` and its own options.
+    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext`.
     """
 
     @abstractmethod
@@ -22,9 +23,9 @@ class Norm(nn.Module, ABC):
 class FeedForward(nn.Module, ABC):
     """A network that computes each real token alone; the layer has removed the padding.
 
-    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` and its own options.
-    Its hidden layer has the width `model.ffn_width`. It may store a scalar loss, for example the balance of
-    routed experts, in the attribute `auxiliary_loss`. The core adds it after the forward pass.
+    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext`. Its hidden layer has
+    the width `model.ffn_width`. It may store a scalar loss, for example the balance of routed experts, in the
+    attribute `auxiliary_loss`. The core adds it after the forward pass.
 
     Attributes:
         residual_path: Names of the linear maps from a token to the residual stream, in order. Initial values
@@ -38,29 +39,29 @@ class FeedForward(nn.Module, ABC):
         """Returns the network's output for each token."""
 
 
+@dataclass(eq=False)
 class Sublayer:
     """A sublayer of one layer, as a function of hidden states, with dropout on its output.
 
-    Args:
+    Attributes:
         function: Returns the output for hidden states, before dropout.
         dropout: The dropout, a `plugformer.model.layer.Dropout`; None for none.
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor], dropout: Any = None) -> None:
-        self._function = function
-        self._dropout = dropout
+    function: Callable[[Tensor], Tensor]
+    dropout: Any = None
 
     def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
         """Returns the sublayer's output, after dropout."""
-        output = self._function(hidden)
-        return output if self._dropout is None else self._dropout(output)
+        output = self.function(hidden)
+        return output if self.dropout is None else self.dropout(output)
 
     def added(
         self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
     ) -> Float[Tensor, "batch length width"]:
         """Returns `x + self(hidden)`, with dropout and addition in one operation."""
-        output = self._function(hidden)
-        return x + output if self._dropout is None else self._dropout.added(x, output)
+        output = self.function(hidden)
+        return x + output if self.dropout is None else self.dropout.added(x, output)
 
 
 class Residual(nn.Module, ABC):
@@ -82,9 +83,4 @@ class Residual(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the stream after the layer.
-
-        Args:
-            x: The stream before it.
-            sublayers: By the names in the context, in that order.
-        """
+        """Returns the stream after the layer; `x` is the stream before it."""

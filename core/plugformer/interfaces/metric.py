@@ -14,13 +14,7 @@ from plugformer.interfaces.prediction import OutputType, Value
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers that belong to a score, such as a confusion matrix.
-
-    Attributes:
-        title: What the rows and columns are.
-        columns: Names of the columns.
-        rows: The numbers of each row, by its name.
-    """
+    """Numbers that belong to a score, such as a confusion matrix; `rows` by their names."""
 
     title: str
     columns: list[str]
@@ -31,38 +25,32 @@ class Metric(ABC):
     """Statistics for each example, and an aggregate over them.
 
     Derive a component from `OutputMetric`, `SourceMetric` or `LikelihoodMetric`. It is constructed as
-    `SomeMetric(**options)`. An aggregate is computed from statistics of examples, so confidence intervals and
-    paired comparisons need no new predictions.
+    `SomeMetric(**options)`.
+
+    Attributes:
+        accepts: The types of outputs that it measures.
+        higher_is_better: The direction for early stopping and the best checkpoint.
+        resamples: Number of bootstrap resamples for intervals.
+        check_examples: Pairs of a right and a wrong answer for `plugformer check`; only for answers with a
+            structure, such as tags of entities.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})
-    """The kinds of answer that it measures."""
-
     higher_is_better: bool = True
-    """The direction for early stopping and the best checkpoint."""
-
     resamples: int = 1000
-    """Number of bootstrap resamples for intervals."""
-
     check_examples: Sequence[tuple[Value, Value]] = ()
-    """Pairs of a right and a wrong answer for `plugformer check`; only for answers with a structure, such as
-    tags of entities."""
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
-        """Returns the score of one or more examples, a finite number.
-
-        The metric chooses a value for a score that is not defined, such as 0 for the correlation of equal
-        numbers.
-        """
+        """Returns the score of one or more examples: a finite number, such as 0 where it is not defined."""
 
     def interval(
         self, statistics: Float[ndarray, "examples statistics"], level: float = 0.95
     ) -> tuple[float, float]:
         """Returns a confidence interval of the aggregate: by default a seeded percentile bootstrap.
 
-        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. The interval is widened
-        to contain the score if necessary. For a single example both ends are the score.
+        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. The interval contains the
+        score. For a single example both ends are the score.
         """
         value = self.aggregate(statistics)
         if len(statistics) == 1:
@@ -81,6 +69,10 @@ class Metric(ABC):
         ).confidence_interval
         return min(float(interval.low), value), max(float(interval.high), value)
 
+    def table(self, *columns: Any, **named: Any) -> Table | None:  # noqa: ARG002 (a default)
+        """Returns numbers to show with the score of these arguments of `statistics`; none by default."""
+        return None
+
 
 class OutputMetric(Metric):
     """A metric of a model's outputs and the references."""
@@ -89,23 +81,11 @@ class OutputMetric(Metric):
     def statistics(
         self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
-        """Returns each example's statistics; an example may have several references.
-
-        The meaning of a statistic may depend on the call, like the number of a class. The score of an
-        example, `aggregate` of its row, does not depend on the other examples.
-        """
+        """Returns each example's statistics, from which `aggregate` computes its score by itself, too."""
 
     def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)
         """Returns the signature to report with a score, on one line; empty by default."""
         return ""
-
-    def table(
-        self,
-        predictions: Sequence[Any],  # noqa: ARG002 (a default)
-        references: Sequence[Sequence[Any]],  # noqa: ARG002
-    ) -> Table | None:
-        """Returns numbers that reports show with the score; by default none."""
-        return None
 
 
 class SourceMetric(Metric):
@@ -116,15 +96,6 @@ class SourceMetric(Metric):
         self, sources: Sequence[str], predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
         """Returns each example's statistics, as in `OutputMetric`; `sources` are the inputs."""
-
-    def table(
-        self,
-        sources: Sequence[str],  # noqa: ARG002 (a default)
-        predictions: Sequence[Any],  # noqa: ARG002
-        references: Sequence[Sequence[Any]],  # noqa: ARG002
-    ) -> Table | None:
-        """Returns numbers that reports show with the score; by default none."""
-        return None
 
 
 class LikelihoodMetric(Metric):

@@ -1,6 +1,7 @@
 """Positions of tokens, and positional encodings."""
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
@@ -12,18 +13,20 @@ T = TypeVar("T")
 
 
 class Padding(StrEnum):
-    """Where a batch has padding; known when it is built, so that no mask is read from a device."""
+    """Where a batch has padding; known when it is built, so that no mask is read from a device.
+
+    Attributes:
+        NONE: Every position is a real token.
+        RIGHT: Behind the real tokens of each row.
+        ANYWHERE: On the left, or between real tokens.
+    """
 
     NONE = "none"
-    """Every position is a real token."""
-
     RIGHT = "right"
-    """Behind the real tokens of each row."""
-
     ANYWHERE = "anywhere"
-    """On the left, or between real tokens."""
 
 
+@dataclass(eq=False)
 class Positions:
     """The positions of a batch of tokens, with their encoding; all layers of a stack share them.
 
@@ -32,24 +35,15 @@ class Positions:
         mask: True for real tokens, False for padding.
         padding: Where the padding is.
         encoding: The positional encoding of the stack.
-        end: An upper bound of the positions, exclusive, computed from lengths without reading `index` from a
-            device; None if unknown.
+        end: An upper bound of the positions, exclusive, known without reading a device; None if unknown.
     """
 
-    def __init__(
-        self,
-        index: Int[Tensor, "#batch length"],
-        mask: Bool[Tensor, "batch length"],
-        padding: Padding,
-        encoding: "PositionalEncoding",
-        end: int | None = None,
-    ) -> None:
-        self.index = index
-        self.mask = mask
-        self.padding = padding
-        self.encoding = encoding
-        self.end = end
-        self._memo: dict[Hashable, Any] = {}
+    index: Int[Tensor, "#batch length"]
+    mask: Bool[Tensor, "batch length"]
+    padding: Padding
+    encoding: "PositionalEncoding"
+    end: int | None = None
+    _memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -73,9 +67,7 @@ class Positions:
 
     def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
         """Returns the same positions with another encoding."""
-        if encoding is self.encoding:
-            return self
-        return Positions(self.index, self.mask, self.padding, encoding, self.end)
+        return self if encoding is self.encoding else replace(self, encoding=encoding)
 
     def advance(self, mask: Bool[Tensor, "batch new"], padding: Padding) -> "Positions":
         """Returns the positions of new tokens that come after these."""
@@ -98,7 +90,7 @@ class Positions:
     def select(self, rows: Int[Tensor, " rows"]) -> "Positions":
         """Returns the positions of these rows of the batch, in this order."""
         index = self.index if self.index.shape[0] == 1 else self.index.index_select(0, rows)
-        return Positions(index, self.mask.index_select(0, rows), self.padding, self.encoding, self.end)
+        return replace(self, index=index, mask=self.mask.index_select(0, rows))
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]
@@ -114,11 +106,10 @@ class Positions:
 
 
 class PositionalEncoding(nn.Module):
-    """A positional encoding, with four slots; each is the identity by default.
+    """A positional encoding, with four slots; each does nothing by default.
 
-    A component is constructed as `Encoding(model, **options)` with a `ModelContext` and its own options. It
-    overrides one or more slots. Positions count real tokens only. If the attention of a model never reads a
-    slot that its encoding overrides, validation reports it.
+    A component is constructed as `Encoding(model, **options)` with a `ModelContext`. It overrides one or more
+    slots, and validation reports slots that no attention reads. Positions count real tokens only.
     """
 
     def embed(
@@ -138,9 +129,7 @@ class PositionalEncoding(nn.Module):
         heads: Float[Tensor, "batch heads length head_width"],
         positions: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Rotates query or key heads by their positions; the head width is any even number.
-
-        The lengths of all heads change by the same factor, 1 for most encodings.
+        """Rotates query or key heads by their positions; the lengths of all change by the same factor.
 
         Raises:
             ConfigurationError: The head width is odd.
@@ -152,10 +141,7 @@ class PositionalEncoding(nn.Module):
         query: Positions,  # noqa: ARG002
         key: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "#batch maps query key"] | None:
-        """Returns the bias of the attention scores of each softmax map.
-
-        With None, attention needs no (query, key) matrix in memory.
-        """
+        """Returns the bias of the attention scores of each softmax map, or None."""
         return None
 
     def content_bias(
@@ -167,21 +153,12 @@ class PositionalEncoding(nn.Module):
     ) -> Float[Tensor, "#batch #heads query key"] | None:
         """Returns the bias of the products of queries and keys, before they are scaled, or None.
 
-        It is computed in each layer, for encodings whose bias depends on the content of tokens: relative
-        position representations (Shaw et al. 2018: https://arxiv.org/abs/1803.02155), Transformer-XL
-        (https://arxiv.org/abs/1901.02860), disentangled attention (https://arxiv.org/abs/2006.03654).
-
-        Args:
-            query_heads: Query heads after `rotate`.
-            key_heads: Key heads after `rotate`; head h reads group h // (heads / groups).
-            query: Positions of the queries.
-            key: Positions of the keys.
+        Each layer computes it: relative position representations (Shaw et al. 2018:
+        https://arxiv.org/abs/1803.02155), Transformer-XL (https://arxiv.org/abs/1901.02860), disentangled
+        attention (https://arxiv.org/abs/2006.03654). Heads are rotated; head h reads group
+        h // (heads / groups).
 
         Raises:
             ConfigurationError: The heads have another width than the encoding's own vectors.
         """
         return None
-
-
-class NoPositions(PositionalEncoding):
-    """The null encoding, the default in cross-attention: all four slots are the identity."""
