@@ -4,40 +4,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, AttentionContext, LayerContext, NoPositions, Padding, Positions
-from plugformer_testing.contract import (
-    NotApplicable,
-    contract_check,
-    fail,
-    require,
-    require_close,
-    require_finite,
-)
+from plugformer_testing.contract import NotApplicable, contract_check, require, require_close, require_finite
 from plugformer_testing.probes import BATCHES, FULL, PADDED, Collector, PaddedBatch, Sloping, Turning, full
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
 
 @dataclass(frozen=True)
 class PlacedAttention:
-    """An attention in a place of a model, and the positions of the tokens that it reads.
-
-    Attributes:
-        attention: In double precision and evaluation mode, its parameters perturbed.
-        place: The place that it is constructed for.
-        positions: Of the sequence that it reads.
-    """
+    """An attention in a place of a model, and the positions of the tokens that it reads."""
 
     attention: Attention
     place: LayerContext
     positions: Positions
 
     def __str__(self) -> str:
-        kinds = {Turning: "an encoding that rotates", Sloping: "an encoding that adds to scores"}
-        return f"{self.place} with {kinds.get(type(self.positions.encoding), 'no encoding')}"
+        return f"{self.place} with the encoding {type(self.positions.encoding).__name__}"
 
     def at(self, positions: Positions) -> "PlacedAttention":
         """Returns the same attention for tokens at other positions."""
@@ -45,35 +30,34 @@ class PlacedAttention:
 
     def attend(
         self,
-        x: Float[Tensor, "batch key width"],
-        query: Float[Tensor, "batch query width"] | None = None,
+        x: Tensor,
+        query: Tensor | None = None,
         observer: Callable[[str, Tensor], None] | None = None,
-    ) -> Float[Tensor, "batch query width"]:
+    ) -> Tensor:
         """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself."""
-        query_positions, keys = self.positions, self.positions
+        at = keys = self.positions
         if not self.place.cross or query is None:
             query = x
         if self.place.cross:
-            real = torch.ones(query.shape[:2], dtype=torch.bool)
-            query_positions = Positions.of(real, keys.encoding, Padding.NONE)
-        scope = AttentionContext(query_positions, keys, causal=self.place.causal, observer=observer)
+            at = full(*query.shape[:2]).at(keys.encoding)
+        scope = AttentionContext(at, keys, causal=self.place.causal, observer=observer)
         return self.attention.attend(query, self.attention.project(x, keys), scope)
 
     def read(
         self,
-        x: Float[Tensor, "batch key width"],
-        query: Float[Tensor, "batch query width"] | None = None,
+        x: Tensor,
+        query: Tensor | None = None,
         observer: Callable[[str, Tensor], None] | None = None,
-    ) -> Float[Tensor, "batch query width"]:
+    ) -> Tensor:
         """Returns the same with zeros at padding, where any output is allowed."""
         output = self.attend(x, query, observer)
         return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
 
 
 def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
-    """Yields the attention in those of the places that it does not refuse, with encodings of every sort.
+    """Yields the attention, perturbed and in double precision, in those of the places that it serves.
 
-    They do nothing, rotate its heads, and add to its scores.
+    Each comes with encodings that do nothing, rotate its heads, and add to its scores.
 
     Raises:
         ConfigurationError: It refuses all the places.
@@ -95,15 +79,14 @@ _SIZES = (
 def shapes(subject: Subject, sizes: tuple[int, int, int, int]) -> None:
     """The output has the query's shape: for length 1, odd sizes, and beyond the model's longest sequence."""
     width, heads, queries, keys = sizes
-    memory = torch.randn(3, keys, width, dtype=torch.float64)
-    query = torch.randn(3, queries, width, dtype=torch.float64)
+    memory, query = (torch.randn(3, count, width, dtype=torch.float64) for count in (keys, queries))
     for there in subject.serving(CROSS, DECODER, ENCODER):
         attention = there.perturbed(width=width, heads=heads)
         output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).attend(memory, query)
         expected = tuple((query if there.place.cross else memory).shape)
         what = f"the output has shape {tuple(output.shape)}, the query {expected}"
         require(output.shape == expected, what)
-        require_finite(output, "the output is not finite")
+        require_finite(output, "the output")
 
 
 @contract_check()
@@ -111,9 +94,8 @@ def every_real_token_is_read(subject: Subject) -> None:
     """Every output depends on every token that its query may see: in a causal place, on those before it."""
     for placed in attentions(subject, full(1, 5), CROSS, DECODER, ENCODER):
         memory = subject.tokens(1, 5).requires_grad_()
-        output = placed.read(memory, subject.tokens(1, 3))
-        for number in range(output.shape[1]):
-            (gradient,) = torch.autograd.grad(output[0, number].sum(), memory, retain_graph=True)
+        for number, output in enumerate(placed.read(memory, subject.tokens(1, 3))[0]):
+            (gradient,) = torch.autograd.grad(output.sum(), memory, retain_graph=True)
             seen = gradient[0, : number + 1] if placed.place.causal else gradient[0]
             what = f"query {number} does not read every token of the memory that it may see"
             require((seen.abs().amax(dim=1) > 0).all(), what)
@@ -124,15 +106,14 @@ def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
     x, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 3)
     for there in subject.serving(CROSS, DECODER, ENCODER):
-        dropping: Attention = there.perturbed(attention_dropout=0.5)
-        plain: Attention = there.perturbed()
+        plain, dropping = there.perturbed(), there.perturbed(attention_dropout=0.5)
         plain.load_state_dict(dropping.state_dict())
         one, other = (PlacedAttention(part, there.place, batch.at(Turning())) for part in (plain, dropping))
         expected = one.read(x, query)
         require_close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
         plain.train()
-        message = "training mode gives other outputs than evaluation mode, although no dropout is set"
-        require_close(one.read(x, query), expected, f"{message}, in {there.place}")
+        message = f"without dropout, training mode gives other outputs than evaluation mode, in {there.place}"
+        require_close(one.read(x, query), expected, message)
 
 
 @contract_check(BATCHES[1:])
@@ -143,11 +124,10 @@ def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
         before = placed.read(x)
         for first in range(1, x.shape[1]):
             now = placed.read(torch.cat([x[:, :first], torch.randn_like(x[:, first:])], dim=1))
-            what = f"the outputs before token {first} change with the tokens from there on"
-            require_close(now[:, :first], before[:, :first], f"{what}: attention sees the future")
+            message = f"the outputs before token {first} change with the tokens from there on"
+            require_close(now[:, :first], before[:, :first], message)
             (gradient,) = torch.autograd.grad(before[:, first - 1].sum(), x, retain_graph=True)
-            what = f"output {first - 1} has a gradient at later tokens: attention sees the future"
-            require(gradient[:, first:].abs().max() < 1e-9, what)
+            _require_none(gradient[:, first:], f"output {first - 1} has a gradient at later tokens")
 
 
 @contract_check(PADDED)
@@ -157,12 +137,15 @@ def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
     changed = torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))
     query = subject.tokens(len(real), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
-        output, other = (placed.read(memory, query) for memory in (x, changed))
-        what = f"outputs change with the values at padding, in {placed}"
-        require_close(other, output, f"{what}: attention sees padding")
+        output = placed.read(x, query)
+        message = f"outputs change with the values at padding, in {placed}"
+        require_close(placed.read(changed, query), output, message)
         (gradient,) = torch.autograd.grad(output.square().sum(), x)
-        what = "outputs of real tokens have a gradient at padding: attention sees padding"
-        require((gradient[~real].abs() < 1e-9).all(), what)
+        _require_none(gradient[~real], "outputs of real tokens have a gradient at padding")
+
+
+def _require_none(values: Tensor, what: str) -> None:
+    require((values.abs() < 1e-9).all(), what)
 
 
 @contract_check(PADDED)
@@ -194,11 +177,11 @@ def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) 
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         x, query = subject.tokens(*batch.mask.shape).requires_grad_(), subject.tokens(len(batch.rows), 2)
         output = placed.attend(x, query)
-        require_finite(output, "a row that is all padding gives NaN or infinity")
+        require_finite(output, "with a row that is all padding, the output")
         leaves = [x, *placed.attention.parameters()]
         for gradient in torch.autograd.grad(output.sum(), leaves, allow_unused=True):
             if gradient is not None:
-                require_finite(gradient, "a row that is all padding gives a gradient of NaN or infinity")
+                require_finite(gradient, "with a row that is all padding, a gradient")
 
 
 @contract_check(FULL[1:])
@@ -206,10 +189,9 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     """With a relative encoding a sequence gives the same wherever it begins."""
     x = subject.tokens(*batch.mask.shape)
     for placed in attentions(subject, batch, DECODER, ENCODER):
-        moved = Positions.of(batch.mask, placed.positions.encoding, Padding.NONE, start=9)
-        what = f"outputs change if all positions move by 9, in {placed}"
-        fault = "queries or keys are not at the positions that they are given"
-        require_close(placed.at(moved).read(x), placed.read(x), f"{what}: {fault}")
+        moved = placed.at(batch.at(placed.positions.encoding, start=9))
+        message = f"outputs change if all positions move by 9, in {placed}"
+        require_close(moved.read(x), placed.read(x), message)
 
 
 @contract_check(BATCHES)
@@ -230,16 +212,14 @@ def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None
     real, (rows, length) = batch.mask, batch.mask.shape
     allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
     for placed in attentions(subject, batch, DECODER):
-        collector = Collector()
-        placed.read(subject.tokens(rows, length), observer=collector)
+        placed.read(subject.tokens(rows, length), observer=(collector := Collector()))
         for weights in _weights(collector):
-            fits = weights.dim() == 4 and len(weights) == rows and weights.shape[2:] == (length, length)
+            fits = weights.dim() == 4 and (len(weights), *weights.shape[2:]) == (rows, length, length)
             what = f"recorded weights have shape {tuple(weights.shape)}"
             require(fits, f"{what}, expected ({rows}, maps, {length}, {length})")
             at_real = weights.masked_fill(~real[:, None, :, None], 0.0)
-            require_finite(at_real, "recorded weights are not finite")
-            hidden = at_real.masked_fill(allowed, 0.0)
-            require((hidden.abs() < 1e-9).all(), "recorded weights are not zero at keys that the mask hides")
+            require_finite(at_real, "a recorded weight")
+            _require_none(at_real.masked_fill(allowed, 0.0), "recorded weights are not zero at hidden keys")
 
 
 @contract_check(BATCHES[:4])
@@ -257,24 +237,18 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
             used = _recomputes(PlacedAttention(there.perturbed(heads=1), CROSS, keys), memory, query)
         except ConfigurationError:  # it needs more heads
             used = False
-        if not used and not _erases(PlacedAttention(there.perturbed(), CROSS, keys), memory, query):
-            fail(
-                "the weights shown are not those used: the output is not the sum over keys that they give, "
-                "and overwriting them changes nothing"
-            )
+        used = used or _erases(PlacedAttention(there.perturbed(), CROSS, keys), memory, query)
+    require(used, "the output is not the sum over keys that the recorded weights give, nor read through them")
 
 
 def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     """Returns whether weighted single reads add up to the output of an attention with one head."""
-    collector, expected = Collector(), torch.zeros_like(query)
-    output = placed.read(memory, query, collector)
+    output = placed.read(memory, query, collector := Collector())
     (weights, *more) = _weights(collector)
-    if more or weights.shape[1] != 1:
-        return False
     alone = placed.at(full(len(memory), 1).at(NoPositions()))
-    for key in range(memory.shape[1]):
-        expected += weights[:, 0, :, key, None] * alone.read(memory[:, key, None], query)
-    return torch.allclose(output, expected, atol=1e-5, rtol=1e-5)
+    reads = torch.stack([alone.read(key[:, None], query) for key in memory.unbind(1)], dim=-1)
+    one = not more and weights.shape[1] == 1
+    return one and torch.allclose(output, (reads * weights[:, 0, :, None]).sum(-1), atol=1e-5, rtol=1e-5)
 
 
 def _erases(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:

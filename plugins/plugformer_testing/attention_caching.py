@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.interfaces import AttentionContext, Padding, Positions, State
 from plugformer_testing.attention import PlacedAttention, attentions
 from plugformer_testing.contract import contract_check, require_close
-from plugformer_testing.probes import BATCHES, PaddedBatch
+from plugformer_testing.probes import BATCHES, PaddedBatch, full
 from plugformer_testing.subject import CROSS, DECODER, Subject
 
 
@@ -21,8 +20,7 @@ class Pieces:
     cuts: tuple[int, ...]
 
     def __str__(self) -> str:
-        pieces = torch.arange(len(self.batch.rows[0])).tensor_split(self.cuts)
-        return f"{self.batch} in pieces of {', '.join(str(len(piece)) for piece in pieces)}"
+        return f"{self.batch} in pieces, cut before the tokens {self.cuts}"
 
 
 STEPS = tuple(Pieces(batch, tuple(range(1, len(batch.rows[0])))) for batch in BATCHES[1:])
@@ -40,20 +38,15 @@ CHUNKS = tuple(
 @contract_check((*STEPS, *CHUNKS))
 def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
     """Single tokens or pieces with a cache give the same as the whole sequence at once."""
-    real = case.batch.mask
-    x = subject.tokens(*real.shape)
+    real, x = case.batch.mask, subject.tokens(*case.batch.mask.shape)
     for placed in attentions(subject, case.batch, DECODER):
         with torch.no_grad():
             pieces, whole = _read_pieces(placed, x, case.cuts), placed.read(x)
-        for position in range(real.shape[1]):
-            seen = real[:, position]
-            what = f"token {position} reads something else from the cache than from the whole sequence"
-            require_close(pieces[:, position][seen], whole[:, position][seen], f"{what}, in {placed}")
+        message = f"tokens read something else from the cache than from the whole sequence, in {placed}"
+        require_close(pieces[real], whole[real], message)
 
 
-def _read_pieces(
-    placed: PlacedAttention, x: Tensor, cuts: tuple[int, ...]
-) -> Float[Tensor, "batch length width"]:
+def _read_pieces(placed: PlacedAttention, x: Tensor, cuts: tuple[int, ...]) -> Tensor:
     """Computes causal self-attention piece by piece, like a decoder with a cache."""
     attention, whole = placed.attention, placed.positions
     pieces = zip(x.tensor_split(cuts, dim=1), whole.mask.tensor_split(cuts, dim=1), strict=True)
@@ -87,14 +80,13 @@ def _project_two(placed: PlacedAttention, x: Tensor, cut: int) -> State:
     return placed.attention.project(x[:, :cut], head).append(placed.attention.project(x[:, cut:], tail))
 
 
-def _continue(placed: PlacedAttention, query: Tensor, state: State) -> Float[Tensor, "batch new width"]:
+def _continue(placed: PlacedAttention, query: Tensor, state: State) -> Tensor:
     """Returns what new tokens read from a state and from themselves."""
-    keys, real = placed.positions, torch.ones(query.shape[:2], dtype=torch.bool)
-    new = keys.advance(real, Padding.NONE)
-    if placed.place.cross:
-        return placed.attention.attend(query, state, AttentionContext(new, keys, causal=False))
-    whole = state.append(placed.attention.project(query, new))
-    return placed.attention.attend(query, whole, AttentionContext(new, keys.concatenate(new), causal=True))
+    keys = placed.positions
+    new = keys.advance(full(*query.shape[:2]).mask, Padding.NONE)
+    if not placed.place.cross:
+        keys, state = keys.concatenate(new), state.append(placed.attention.project(query, new))
+    return placed.attention.attend(query, state, AttentionContext(new, keys, causal=not placed.place.cross))
 
 
 @contract_check(BATCHES)
@@ -102,17 +94,14 @@ def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> No
     """Queries that come one by one read from a projected memory the same as together."""
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 4)
     for placed in attentions(subject, batch, CROSS):
-        keys, one = placed.positions, torch.ones(len(query), 1, dtype=torch.bool)
+        keys = placed.positions
         with torch.no_grad():
-            whole = placed.read(memory, query)
-            state = placed.attention.project(memory, keys)
-            for step in range(query.shape[1]):
-                positions = Positions.of(one, keys.encoding, Padding.NONE, start=step)
-                scope = AttentionContext(positions, keys, causal=False)
-                alone = placed.attention.attend(query[:, step, None], state, scope)[:, 0]
-                what = f"query {step} reads something else alone than with the others"
-                fault = "reading changes the state, or queries see one another"
-                require_close(alone, whole[:, step], f"{what}: {fault}")
+            whole, state = placed.read(memory, query), placed.attention.project(memory, keys)
+            for step, one in enumerate(query.split(1, dim=1)):
+                at = full(len(query), 1).at(keys.encoding, start=step)
+                alone = placed.attention.attend(one, state, AttentionContext(at, keys, causal=False))[:, 0]
+                message = f"query {step} reads something else alone than with the others"
+                require_close(alone, whole[:, step], message)
 
 
 @contract_check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1), (1,), (0, 2)))

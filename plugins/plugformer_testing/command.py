@@ -76,13 +76,12 @@ def _print(report: "CheckReport", width: int, *, tracebacks: bool) -> None:
     owner = f"{report.distribution} {report.version}".rstrip()
     color = "red" if not report.passed else "yellow" if report.of(Status.SKIPPED) else None
     typer.secho(f"{report.component:{width}}  {report.summary()}  ({owner})", fg=color)
-    for outcome in (*report.of(Status.FAILED), *report.of(Status.EXPECTED_FAILURE)):
-        print_text(f"{outcome.status}  {outcome}", indent=4)
-        if tracebacks and outcome.traceback:
-            typer.echo(textwrap.indent(outcome.traceback.rstrip(), " " * 8))
-    for outcome in report.of(Status.PASSED):
-        if outcome.message:
-            print_text(f"note  {outcome}", indent=4)
+    for status in (Status.FAILED, Status.EXPECTED_FAILURE, Status.PASSED):
+        for outcome in report.of(status):
+            if outcome.message:
+                print_text(f"{'note' if status is Status.PASSED else status}  {outcome}", indent=4)
+            if tracebacks and outcome.traceback:
+                typer.echo(textwrap.indent(outcome.traceback.rstrip(), " " * 8))
     reasons: dict[str, list[str]] = {}
     for outcome in report.of(Status.SKIPPED):
         reasons.setdefault(outcome.message, []).append(outcome.check)

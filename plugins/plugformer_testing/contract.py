@@ -1,19 +1,13 @@
 """A contract is a list of checks: a sentence, a function that tries it, and cases to try it on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from plugformer.registry import Kind
-
-CheckFunction: TypeAlias = Callable[..., str | None]
-"""Takes a Subject and, if the check has cases, one of them. Raises Violation or NotApplicable.
-
-It may return a note for the report.
-"""
 
 
 class Violation(Exception):  # noqa: N818 (a contract is violated; the program has no error)
@@ -29,12 +23,13 @@ class Check:
     """One sentence of a contract.
 
     Attributes:
-        function: Tries it. Its name is the name of the check, and its docstring is the sentence.
+        function: Takes a Subject and, if there are cases, one of them. It raises Violation or NotApplicable,
+            or returns a note for the report. Its name is that of the check, its docstring the sentence.
         cases: What it is tried on, the smallest first; None alone if there is nothing to choose.
         kinds: The kinds of component that it holds for; none if for all kinds of its module.
     """
 
-    function: CheckFunction
+    function: Callable[..., str | None]
     cases: tuple[Any, ...] = (None,)
     kinds: tuple[Kind, ...] = ()
 
@@ -44,20 +39,25 @@ class Check:
         return self.function.__name__
 
 
-def contract_check(cases: Iterable[Any] = (None,), *kinds: Kind) -> Callable[[CheckFunction], Check]:
+def contract_check(cases: Iterable[Any] = (None,), *kinds: Kind) -> Callable[..., Check]:
     """Turns a function into a check."""
     return lambda function: Check(function, tuple(cases), kinds)
-
-
-def fail(message: str) -> NoReturn:
-    """Raises Violation."""
-    raise Violation(message)
 
 
 def require(condition: object, message: str) -> None:
     """Raises Violation with the message unless the condition is true."""
     if not condition:
-        fail(message)
+        raise Violation(message)
+
+
+def require_equal(found: object, expected: object, what: str) -> None:
+    """Requires what was found to be what was expected."""
+    require(found == expected, f"{what} is {found!r}, expected {expected!r}")
+
+
+def require_finite(tensor: Tensor, what: str) -> None:
+    """Requires that a tensor has neither NaN nor infinity."""
+    require(tensor.isfinite().all(), f"{what} is not finite")
 
 
 def require_close(actual: Tensor, expected: Tensor, message: str, *, tolerance: float = 1e-5) -> None:
@@ -71,12 +71,16 @@ def require_close(actual: Tensor, expected: Tensor, message: str, *, tolerance: 
     except AssertionError as error:
         lines = str(error).splitlines()
         difference = next((line for line in lines if "bsolute difference" in line), lines[0])
-        fail(f"{message} ({difference})")
+        raise Violation(f"{message} ({difference})") from None
 
 
-def require_finite(tensor: Tensor, message: str) -> None:
-    """Requires that a tensor has neither NaN nor infinity."""
-    require(tensor.isfinite().all(), message)
+def require_same(
+    actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], how: str, *, tolerance: float = 0.0
+) -> None:
+    """Requires tensors of the same names to have the same values."""
+    require_equal(sorted(actual), sorted(expected), f"{how}, what there is")
+    for name, value in expected.items():
+        require_close(actual[name], value, f"{how}, {name} is different", tolerance=tolerance)
 
 
 def is_list_of_text(value: object) -> bool:

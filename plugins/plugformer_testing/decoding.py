@@ -4,11 +4,10 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from plugformer.interfaces import BEGIN, END, PADDING, Decoding, Hypothesis, Session
-from plugformer_testing.contract import contract_check, require
+from plugformer_testing.contract import contract_check, require, require_equal
 from plugformer_testing.subject import Subject
 
 VOCABULARY = 9
@@ -32,11 +31,7 @@ class Script:
     eager: float = 0.0
     exact: bool = False
 
-    def __str__(self) -> str:
-        bound = "exactly" if self.exact else "at most"
-        return f"{len(self.sentence_ids)} sentences of {bound} {', '.join(map(str, self.limits))} tokens"
-
-    def log_probabilities(self, sentence: int, prefix: Prefix) -> Float[Tensor, " vocabulary"]:
+    def log_probabilities(self, sentence: int, prefix: Prefix) -> Tensor:
         """Returns those of the next token, which depend on the sentence's number and the prefix."""
         digest = hashlib.sha256(f"{self.sentence_ids[sentence]}/{prefix}".encode()).digest()
         scores = torch.tensor([byte / 40 for byte in digest[:VOCABULARY]])
@@ -52,11 +47,9 @@ class Script:
 
     def score(self, sentence: int, tokens: list[int]) -> float:
         """Returns the logarithm of the probability of a whole output."""
-        steps = [*tokens, END]
-        return sum(
-            float(self.log_probabilities(sentence, tuple(steps[:number]))[token])
-            for number, token in enumerate(steps)
-        )
+        places = [tuple(tokens[:place]) for place in range(len(tokens) + 1)]
+        pairs = zip(places, [*tokens, END], strict=True)
+        return sum(float(self.log_probabilities(sentence, prefix)[token]) for prefix, token in pairs)
 
 
 @dataclass
@@ -66,14 +59,13 @@ class ScriptedSession(Session):
     script: Script
     rows: list[tuple[int, Prefix]] = field(init=False)
     computed: int = 0
-    _log_probabilities: Float[Tensor, "rows vocabulary"] = field(init=False)
+    _log_probabilities: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rows = [(sentence, ()) for sentence in range(len(self.script.sentence_ids))]
-        self._log_probabilities = self._scores()
+        self._set([(sentence, ()) for sentence in range(len(self.script.sentence_ids))])
 
     @property
-    def sentences(self) -> Int[Tensor, " rows"]:
+    def sentences(self) -> Tensor:
         """The sentence that each row belongs to."""
         return torch.tensor([sentence for sentence, _ in self.rows], dtype=torch.long)
 
@@ -83,30 +75,27 @@ class ScriptedSession(Session):
         return list(self.script.sentence_ids)
 
     @property
-    def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
+    def log_probabilities(self) -> Tensor:
         """Natural logarithms of the next token's probabilities, one tensor for each step."""
         return self._log_probabilities
 
-    def _scores(self) -> Float[Tensor, "rows vocabulary"]:
-        if not self.rows:
-            return torch.zeros(0, VOCABULARY)
-        return torch.stack([self.script.log_probabilities(*row) for row in self.rows])
+    def _set(self, rows: list[tuple[int, Prefix]]) -> None:
+        self.rows = rows
+        scores = [torch.zeros(0, VOCABULARY), *(self.script.log_probabilities(*row)[None] for row in rows)]
+        self._log_probabilities = torch.cat(scores)
 
-    def extend(self, tokens: Int[Tensor, " rows"]) -> None:
+    def extend(self, tokens: Tensor) -> None:
         """Appends one token to every row."""
-        require(len(tokens) == len(self.rows), f"extends {len(self.rows)} rows by {len(tokens)} tokens")
-        extended = []
-        for token, (sentence, prefix) in zip(tokens.tolist(), self.rows, strict=True):
-            what = "a row that has ended is extended: finished rows do not leave, and cost time"
-            require(token != END, what)
-            what = f"a row is extended by token {token}, whose probability is zero: limits do not hold"
-            require(self.script.log_probabilities(sentence, prefix)[token].isfinite(), what)
-            extended.append((sentence, (*prefix, token)))
+        require_equal(len(tokens), len(self.rows), "the number of tokens by which rows are extended")
+        for row, token in enumerate(tokens.tolist()):
+            require(token != END, "a row that has ended is extended, expected that it leaves")
+            possible = self._log_probabilities[row, token].isfinite()
+            require(possible, f"a row is extended by token {token}, whose probability is zero")
         self.computed += len(tokens)
-        self.rows = extended
-        self._log_probabilities = self._scores()
+        pairs = zip(self.rows, tokens.tolist(), strict=True)
+        self._set([(sentence, (*prefix, token)) for (sentence, prefix), token in pairs])
 
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
+    def select(self, rows: Tensor) -> None:
         """Keeps only these rows."""
         self.rows = [self.rows[row] for row in rows.tolist()]
         self._log_probabilities = self._log_probabilities.index_select(0, rows)
@@ -141,8 +130,8 @@ def outputs_are_possible(subject: Subject, script: Script) -> None:
     None is longer than its limit or has a special token, or a token or END where its probability is zero. The
     session itself refuses to extend a row that has ended.
     """
-    found, number = _search(subject, script), len(script.sentence_ids)
-    require(len(found) == number, f"{number} sentences give {len(found)} results")
+    found = _search(subject, script)
+    require_equal(len(found), len(script.sentence_ids), "the number of sentences with results")
     for sentence, hypotheses in enumerate(found):
         require(hypotheses, f"sentence {sentence} has no hypothesis")
         for tokens in (hypothesis.tokens for hypothesis in hypotheses):
@@ -150,8 +139,8 @@ def outputs_are_possible(subject: Subject, script: Script) -> None:
             require(len(tokens) <= limit, f"{what} has {len(tokens)} tokens, its limit is {limit}")
             special = sorted({PADDING, BEGIN, END} & set(tokens))
             require(not special, f"{what} has the special tokens {special}")
-            fault = "but its probability is zero: constraints do not hold"
-            require(script.score(sentence, tokens) > -torch.inf, f"{tokens} is {what}, {fault}")
+            possible = script.score(sentence, tokens) > -torch.inf
+            require(possible, f"{what} is {tokens}, whose probability is zero")
 
 
 @contract_check(SCRIPTS)
@@ -159,11 +148,11 @@ def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
     """A hypothesis' score is the sum of the logarithms of its tokens' probabilities, END included."""
     for sentence, hypotheses in enumerate(_search(subject, script)):
         for output in hypotheses:
-            what = f"the score of an output of sentence {sentence} is {output.score!r}"
-            require(isinstance(output.score, int | float), f"{what}, expected a float")
             expected = script.score(sentence, output.tokens)
-            close = abs(output.score - expected) < 1e-3
-            require(close, f"{what}, the probabilities of its tokens give {expected:.4g}")
+            close = isinstance(output.score, int | float) and abs(output.score - expected) < 1e-3
+            require(
+                close, f"{output.tokens} has the score {output.score!r}, expected the number {expected:.4g}"
+            )
 
 
 @contract_check(SCRIPTS[2:])
@@ -172,7 +161,7 @@ def searching_is_repeatable(subject: Subject, script: Script) -> None:
     decoding: Decoding = subject.create()
     found = [_tokens(decoding.search(ScriptedSession(script))) for _ in range(2)]
     same = found[0] == found[1] == _tokens(_search(subject, script))
-    require(same, "the same batch gives other outputs each time: it depends on the past")
+    require(same, "the same batch gives other outputs each time")
 
 
 @contract_check(SCRIPTS[3:])
@@ -184,5 +173,5 @@ def sentences_are_independent(subject: Subject, script: Script) -> None:
     require(same, "outputs depend on the order of sentences in the batch")
     for sentence, key in enumerate(script.sentence_ids):
         single = replace(script, sentence_ids=(key,), limits=(script.limits[sentence],))
-        alone, found = _tokens(_search(subject, single))[0], together[sentence]
-        require(found == alone, f"sentence {sentence} gets {found[0]} in the batch and {alone[0]} alone")
+        (alone,) = _tokens(_search(subject, single))
+        require_equal(together[sentence], alone, f"what sentence {sentence} gets in the batch, not alone,")

@@ -5,13 +5,12 @@ from itertools import cycle, islice, product
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Head, OutputType
 from plugformer.model import draw_own_values
-from plugformer_testing.contract import contract_check, require, require_close, require_finite
+from plugformer_testing.contract import contract_check, require, require_close, require_equal, require_finite
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch
 from plugformer_testing.subject import OUTPUTS, Subject
 
@@ -21,20 +20,12 @@ _LABELS = frozenset({OutputType.LABELS})
 
 @dataclass
 class HeadCase:
-    """A head with hidden states and targets for it.
-
-    Attributes:
-        head: In double precision and evaluation mode, its parameters perturbed.
-        hidden: Random hidden states.
-        targets: Random targets, or those that the head gives for checks.
-        mask: True for real tokens, False for padding.
-        by_token: Whether it predicts at every position.
-    """
+    """A perturbed head in double precision, with random hidden states, and random targets or its own."""
 
     head: Head
-    hidden: Float[Tensor, "batch length width"]
-    targets: Shaped[Tensor, " batch *more"]
-    mask: Bool[Tensor, "batch length"]
+    hidden: Tensor
+    mask: Tensor
+    targets: Tensor
     by_token: bool
 
     @classmethod
@@ -43,8 +34,7 @@ class HeadCase:
         numbers = getattr(subject.component, "output_types", None) == _NUMBERS
         head: Head = subject.perturbed(outputs=1 if numbers else OUTPUTS, **sizes)
         hidden = subject.tokens(*batch.mask.shape)
-        by_token = _by_token(head.logits(hidden, batch.mask))
-        return cls(head, hidden, _targets(head, batch.mask, by_token), batch.mask, by_token)
+        return cls(head, hidden, batch.mask, *_targets(head, head.logits(hidden, batch.mask), batch.mask))
 
     @property
     def jointly(self) -> bool:
@@ -55,31 +45,24 @@ class HeadCase:
         """Returns the logits."""
         return self.head.logits(self.hidden, self.mask)
 
-    def loss(
-        self, hidden: Tensor | None = None, targets: Tensor | None = None, real: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the loss and the count, also of other hidden states, targets or masks."""
-        values = (hidden, targets, real), (self.hidden, self.targets, self.mask)
-        return self.head.loss(*(own if given is None else given for given, own in zip(*values, strict=True)))
+    def loss(self) -> tuple[Tensor, Tensor]:
+        """Returns the loss and the count."""
+        return self.head.loss(self.hidden, self.targets, self.mask)
 
 
-def _by_token(logits: Tensor) -> bool:
+def _targets(head: Head, logits: Tensor, real: Tensor) -> tuple[Tensor, bool]:
+    """Returns targets, and whether there is one at every position."""
     require(logits.dim() in (2, 3), f"its logits have {logits.dim()} axes, expected 2 or 3")
-    return logits.dim() == 3
-
-
-def _targets(
-    head: Head, real: Bool[Tensor, "batch length"], by_token: bool
-) -> Shaped[Tensor, " batch *more"]:
     if head.check_targets:
-        return torch.tensor(list(islice(cycle(head.check_targets), len(real))), dtype=torch.float64)
-    if by_token:
-        return torch.randint(OUTPUTS, real.shape)
+        own = list(islice(cycle(head.check_targets), len(real)))
+        return torch.tensor(own, dtype=torch.float64), logits.dim() == 3
+    if logits.dim() == 3:
+        return torch.randint(OUTPUTS, real.shape), True
     if head.output_types == _NUMBERS:
-        return torch.randn(len(real), dtype=torch.float64)
+        return torch.randn(len(real), dtype=torch.float64), False
     if head.output_types == _LABELS:
-        return torch.randint(2, (len(real), OUTPUTS)).double()
-    return torch.randint(OUTPUTS, real.shape[:1])
+        return torch.randint(2, (len(real), OUTPUTS)).double(), False
+    return torch.randint(OUTPUTS, real.shape[:1]), False
 
 
 @contract_check(BATCHES)
@@ -91,16 +74,13 @@ def shapes(subject: Subject, batch: PaddedBatch) -> None:
     case = HeadCase.of(subject, batch)
     logits, real = case.logits(), case.mask
     outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
-    expected = ((*real.shape, outputs), (len(real), outputs))
-    what = f"logits have shape {tuple(logits.shape)}, expected one of {expected}"
-    require(tuple(logits.shape) in expected, what)
-    require_finite(logits, "logits are not finite")
+    expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
+    require_equal(tuple(logits.shape), expected, "the shape of the logits")
+    require_finite(logits, "a logit")
     loss, count = case.loss()
-    require(loss.dim() == 0, f"the loss has shape {tuple(loss.shape)}, expected a scalar")
-    whole = count.dim() == 0 and not count.is_floating_point()
-    require(whole, f"the count is {count!r}, expected a whole number")
-    targets = int(real.sum()) if case.by_token else len(real)
-    require(int(count) == targets, f"the loss counts {int(count)} targets, {targets} are real")
+    require_equal((tuple(loss.shape), tuple(count.shape)), ((), ()), "the shape of the loss and the count")
+    require(not count.is_floating_point(), f"the count is {count!r}, expected a whole number")
+    require_equal(int(count), int(real.sum()) if case.by_token else len(real), "the number of targets")
 
 
 @contract_check(product((False, True), BATCHES))
@@ -119,24 +99,24 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
     state = torch.get_rng_state()
     logits = given.logits()
     torch.set_rng_state(state)  # a head may drop out: the same in both passes
-    if head.output_types == _NUMBERS:
-        exact, _ = given.loss(targets=logits[:, 0].detach())
-        require_close(exact, torch.zeros_like(exact), "the loss of numbers predicted exactly is not zero")
-        torch.set_rng_state(state)
-        what = "the loss of numbers that are not those predicted is not above zero"
-        require(given.loss()[0] > 0, what)
-        return
     loss, _ = given.loss()
     smoothing = 0.2 if training else 0.0
-    if head.output_types == _LABELS:
+    if head.output_types == _NUMBERS:
+        require(loss > 0, "the loss of numbers that are not those predicted is not above zero")
+        given.targets = logits[:, 0].detach()
+        torch.set_rng_state(state)
+        loss, expected = given.loss()[0], torch.zeros_like(loss)
+    elif head.output_types == _LABELS:
         smoothed = targets * (1 - smoothing) + smoothing / 2
         expected = binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
     else:
         if given.by_token:
             logits, targets = logits[given.mask], targets[given.mask]
         expected = cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-    kind = "smoothed cross-entropy in training" if training else "plain cross-entropy in evaluation"
-    message = f"the loss is {float(loss):.4g}, the summed {kind} mode {float(expected):.4g}"
+    mode = f"{'training' if training else 'evaluation'} mode"
+    message = (
+        f"the loss in {mode} is {float(loss):.4g}, expected {float(expected):.4g}: the summed cross-entropy"
+    )
     require_close(loss, expected, message)
 
 
@@ -147,14 +127,14 @@ def padding_does_not_count(subject: Subject, batch: PaddedBatch) -> None:
     head, hidden, real = case.head, case.hidden, case.mask
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
     other = case.targets.masked_fill(~real, 3) if case.by_token else case.targets
-    for mode in ("training", "evaluation"):
-        head.train(mode == "training")
+    for training in (True, False):
+        head.train(training)
         with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in both passes
-            loss, _ = case.loss(changed, other)
-        require_close(loss, case.loss()[0], f"in {mode} mode the loss changes with values at padding")
+            loss, _ = head.loss(changed, other, real)
+        mode = f"in {'training' if training else 'evaluation'} mode"
+        require_close(loss, case.loss()[0], f"{mode} the loss changes with values at padding")
         (gradient,) = torch.autograd.grad(loss, changed)
-        none = (gradient[~real].abs() < 1e-9).all()
-        require(none, f"in {mode} mode the loss has a gradient at padding")
+        require((gradient[~real].abs() < 1e-9).all(), f"{mode} the loss has a gradient at padding")
     if not case.by_token:
         found = head.logits(changed, real)
         require_close(found, case.logits(), "the prediction changes with values at padding")
@@ -172,19 +152,19 @@ def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
         chunks = [part.tensor_split([1], dim=axis) for part in (case.hidden, case.targets, case.mask)]
         parts = [case.head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
         total, number = (torch.stack(values).sum() for values in zip(*parts, strict=True))
-        chunks_of = f"chunks of the {('batch', 'length')[axis]} do not add up"
-        require(int(number) == int(count), f"counts of {chunks_of}: {int(number)}, not {int(count)}")
-        require_close(total, whole, f"losses of {chunks_of}: it must be a sum")
+        chunks_of = f"chunks of the {('batch', 'length')[axis]}"
+        require_equal(int(number), int(count), f"the sum of the counts of {chunks_of}")
+        require_close(total, whole, f"the losses of {chunks_of} do not add up: it must be a sum")
 
 
 @contract_check()
 def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
     case = HeadCase.of(subject, FULL[1])
-    loss, count = case.loss(real=torch.zeros_like(case.mask))
-    require_finite(loss, "the loss without any real token is not finite")
-    what = f"without a real target the loss is {float(loss):g} over {int(count)} targets, expected 0 over 0"
-    require(not case.by_token or (float(loss), int(count)) == (0, 0), what)
+    loss, count = case.head.loss(case.hidden, case.targets, torch.zeros_like(case.mask))
+    require_finite(loss, "the loss without any real token")
+    if case.by_token:
+        require_equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
 
 
 @contract_check(BATCHES)
@@ -197,19 +177,15 @@ def likelihoods_are_those_of_the_loss(subject: Subject, batch: PaddedBatch) -> N
     loss, count = case.loss()
     found = case.head.likelihoods(case.hidden, case.targets, case.mask)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
-        what = f"{name} of {len(case.mask)} examples are {tuple(values.shape)}"
-        require(values.shape == (len(case.mask),), what)
+        require_equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
     total = -found.log_probabilities.double().sum()
     require_close(total, loss.double(), "the log-probabilities add up to another loss")
-    require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
-    if case.head.output_types == _NUMBERS:
-        require(found.correct is None, "a number is called right")
-        return
-    if found.correct is None:
-        require(False, "correct is None, though an output is right or wrong")
-        return
-    sound = (found.correct >= 0) & (found.correct <= found.targets)
-    require(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
+    require_equal(int(found.targets.sum()), int(count), "the number of targets that likelihoods count")
+    numbers = case.head.output_types == _NUMBERS
+    require_equal(found.correct is None, numbers, "that `correct` is None, which only numbers have,")
+    if found.correct is not None:
+        sound = (found.correct >= 0) & (found.correct <= found.targets)
+        require(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
 
 
 @contract_check(BATCHES[1:])
@@ -243,9 +219,9 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
         require(not copied, f"{name} is a copy of the embedding, which is trained apart from it")
 
 
-def everything(head: Head, hidden: Tensor, real: Bool[Tensor, "batch length"]) -> Tensor:
+def everything(head: Head, hidden: Tensor, real: Tensor) -> Tensor:
     """Returns a head's logits and loss on a padded batch, end to end."""
     logits = head.logits(hidden, real)
-    targets = torch.zeros_like(_targets(head, real, _by_token(logits)))
+    targets = torch.zeros_like(_targets(head, logits, real)[0])
     loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])

@@ -17,7 +17,15 @@ from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.registry import Kind, Registry
 from plugformer.runs import join_tensors, split_tensors
-from plugformer_testing.contract import contract_check, fail, require, require_close, require_finite
+from plugformer_testing.contract import (
+    Violation,
+    contract_check,
+    require,
+    require_close,
+    require_equal,
+    require_finite,
+    require_same,
+)
 from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
 
@@ -87,8 +95,7 @@ class SmallTraining:
 
     def values(self) -> dict[str, Tensor]:
         """Returns the parameters and the values for evaluation."""
-        evaluated = {f"evaluated {name}": value.clone() for name, value in self.evaluated().items()}
-        return self.parameters() | evaluated
+        return self.parameters() | {f"evaluated {name}": x.clone() for name, x in self.evaluated().items()}
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns copies of the parameters."""
@@ -116,12 +123,11 @@ def a_model_trains_with_it(subject: Subject) -> None:
     training = SmallTraining(subject)
     before = training.values()
     for number in range(1, UPDATES + 1):
-        loss = training.update()
-        require_finite(loss.total, f"the loss of update {number} is {loss.total.item()}")
+        require_finite(training.update().total, f"the loss of update {number}")
     after = training.values()
     require(any(not torch.equal(before[name], after[name]) for name in before), "no parameter moves")
     for name, value in after.items():
-        require_finite(value, f"after {UPDATES} updates {name} is not finite")
+        require_finite(value, f"after {UPDATES} updates {name}")
 
 
 @contract_check()
@@ -139,7 +145,7 @@ def resuming_changes_nothing(subject: Subject, updates: int) -> None:
     try:
         record, tensors = split_tensors(training.hook.state_dict(), "hook")
     except RunError as error:
-        fail(str(error))
+        raise Violation(str(error)) from error
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     resumed.hook.load_state_dict(join_tensors(json.loads(json.dumps(record)), tensors))
     resumed.model.load_state_dict(training.model.state_dict())
@@ -148,25 +154,25 @@ def resuming_changes_nothing(subject: Subject, updates: int) -> None:
     for _ in range(LONG):
         training.update()
         resumed.update()
-    _require_same(training, resumed, "after its state was saved and loaded")
+    require_same(resumed.values(), training.values(), "after its state was saved and loaded")
 
 
 @contract_check()
 def random_numbers_come_from_its_generator(subject: Subject) -> None:
     """Trainings repeat, and the generators of the whole process, which dropout draws from, are not used."""
-    trainings: list[SmallTraining] = []
+    ended = []
     for seed in (1, 2):
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)
         before = _generators()
-        trainings.append(training := SmallTraining(subject))
+        training = SmallTraining(subject)
         for _ in range(2):
             training.update()
-        training.evaluated()
+        ended.append(training.values())
         message = "it draws from a generator of the whole process: draw from self.generator"
         require(_generators() == before, message)
-    _require_same(trainings[0], trainings[1], "in a second training")
+    require_same(*ended, "in a second training")
 
 
 def _generators() -> tuple[object, ...]:
@@ -188,10 +194,8 @@ def batches_are_replaced_and_not_changed(subject: Subject) -> None:
 def losses_add_up(subject: Subject) -> None:
     """The loss of a batch is the sum of those of its examples, so that processes can share a batch."""
     training = SmallTraining(subject)
-    whole, *losses = (training.loss(training.examples.batch(rows)) for rows in ([0, 1], [0], [1]))
-    total = torch.stack([loss.total for loss in losses]).sum()
-    message = "the losses of two examples are not that of both together"
-    require_close(total, whole.total, message, tolerance=1e-4)
+    whole, *parts = (training.loss(training.examples.batch(rows)).total for rows in ([0, 1], [0], [1]))
+    require_close(torch.stack(parts).sum(), whole, "the losses of two examples do not add up", tolerance=1e-4)
 
 
 @contract_check()
@@ -201,18 +205,6 @@ def evaluated_parameters_fit(subject: Subject) -> None:
     training.update()
     parameters = training.parameters()
     for name, value in training.evaluated().items():
-        what = f"it wants {name!r} evaluated, which is no parameter: {', '.join(parameters)}"
-        require(name in parameters, what)
-        expected = tuple(parameters[name].shape)
-        what = f"its value of {name} has shape {tuple(value.shape)}, expected {expected}"
-        require(value.shape == expected, what)
-    for name, value in training.parameters().items():
-        what = f"`evaluated_parameters` changes {name} in place: return values"
-        require(torch.equal(value, parameters[name]), what)
-
-
-def _require_same(one: SmallTraining, other: SmallTraining, when: str) -> None:
-    expected, values = one.values(), other.values()
-    require(expected.keys() == values.keys(), f"{when} it wants other parameters evaluated")
-    for name, value in expected.items():
-        require_close(values[name], value, f"{when} {name} is different", tolerance=0.0)
+        require(name in parameters, f"it wants {name!r} evaluated, which is none of {', '.join(parameters)}")
+        require_equal(value.shape, parameters[name].shape, f"the shape of its value of {name}")
+    require_same(training.parameters(), parameters, "after `evaluated_parameters`, which returns values")

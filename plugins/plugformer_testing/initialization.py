@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import Initialization, ParameterContext
 from plugformer.model import draw_own_values, random_stream
-from plugformer_testing.contract import contract_check, fail, require, require_finite
+from plugformer_testing.contract import contract_check, require, require_equal, require_finite, require_same
 from plugformer_testing.subject import Subject
 
 WIDTH, HIDDEN = 12, 20
@@ -36,23 +36,28 @@ class SmallNetwork(nn.Module):
         output: Tensor = self.norm(x) @ self.experts.sum(dim=0) * self.number
         return output
 
-    def draw(self, scheme: Initialization, *, seed: int = 1, backwards: bool = False) -> "SmallNetwork":
-        """Draws all parameters by a scheme, in their order or backwards."""
-        modules, parameters = dict(self.named_modules()), list(self.named_parameters())
-        for path, parameter in reversed(parameters) if backwards else parameters:
-            parent, _, name = path.rpartition(".")
-            layers = 4 if path == "down.weight" else 0
-            context = ParameterContext(name=name, path=path, module=modules[parent], residual_layers=layers)
-            with random_stream(seed, path), torch.no_grad():
-                scheme.draw(parameter, context)
-        return self
+
+def _drawn(
+    scheme: Initialization, *, seed: int = 1, backwards: bool = False, network: SmallNetwork | None = None
+) -> dict[str, nn.Parameter]:
+    """Returns all parameters of a network, drawn by a scheme in their order or backwards."""
+    if network is None:
+        draw_own_values(network := SmallNetwork(), seed)
+    modules, parameters = dict(network.named_modules()), dict(network.named_parameters())
+    for path in reversed(parameters) if backwards else parameters:
+        parent, _, name = path.rpartition(".")
+        layers = 4 if path == "down.weight" else 0
+        context = ParameterContext(name=name, path=path, module=modules[parent], residual_layers=layers)
+        with random_stream(seed, path), torch.no_grad():
+            scheme.draw(parameters[path], context)
+    return parameters
 
 
 @contract_check()
 def values_are_finite(subject: Subject) -> None:
     """Parameters of every shape have finite values: a number, vectors, matrices, several matrices in one."""
-    for path, parameter in _drawn(subject.create()).named_parameters():
-        require_finite(parameter, f"{path} of shape {tuple(parameter.shape)} is not finite")
+    for path, parameter in _drawn(subject.create()).items():
+        require_finite(parameter, f"{path} of shape {tuple(parameter.shape)}")
 
 
 @contract_check()
@@ -60,9 +65,8 @@ def parameters_stay_what_they_are(subject: Subject) -> None:
     """Values change in place: a parameter keeps its shape, type and memory, and is trained as before."""
     network = SmallNetwork()
     before = {path: _identity(parameter) for path, parameter in network.named_parameters()}
-    for path, parameter in network.draw(subject.create()).named_parameters():
-        what = f"{path} is another tensor afterwards: set its values in place (`nn.init`, `copy_`)"
-        require(_identity(parameter) == before[path], what)
+    for path, parameter in _drawn(subject.create(), network=network).items():
+        require_equal(_identity(parameter), before[path], f"{path}, whose values are to be set in place,")
 
 
 def _identity(parameter: nn.Parameter) -> tuple[object, ...]:
@@ -73,10 +77,9 @@ def _identity(parameter: nn.Parameter) -> tuple[object, ...]:
 def values_follow_the_seed(subject: Subject) -> None:
     """The same seed gives the same values, another one others: only torch's generator is used."""
     one, same, other = (_drawn(subject.create(), seed=seed) for seed in (1, 1, 2))
-    _require_same(one, same, "drawn again from the same seed")
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
-    if all(torch.equal(*pair) for pair in pairs if pair[0].dim() > 1):
-        fail("another seed gives matrices the same values: replicates of a study would be one")
+    require_same(same, one, "drawn again from the same seed")
+    differ = any(not torch.equal(one[path], other[path]) for path in one if one[path].dim() > 1)
+    require(differ, "another seed gives matrices the same values: replicates of a study would be one")
 
 
 @contract_check()
@@ -85,34 +88,23 @@ def each_parameter_is_drawn_alone(subject: Subject) -> None:
     scheme: Initialization = subject.create()
     one = _drawn(scheme)
     for again in (scheme, subject.create()):
-        _require_same(one, _drawn(again, backwards=True), "drawn in another order")
+        require_same(_drawn(again, backwards=True), one, "drawn in another order")
 
 
 @contract_check()
 def a_small_network_learns(subject: Subject) -> None:
     """A small network that starts with these values learns."""
-    network = _drawn(subject.create())
-    ids = torch.arange(7)
+    draw_own_values(network := SmallNetwork(), 1)
+    _drawn(subject.create(), network=network)
     targets = torch.sin(torch.arange(7 * WIDTH, dtype=torch.float32) * 1.7).view(7, WIDTH)
     targets -= targets.mean(dim=0)  # biases alone cannot fit them
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     losses = []
     for _ in range(UPDATES):
-        loss = (network(ids) - targets).square().mean()
+        loss = (network(torch.arange(7)) - targets).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     what = f"after {UPDATES} updates the loss is {losses[-1]:.3g}, before them it was {losses[0]:.3g}"
     require(losses[-1] < 0.5 * min(losses[0], targets.square().mean().item()), what)
-
-
-def _drawn(scheme: Initialization, *, backwards: bool = False, seed: int = 1) -> SmallNetwork:
-    network = SmallNetwork()
-    draw_own_values(network, seed)
-    return network.draw(scheme, seed=seed, backwards=backwards)
-
-
-def _require_same(one: SmallNetwork, other: SmallNetwork, how: str) -> None:
-    for (path, value), (_, second) in zip(one.named_parameters(), other.named_parameters(), strict=True):
-        require(torch.equal(value, second), f"{path} has other values when {how}")

@@ -8,11 +8,10 @@ from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Value, as_text
-from plugformer_testing.contract import contract_check, require
+from plugformer_testing.contract import contract_check, require, require_equal
 from plugformer_testing.subject import Subject
 
 
@@ -24,12 +23,8 @@ class Scored:
     words of a right answer have the probability 0.9, and those of a wrong one 0.1.
     """
 
-    name: str
     predictions: tuple[Value, ...]
     references: tuple[tuple[Value, ...], ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}: {list(self.predictions)} against {[list(texts) for texts in self.references]}"
 
 
 REFERENCES = (
@@ -42,10 +37,10 @@ WRONG = ("yes no maybe", "zzz", "completely other words here", "42")
 
 OTHER = "another way to say it"
 
-ONE = Scored("one right", (REFERENCES[0][0],), REFERENCES[:1])
-EMPTY = Scored("one empty", ("",), REFERENCES[:1])
-HALF = Scored("half right", (*(texts[0] for texts in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
-SEVERAL = Scored("joint references", HALF.predictions, tuple((*texts, OTHER) for texts in REFERENCES))
+ONE = Scored((REFERENCES[0][0],), REFERENCES[:1])
+EMPTY = Scored(("",), REFERENCES[:1])
+HALF = Scored((*(texts[0] for texts in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
+SEVERAL = Scored(HALF.predictions, tuple((*texts, OTHER) for texts in REFERENCES))
 EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
 
 EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
@@ -64,8 +59,7 @@ def statistics_are_numbers(subject: Subject, case: Scored) -> None:
     before = copy.deepcopy(given)
     found = metric.statistics(*given)
     for now, then in zip(given, before, strict=True):
-        what = f"it changes its arguments: {list(then)} becomes {list(now)}, for other metrics too"
-        require(list(now) == list(then), what)
+        require_equal(list(now), list(then), "an argument after the call")
     count = len(case.predictions)
     fits = isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == count
     require(fits, f"statistics have shape {np.shape(found)}, expected ({count}, statistics)")
@@ -78,26 +72,31 @@ def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
     metric: Metric = subject.create()
     whole = _statistics(metric, case)
     for number, row in enumerate(whole):
-        single = Scored(f"example {number}", (case.predictions[number],), (case.references[number],))
-        alone, among = _score(metric, single), metric.aggregate(row[None])
-        what = f"example {number} scores {among} among the others and {alone} alone"
-        require(_same(alone, among), what)
-    score, other = metric.aggregate(whole), metric.aggregate(whole[[2, 0, 3, 1]])
-    require(_same(score, other), f"in another order {score} becomes {other}")
+        single = Scored((case.predictions[number],), (case.references[number],))
+        alone = metric.aggregate(_statistics(metric, single))
+        _require_close(metric.aggregate(row[None]), alone, f"the score of example {number}, alone another,")
+    other = metric.aggregate(whole[[2, 0, 3, 1]])
+    _require_close(other, metric.aggregate(whole), "the aggregate in another order")
+
+
+def _require_close(found: float, expected: float, what: str) -> None:
+    close = math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
+    require(close, f"{what} is {found}, expected {expected}")
 
 
 @contract_check(EXAMPLES)
 def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     """The aggregate is a finite number that depends only on statistics, which it does not change."""
     metric: Metric = subject.create()
-    scores = [_score(metric, case) for _ in range(2)]
-    require(isinstance(scores[0], float) and math.isfinite(scores[0]), f"the aggregate is {scores[0]!r}")
-    require(scores[0] == scores[1], f"the same predictions score {scores[0]} once and {scores[1]} again")
+    score, again = (metric.aggregate(_statistics(metric, case)) for _ in range(2))
+    require(
+        isinstance(score, float) and math.isfinite(score), f"the aggregate is {score!r}, expected a number"
+    )
+    require_equal(again, score, "the aggregate of the same predictions")
     statistics = _statistics(metric, case)
     before = statistics.copy()
-    other = subject.create().aggregate(statistics)
-    require(other == scores[0], f"statistics score {scores[0]} with the metric that made them, else {other}")
-    require(np.array_equal(statistics, before), "aggregate changes the statistics: intervals are of others")
+    require_equal(subject.create().aggregate(statistics), score, "the aggregate by another object")
+    require(np.array_equal(statistics, before), "aggregate changes the statistics")
 
 
 @contract_check(EXAMPLES)
@@ -107,11 +106,10 @@ def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     statistics = _statistics(metric, case)
     value = metric.aggregate(statistics)
     low, high = metric.interval(statistics)
-    require(math.isfinite(low) and math.isfinite(high), f"the interval is {low} to {high}")
+    require(math.isfinite(low) and math.isfinite(high), f"the interval is {low} to {high}, expected numbers")
     holds = low <= value + 1e-9 and value <= high + 1e-9
     require(holds, f"the interval {low:g} to {high:g} misses the value {value:g}")
-    repeatable = (low, high) == metric.interval(statistics)
-    require(repeatable, "the interval of the same statistics differs each time")
+    require_equal(tuple(metric.interval(statistics)), (low, high), "the interval of the same statistics")
     narrow_low, narrow_high = metric.interval(statistics, level=0.5)
     what = f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95"
     require(narrow_high - narrow_low <= high - low + 1e-9, what)
@@ -121,28 +119,27 @@ def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
 def right_predictions_score_best(subject: Subject) -> None:
     """Predictions that equal their references score best, wrong ones worst, as higher_is_better says."""
     metric: Metric = subject.create()
-    right = Scored("right", tuple(texts[0] for texts in REFERENCES), REFERENCES)
-    wrong = Scored("wrong", WRONG, REFERENCES)
-    scores = [_score(metric, case) for case in (right, HALF, wrong)]
+    cases = (Scored(tuple(texts[0] for texts in REFERENCES), REFERENCES), HALF, Scored(WRONG, REFERENCES))
+    scores = [metric.aggregate(_statistics(metric, case)) for case in cases]
     ordered = scores == sorted(scores, reverse=metric.higher_is_better) and scores[0] != scores[2]
-    what = "all right, half right and all wrong score {:g}, {:g} and {:g}".format(*scores)
-    require(ordered, f"{what}, though {'higher' if metric.higher_is_better else 'lower'} is better")
+    better = "higher" if metric.higher_is_better else "lower"
+    require(ordered, f"all right, half right and all wrong score {scores}, though {better} is better")
 
 
 @contract_check((0, 1))
 def any_joint_reference_counts(subject: Subject, place: int) -> None:
     """A text that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
-    if not isinstance(metric, OutputMetric) or OutputType.TEXT not in metric.accepts:
-        return
-    prediction = REFERENCES[0][0]
-    references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
-    several, one = (
-        _score(metric, Scored("", (prediction,), (texts,))) for texts in (references, (prediction,))
-    )
-    what = f"a prediction that equals reference {place + 1} of 2 scores {several:g}"
-    close = math.isclose(several, one, rel_tol=1e-6)
-    require(close, f"{what}, one that equals the only reference {one:g}")
+    if isinstance(metric, OutputMetric) and OutputType.TEXT in metric.accepts:
+        text = REFERENCES[0][0]
+        cases = (
+            Scored((text,), (texts,)) for texts in ((text, OTHER) if place == 0 else (OTHER, text), (text,))
+        )
+        several, one = (metric.aggregate(_statistics(metric, case)) for case in cases)
+        close = math.isclose(several, one, rel_tol=1e-6)
+        require(
+            close, f"a prediction that equals reference {place + 1} of 2 scores {several}, expected {one}"
+        )
 
 
 @contract_check(EXAMPLES)
@@ -152,12 +149,11 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
     given = _arguments(metric, case)
     signature = metric.signature(given[1]) if isinstance(metric, OutputMetric) else ""
     one_line = isinstance(signature, str) and len(signature.splitlines()) <= 1
-    require(one_line, f"the signature {signature!r} is not one line of text")
+    require(one_line, f"the signature is {signature!r}, expected one line of text")
     table = metric.table(*given) if isinstance(metric, OutputMetric | SourceMetric) else None
     for name, numbers in table.rows.items() if table else ():
         fits = table is not None and [type(number) for number in numbers] == [int] * len(table.columns)
-        what = f"the table's row {name!r} is {numbers}, expected a whole number for each column"
-        require(fits, what)
+        require(fits, f"the table's row {name!r} is {numbers}, expected a whole number for each column")
 
 
 def _arguments(metric: Metric, case: Scored) -> tuple[Any, ...]:
@@ -175,17 +171,9 @@ def _arguments(metric: Metric, case: Scored) -> tuple[Any, ...]:
     return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
 
 
-def _statistics(metric: Any, case: Scored) -> Float[ndarray, "examples statistics"]:
+def _statistics(metric: Any, case: Scored) -> ndarray:
     found: ndarray = metric.statistics(*_arguments(metric, case))
     return found
-
-
-def _score(metric: Metric, case: Scored) -> float:
-    return metric.aggregate(_statistics(metric, case))
-
-
-def _same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _with_own_answers(metric: Metric, case: Scored) -> Scored:
@@ -202,4 +190,4 @@ def _with_own_answers(metric: Metric, case: Scored) -> Scored:
     for (right,), wrong, (own_right, own_wrong) in zip(REFERENCES, WRONG, examples, strict=True):
         answers |= {right: own_right, wrong: own_wrong}
     references = tuple(tuple(answers[text] for text in texts) for texts in case.references)
-    return Scored(case.name, tuple(answers[text] for text in case.predictions), references)
+    return Scored(tuple(answers[text] for text in case.predictions), references)

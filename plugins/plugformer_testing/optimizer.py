@@ -5,8 +5,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from plugformer.interfaces import Optimizer
-from plugformer_testing.contract import contract_check, require, require_close
+from plugformer_testing.contract import contract_check, require, require_equal, require_same
 from plugformer_testing.subject import Subject
 
 TorchOptimizer = torch.optim.Optimizer
@@ -30,25 +29,24 @@ class Quadratic(nn.Module):
         losses = [(p - target).square().sum() for p, target in zip(self.parameters(), targets, strict=True)]
         return torch.stack(losses).sum()
 
-    def step(self, optimizer: TorchOptimizer) -> None:
-        """Makes an update."""
-        optimizer.zero_grad()
-        self.loss().backward()
-        optimizer.step()
+    def optimized(self, optimizer: TorchOptimizer, updates: int = 1) -> "Quadratic":
+        """Returns itself after updates."""
+        for _ in range(updates):
+            optimizer.zero_grad()
+            self.loss().backward()
+            optimizer.step()
+        return self
+
+    def values(self) -> dict[str, Tensor]:
+        """Returns the parameters."""
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
 
 
 def _start(subject: Subject, updates: int = 0) -> tuple[Quadratic, TorchOptimizer]:
     """Returns a new quadratic and its optimizer; the parameters come as an iterator, as from a model."""
-    quadratic, component = Quadratic(), subject.create()
-    built: TorchOptimizer = component.build(iter(list(quadratic.named_parameters())))
-    for _ in range(updates):
-        quadratic.step(built)
-    return quadratic, built
-
-
-def _require_same(one: Quadratic, other: Quadratic, message: str) -> None:
-    for (name, first), second in zip(one.named_parameters(), other.parameters(), strict=True):
-        require_close(second, first, message.format(name), tolerance=0.0)
+    quadratic = Quadratic()
+    built: TorchOptimizer = subject.create().build(iter(list(quadratic.named_parameters())))
+    return quadratic.optimized(built, updates), built
 
 
 @contract_check()
@@ -59,15 +57,13 @@ def builds_a_torch_optimizer(subject: Subject) -> None:
     require(isinstance(built, TorchOptimizer), what)
     held = [id(parameter) for group in built.param_groups for parameter in group["params"]]
     for name, parameter in quadratic.named_parameters():
-        count = held.count(id(parameter))
-        require(count == 1, f"the {name} is held {count} times, not once")
+        require_equal(held.count(id(parameter)), 1, f"how often the {name} is held")
 
 
 @contract_check()
 def every_parameter_is_updated(subject: Subject) -> None:
     """Matrices, vectors and scalars all move, and 200 updates bring a quadratic nearer to its minimum."""
-    quadratic, _ = _start(subject, updates=3)
-    for name, parameter in quadratic.named_parameters():
+    for name, parameter in _start(subject, updates=3)[0].named_parameters():
         require((parameter != 0).all(), f"the {name} is not updated")
     before, after = (float(_start(subject, updates)[0].loss()) for updates in (0, 200))
     require(after < before, f"after 200 updates the loss is {after:.4g}, at the start it was {before:.4g}")
@@ -77,12 +73,8 @@ def every_parameter_is_updated(subject: Subject) -> None:
 def frozen_parameters_stay(subject: Subject) -> None:
     """A parameter that is not trained keeps its value."""
     quadratic = Quadratic()
-    with torch.no_grad():
-        quadratic.vector.fill_(0.5)
-    quadratic.vector.requires_grad_(False)
-    built: TorchOptimizer = subject.create().build(quadratic.named_parameters())
-    for _ in range(3):
-        quadratic.step(built)
+    quadratic.vector.requires_grad_(False).fill_(0.5)
+    quadratic.optimized(subject.create().build(quadratic.named_parameters()), 3)
     require((quadratic.vector == 0.5).all(), "a parameter that is not trained is changed")
 
 
@@ -92,20 +84,16 @@ def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
 
     Updates follow it: at zero nothing moves, nor decays.
     """
-    component: Optimizer = subject.create()
-    lr = getattr(component, "lr", None)
+    lr = getattr(subject.create(), "lr", None)
     require(isinstance(lr, float), f"lr is {lr!r}, expected the learning rate")
     quadratic, built = _start(subject)
-    rates = {float(group["lr"]) for group in built.param_groups}
-    require(rates == {lr}, f"the learning rates of the groups are {sorted(rates)}, lr is {lr}")
+    require_equal({float(group["lr"]) for group in built.param_groups}, {lr}, "the learning rates of groups")
     for parameter in quadratic.parameters():
         parameter.data.fill_(0.5)
     for group in built.param_groups:
         group["lr"] = 0.0
-    quadratic.step(built)
-    for name, parameter in quadratic.named_parameters():
-        what = f"the {name} moves although the learning rate is zero: the schedule has no effect"
-        require((parameter == 0.5).all(), what)
+    for name, parameter in quadratic.optimized(built).named_parameters():
+        require((parameter == 0.5).all(), f"the {name} moves although the learning rate is zero")
 
 
 @contract_check((1, 5))
@@ -116,8 +104,7 @@ def resuming_changes_nothing(subject: Subject, steps: int) -> None:
     the same updates.
     """
     quadratic, built = _start(subject, updates=steps)
-    message = "the same gradients move the {} differently"
-    _require_same(quadratic, _start(subject, updates=steps)[0], message)
+    require_same(_start(subject, updates=steps)[0].values(), quadratic.values(), "with the same gradients")
     state = copy.deepcopy(built.state_dict())
     for index, values in state["state"].items():
         for name, value in values.items():
@@ -126,8 +113,5 @@ def resuming_changes_nothing(subject: Subject, steps: int) -> None:
     resumed, again = _start(subject)
     resumed.load_state_dict(quadratic.state_dict())
     again.load_state_dict(state)
-    for _ in range(LONG):
-        quadratic.step(built)
-        resumed.step(again)
-    message = "after loading its state, the {} takes another way than without stopping"
-    _require_same(quadratic, resumed, message)
+    found, expected = resumed.optimized(again, LONG), quadratic.optimized(built, LONG)
+    require_same(found.values(), expected.values(), "after loading its state")

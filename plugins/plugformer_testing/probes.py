@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from plugformer.interfaces import (
@@ -19,6 +19,7 @@ from plugformer.interfaces import (
     State,
     Sublayer,
 )
+from plugformer_testing.contract import require, require_finite
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -38,9 +39,9 @@ class PaddedBatch:
         """True for real tokens, False for padding."""
         return torch.tensor([[mark == "x" for mark in row] for row in self.rows])
 
-    def at(self, encoding: PositionalEncoding) -> Positions:
-        """Returns the positions of the tokens."""
-        return Positions.of(self.mask, encoding, self.padding)
+    def at(self, encoding: PositionalEncoding, start: int = 0) -> Positions:
+        """Returns the positions of the tokens, the first of which stand at `start`."""
+        return Positions.of(self.mask, encoding, self.padding, start=start)
 
 
 def full(batch: int, length: int) -> PaddedBatch:
@@ -64,7 +65,7 @@ BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])
 """All, the smallest first."""
 
 
-def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
+def example(*shape: int, dtype: torch.dtype) -> Tensor:
     """Returns the same irregular values each time, between -1.5 and 1.5."""
     numbers = torch.arange(math.prod(shape), dtype=torch.float64)
     return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)
@@ -73,9 +74,7 @@ def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
 class Turning(PositionalEncoding):
     """Rotates pairs of coordinates by their positions (RoFormer, https://arxiv.org/abs/2104.09864)."""
 
-    def rotate(
-        self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
-    ) -> Float[Tensor, "batch heads length head_width"]:
+    def rotate(self, heads: Tensor, positions: Positions) -> Tensor:
         """Rotates the two halves of an even head width against each other; an odd one stays as it is."""
         if heads.shape[-1] % 2:
             return heads
@@ -99,19 +98,15 @@ class Sloping(PositionalEncoding):
         super().__init__()
         self.heads = heads
 
-    def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch maps query key"]:
+    def bias(self, query: Positions, key: Positions) -> Tensor:
         """Returns the penalties."""
         ahead = (key.index[:, None, None, :] - query.index[:, None, :, None]).double()
         slopes = torch.linspace(0.3, 0.9, self.heads, dtype=torch.float64)[:, None, None]
         return torch.where(ahead > 0, -ahead, 1.5 * ahead) * slopes
 
     def content_bias(
-        self,
-        query_heads: Float[Tensor, "batch heads query head_width"],
-        key_heads: Float[Tensor, "batch groups key head_width"],
-        query: Positions,
-        key: Positions,
-    ) -> Float[Tensor, "batch heads query key"]:
+        self, query_heads: Tensor, key_heads: Tensor, query: Positions, key: Positions
+    ) -> Tensor:
         """Returns waves of the distance, as strong as query and key are large."""
         ahead = (key.index[:, None, None, :] - query.index[:, None, :, None]).to(query_heads.dtype)
         keys = key_heads.repeat_interleave(query_heads.shape[1] // key_heads.shape[1], dim=1)
@@ -127,13 +122,11 @@ class SharedState(Attention):
         self.owner = owner
         self.reader = reader
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
+    def project(self, memory: Tensor, positions: Positions) -> State:
         """Returns the owner's projection."""
         return self.owner.project(memory, positions)
 
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
+    def attend(self, query: Tensor, state: State, scope: AttentionContext) -> Tensor:
         """Returns the reader's output, after the owner has computed its own."""
         self.owner.attend(query, state, AttentionContext(scope.query, scope.key, causal=scope.causal))
         return self.reader.attend(query, state, scope)
@@ -168,16 +161,14 @@ class Function(Sublayer):
         self.compute = compute
         self.given: list[Tensor] = []
 
-    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+    def __call__(self, hidden: Tensor) -> Tensor:
         """Records the input and returns the output, under autocast in its type, as linear maps do."""
         self.given.append(hidden)
         output = self.compute(hidden)
         mixed = torch.is_autocast_enabled("cpu")
         return output.to(torch.get_autocast_dtype("cpu")) if mixed else output
 
-    def added(
-        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch length width"]:
+    def added(self, x: Tensor, hidden: Tensor) -> Tensor:
         """Returns `x` and what it computes, added."""
         return x + self(hidden)
 
@@ -200,3 +191,13 @@ def gradients(module: nn.Module, output: Tensor) -> dict[str, Tensor]:
         weights = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype)
         (output * weights.view(output.shape)).sum().backward()
     return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+def require_gradients(module: nn.Module, output: Tensor, *, everywhere: bool = True) -> None:
+    """Requires finite gradients: of every parameter that is trained, or of those that take part at all."""
+    found = gradients(module, output)
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and everywhere:
+            require(name in found, f"{name} gets no gradient: it takes no part in the output")
+    for name, gradient in found.items():
+        require_finite(gradient, f"the gradient of {name}")

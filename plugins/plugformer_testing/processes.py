@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from plugformer_testing.contract import NotApplicable, fail
+from plugformer_testing.contract import NotApplicable, Violation
 from plugformer_testing.subject import Subject
 
 T = TypeVar("T")
@@ -31,19 +31,18 @@ def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
     module, name = subject.component.__module__, subject.component.__qualname__
     file = getattr(sys.modules.get(module), "__file__", None)
     if "<locals>" in name or file is None:
-        what = f"{name} is defined inside a function or in a notebook"
-        raise NotApplicable(f"{what}: another process cannot import it")
+        raise NotApplicable(f"another process cannot import {name}, defined in a function or a notebook")
     module = "__script__" if module == "__main__" else module  # __main__ is another module there
-    options = dict(subject.options)
+    local = subject.entry.distribution == "local"
     # Files of installed components do not change, so that they share a process; it takes seconds to start.
-    pool = _pool() if subject.entry.distribution == "local" else _shared_pool()
+    pool = _pool() if local else _shared_pool()
     try:
-        return pool.submit(_call, function, module, file, name, options).result()
+        return pool.submit(_call, function, module, file, name, dict(subject.options)).result()
     except Exception as error:
         _shared_pool.cache_clear()  # its process may have ended
-        fail(f"in another process it fails: {type(error).__name__}: {error}")
+        raise Violation(f"in another process it fails: {type(error).__name__}: {error}") from error
     finally:
-        if subject.entry.distribution == "local":
+        if local:
             pool.shutdown()
 
 

@@ -22,14 +22,9 @@ def factors_are_numbers(subject: Subject, case: tuple[int, int]) -> None:
 
     A case is the number of updates and the width of the model.
     """
-    steps, width = case
-    schedule: Schedule = subject.create()
-    for step in range(1, steps + 1):
-        factor = schedule.factor(step, steps=steps, width=width)
-        what = f"the factor of update {step} of {steps}, for a model of width {width}, is {factor!r}"
-        number = isinstance(factor, (int, float)) and math.isfinite(factor)
-        require(number, f"{what}, expected a finite number")
-        require(factor >= 0, f"{what}: it is negative")
+    for step, factor in enumerate(_curve(subject.create(), *case), start=1):
+        sound = isinstance(factor, (int, float)) and math.isfinite(factor) and factor >= 0
+        require(sound, f"the factor of update {step} is {factor!r}, expected a finite number from 0")
 
 
 @contract_check((2, 7, 1000))
@@ -46,5 +41,5 @@ def factors_depend_on_the_arguments_alone(subject: Subject, steps: int) -> None:
     schedule.factor(1, steps=steps + 1, width=2 * WIDTH)
     forwards = _curve(schedule, steps)
     backwards = [schedule.factor(step, steps=steps, width=WIDTH) for step in range(steps, 0, -1)]
-    message = "factors depend on earlier calls: the schedule keeps a state, and resuming changes the curve"
-    require(backwards[::-1] == forwards == _curve(subject.create(), steps), message)
+    same = backwards[::-1] == forwards == _curve(subject.create(), steps)
+    require(same, "factors depend on earlier calls: resuming would change the curve")

@@ -88,13 +88,9 @@ def small_model(
 
 @dataclass(frozen=True)
 class EncodedCase:
-    """Examples by their lengths, and what is predicted from them.
+    """Examples by the lengths of their inputs and outputs, if any, and what is predicted from them.
 
-    Attributes:
-        level: What is predicted from.
-        inputs: Tokens of each input; none if there are no inputs.
-        outputs: Tokens of each output; none if there are no outputs.
-        packed: Whether outputs are pieces of a text, without END.
+    Packed outputs are pieces of a text, without END.
     """
 
     level: Level
@@ -102,23 +98,24 @@ class EncodedCase:
     outputs: tuple[int, ...] = ()
     packed: bool = False
 
-    def __str__(self) -> str:
-        inputs, outputs = (", ".join(map(str, lengths)) for lengths in (self.inputs, self.outputs))
-        parts = [f"inputs of {inputs} tokens"] * bool(inputs)
-        parts += [f"{'pieces' if self.packed else 'outputs'} of {outputs}"] * bool(outputs)
-        return f"{self.level}: {', '.join(parts)}"
-
     def __len__(self) -> int:
         return len(self.inputs or self.outputs)
 
     def encoded(self) -> Encoded:
         """Returns the examples: the same tokens each time, different in every example."""
-        start = Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None
+        targets: Ragged | ndarray | None = None
+        if self.level is Level.SEQUENCE:
+            targets = np.arange(len(self)) * 3 % OUTPUTS
+        elif self.level is Level.TOKEN:
+            rows = [(np.arange(length) + row) % OUTPUTS for row, length in enumerate(self.inputs)]
+            targets = Ragged.of(
+                [np.where(np.arange(len(row)) % 3 == 1, IGNORED, row).tolist() for row in rows]
+            )
         return Encoded(
             ragged(self.inputs, 1) if self.inputs else None,
             ragged(self.outputs, 2) if self.outputs else None,
-            self._targets(),
-            start,
+            targets,
+            Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
             complete=not self.packed,
         )
 
@@ -126,17 +123,6 @@ class EncodedCase:
     def sizes(self) -> Sizes:
         """Sizes of a model for them."""
         return Sizes(VOCABULARY, VOCABULARY if self.level is Level.NEXT_TOKEN else OUTPUTS)
-
-    def _targets(self) -> Ragged | ndarray | None:
-        if self.level is Level.SEQUENCE:
-            return np.arange(len(self)) * 3 % OUTPUTS
-        if self.level is Level.NEXT_TOKEN:
-            return None
-        values = [
-            [IGNORED if place % 3 == 1 else (row + place) % OUTPUTS for place in range(length)]
-            for row, length in enumerate(self.inputs)
-        ]
-        return Ragged.of(values)
 
 
 CASES = (

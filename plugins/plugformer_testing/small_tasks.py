@@ -1,6 +1,6 @@
 """Small examples of any task type, and a tokenizer and a model for them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -31,30 +31,28 @@ _SENTENCES = (
 _NAMES = ("blue", "green", "red")
 
 _MAKE: dict[str, Callable[[int, str], Any]] = {
-    "text": lambda row, text: text,  # noqa: ARG005
+    "text": lambda _, text: text,
     "texts": lambda row, text: [text, _SENTENCES[(row + 1) % len(_SENTENCES)]],
-    "words": lambda row, text: text.split(),  # noqa: ARG005
-    "label": lambda row, text: _NAMES[row % 3],  # noqa: ARG005
-    "labels": lambda row, text: list(_NAMES[: row % 4]),  # noqa: ARG005
-    "tags": lambda row, text: [_NAMES[row % 3]],  # noqa: ARG005
-    "number": lambda row, text: 1.5 * row - 2,  # noqa: ARG005
+    "words": lambda _, text: text.split(),
+    "label": lambda row, _: _NAMES[row % 3],
+    "labels": lambda row, _: list(_NAMES[: row % 4]),
+    "tags": lambda row, _: [_NAMES[row % 3]],
+    "number": lambda row, _: 1.5 * row - 2,
 }
 """The value that a column of each sort has in a row with that text."""
 
 
 def _examples_of(task_type: TaskType) -> dict[str, list[Any]]:
     """Returns examples by column: the type's own, or made-up ones."""
-    if task_type.check_examples:
-        names = task_type.check_examples[0]
-        return {name: [example[name] for example in task_type.check_examples] for name in names}
+    own = task_type.check_examples
+    if own:
+        return {name: [example[name] for example in own] for name in own[0]}
     found: dict[str, list[Any]] = {}
     for number, column in enumerate(task_type.columns):
         texts = [_SENTENCES[(row + 2 * number) % len(_SENTENCES)] for row in range(len(_SENTENCES))]
-        if column.optional:
-            continue
         if column.along in found:
             found[column.name] = [[_NAMES[len(word) % 3] for word in row] for row in found[column.along]]
-        else:
+        elif not column.optional:
             found[column.name] = [_MAKE[column.holds](*row) for row in enumerate(texts)]
     return found
 
@@ -73,19 +71,17 @@ class SmallTask:
     ) -> None:
         self.task_type, self._registry = task_type, registry or Registry.discover()
         self.examples = _examples_of(task_type) if examples is None else examples
-        features = Dataset.from_dict(dict(self.examples)).features.copy()
+        features, texts = Dataset.from_dict(dict(self.examples)).features.copy(), []
         for column in task_type.columns:
-            if column.holds == "label" and column.name in self.examples:
-                features[column.name] = ClassLabel(names=sorted(set(self.examples[column.name])))
+            values = self.examples.get(column.name, ())
+            if column.holds == "label" and values:
+                features[column.name] = ClassLabel(names=sorted(set(values)))
+            for value in values if column.tokenizer else ():
+                texts += [value] if isinstance(value, str) else value
         task_type.state = task_type.learn(Dataset.from_dict(dict(self.examples), features=features))
         tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
-        tokenizer.train(self._texts())
+        tokenizer.train(iter(texts))
         self.known = Processor(tokenizer, tokenizer, task_type)
-
-    def _texts(self) -> Iterator[str]:
-        for column in self.task_type.columns:
-            for value in self.examples.get(column.name, ()) if column.tokenizer else ():
-                yield from [value] if isinstance(value, str) else value
 
     def __len__(self) -> int:
         return len(next(iter(self.examples.values())))
@@ -101,8 +97,7 @@ class SmallTask:
     ) -> dict[str, list[Any]]:
         """Returns examples, by default the task's, as the type or another one encodes them."""
         encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
-        what = f"it encodes a {type(encoded).__name__}, expected lists by name"
-        require(isinstance(encoded, Mapping), what)
+        require(isinstance(encoded, Mapping), f"it encodes {type(encoded).__name__}, expected lists by name")
         return {
             part: [list(row) if isinstance(row, Sequence) else row for row in rows]
             for part, rows in encoded.items()
@@ -139,17 +134,12 @@ class SmallTask:
     @cached_property
     def model(self) -> Model:
         """A small model with a head for the type's answers."""
-        head = self._installed(
-            Kind.HEAD,
-            lambda found: serves(found, self.task_type),
-            f"its answers are {self.task_type.output_type!r}, which no installed head predicts",
-        )
-        level, sizes, registry = self.task_type.level, self.known.sizes, self._registry
+        answers = f"its answers are {self.task_type.output_type!r}, which no installed head predicts"
+        head = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            return small_model(
-                self.architecture, level, sizes, head=head, max_length=LONGEST, registry=registry
-            )
+            parts: dict[str, Any] = {"head": head, "max_length": LONGEST, "registry": self._registry}
+            return small_model(self.architecture, self.task_type.level, self.known.sizes, **parts)
 
     def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> str:
         """Returns the first component of a kind that fits, built-in ones first. Broken ones are skipped.

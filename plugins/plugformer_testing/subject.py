@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
@@ -79,19 +78,15 @@ class Subject:
         """
         if isinstance(component, type):
             kind = next((kind for kind in Kind if issubclass(component, interface_of(kind))), None)
-            target = f"{component.__module__}:{component.__qualname__}"
             if kind is None:
                 raise RegistryError(
-                    f"{target.replace(':', '.')} is not a component\n"
+                    f"{component.__module__}.{component.__qualname__} is not a component\n"
                     "derive it from one of the interfaces in plugformer.interfaces"
                 )
+            target = f"{component.__module__}:{component.__qualname__}"
             entry = Entry(kind, component.__name__, target, distribution="local")
         else:
-            path, slash, name = component.partition("/")
-            if not slash:
-                raise RegistryError(
-                    f"{component!r} is not a component\nwrite KIND/NAME, for example attention/mha"
-                )
+            path, _, name = component.partition("/")
             registry = registry or Registry.discover()
             entry, component = registry.find(path, name), registry.load(path, name)
         expected = {**dict(entry.expected_failures), **(expected_failures or {})}
@@ -138,16 +133,19 @@ class Subject:
         served = [self.at(place) for place in places if self._serves(place)]
         if not served:
             self.at(places[-1]).create()  # raises its refusal
-        if self.kind is Kind.ATTENTION:
-            served += [reader for subject in served for reader in self._readers(subject.place)]
-        return served
+        if self.kind is not Kind.ATTENTION:
+            return served
+        return served + [reader for subject in served for reader in subject._readers(subject.place)]
 
     def _readers(self, place: LayerContext) -> list["Subject"]:
         def find() -> list[Subject]:
-            higher = (replace(place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
-            served = [self.at(place) for place in higher if self._serves(place)]
+            higher = (self.at(replace(place, layer=layer, layers=_DEEP)) for layer in range(1, _DEEP))
             with torch.device("meta"):
-                return [subject for subject in served if isinstance(subject.create(), SharedState)]
+                return [
+                    there
+                    for there in higher
+                    if there._serves(there.place) and isinstance(there.create(), SharedState)
+                ]
 
         return self.once(("readers", place), find)[:1]
 
@@ -184,10 +182,9 @@ class Subject:
         options = checked_options(self.component, self.options, self.entry.name)
         if not issubclass(interface_of(self.kind), nn.Module):
             return self.component(**options)
-        context = {**vars(self.model), "place": self.place}
+        context = {**vars(self.model), "place": self.place, **sizes}
         if self.kind is Kind.HEAD:
-            return self.component(HeadContext(**{**context, "outputs": OUTPUTS, **sizes}), **options)
-        context |= sizes
+            return self.component(HeadContext(**{"outputs": OUTPUTS, **context}), **options)
         if self.kind is Kind.RESIDUAL:
             joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, context["width"])}
             return self.component(ResidualContext(**{**joined, **context}), **options)
@@ -197,6 +194,6 @@ class Subject:
         """Constructs a module in evaluation mode, its parameters moved away from their initial values."""
         return perturbed(self.create(**sizes), dtype)
 
-    def tokens(self, *shape: int) -> Float[Tensor, "*shape width"]:
-        """Returns random hidden states."""
+    def tokens(self, *shape: int) -> Tensor:
+        """Returns random hidden states, (*shape, width)."""
         return torch.randn(*shape, self.model.width, dtype=torch.float64)

@@ -8,22 +8,22 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import IGNORED, Encoded, Examples, Level, OutputType, Ragged, TaskType
-from plugformer_testing.contract import contract_check, fail, is_list_of_text, require, require_finite
-from plugformer_testing.probes import gradients
+from plugformer_testing.contract import (
+    Violation,
+    contract_check,
+    is_list_of_text,
+    require,
+    require_equal,
+    require_finite,
+)
+from plugformer_testing.probes import require_gradients
 from plugformer_testing.small_models import take
 from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
-
-_PARTS = {
-    Level.NEXT_TOKEN: {"input", "output"},
-    Level.TOKEN: {"input", "targets"},
-    Level.SEQUENCE: {"input", "targets"},
-}
-"""The parts of encoded examples at each level."""
 
 _UNSEEN = "☃"
 """A label that no example has."""
@@ -33,6 +33,13 @@ def _task(subject: Subject) -> SmallTask:
     return subject.once("task", lambda: SmallTask(subject.create(), registry=subject.registry))
 
 
+def _other(subject: Subject, state: Any) -> TaskType:
+    """Returns another object that has learned the same."""
+    other: TaskType = subject.create()
+    other.state = state
+    return other
+
+
 def _only(examples: Examples, row: int) -> Examples:
     return {name: [values[row]] for name, values in examples.items()}
 
@@ -40,16 +47,15 @@ def _only(examples: Examples, row: int) -> Examples:
 @contract_check()
 def columns_are_sound(subject: Subject) -> None:
     """Columns have different names, at least one is tokenized as source, and tags belong to words."""
-    task_type: TaskType = subject.create()
-    columns = {column.name: column for column in task_type.columns}
-    require(len(columns) == len(task_type.columns), "two of its columns have the same name")
-    for column in columns.values():
-        along = columns.get(column.along or "")
-        require(
-            (column.along is None) == (column.holds != "tags") and (along is None or along.holds == "words"),
-            f"column {column.name!r} of {column.holds} is along {column.along!r}: tags are along words",
+    columns: Sequence[Any] = subject.create().columns
+    sorts = {column.name: column.holds for column in columns}
+    require(len(sorts) == len(columns), "two of its columns have the same name")
+    for column in columns:
+        along = "words" if column.holds == "tags" else None
+        require_equal(
+            sorts.get(column.along), along, f"what {column.name!r} is along, as tags are along words,"
         )
-    source = any(column.tokenizer == "source" for column in columns.values())
+    source = any(column.tokenizer == "source" for column in columns)
     require(source, "no column is tokenized as source: a model has nothing to read")
 
 
@@ -61,15 +67,11 @@ def what_it_learns_survives_json(subject: Subject) -> None:
     try:
         schema: TypeAdapter[object] = TypeAdapter(declared, config=ConfigDict(strict=True))
         again = schema.validate_json(json.dumps(learned))
-    except ValidationError as error:
-        what = f"`learn` returns {reprlib.repr(learned)}, but state_type is {declared}"
-        fail(f"{what}: {error.errors()[0]['msg']}")
     except (TypeError, ValueError) as error:
-        fail(f"the learned state cannot be read back from JSON: {str(error).splitlines()[0]}")
-    require(again == learned, f"it learns {learned!r}, from JSON that is {again!r}")
-    other: TaskType = subject.create()
-    other.state = again
-    same = task.encode(task_type=other) == task.encode()
+        what = f"`learn` returns {reprlib.repr(learned)}, which cannot be read from JSON as {declared}"
+        raise Violation(f"{what}: {error}") from error
+    require_equal(again, learned, "what it learns, read from JSON,")
+    same = task.encode(task_type=_other(subject, again)) == task.encode()
     require(same, "with the state read from JSON it encodes other numbers")
 
 
@@ -81,21 +83,16 @@ def numbers_fit_the_level(subject: Subject) -> None:
     each example.
     """
     task = _task(subject)
-    encoded, level, count = task.encode(), task.task_type.level, len(task)
-    expected = _PARTS[level] - ({"input"} if not task.questions else set())
-    require(set(encoded) == expected, f"it encodes {sorted(encoded)}, expected {sorted(expected)}")
+    encoded, level, outputs = task.encode(), task.task_type.level, task.known.sizes.outputs
+    predicted = "output" if level is Level.NEXT_TOKEN else "targets"
+    require_equal(set(encoded), {"input", predicted} if task.questions else {predicted}, "what it encodes")
     for part, values in encoded.items():
-        require(len(values) == count, f"{count} examples have {len(values)} times {part}")
-    for part in ("input", "output"):
-        for row, tokens in enumerate(encoded.get(part, ())):
-            wrong = [token for token in tokens if not 0 <= token < task.known.source.size]
-            what = f"the {part} of example {row} has the tokens {wrong}, outside of the vocabulary"
-            require(not wrong, what)
-            require(tokens, f"the {part} of example {row} has no token")
+        require_equal(len(values), len(task), f"the number of times {part}")
+        for row, tokens in enumerate(values if part != "targets" else ()):
+            sound = tokens and all(0 <= token < task.known.source.size for token in tokens)
+            require(sound, f"the {part} of example {row} is {tokens}, expected tokens of the vocabulary")
             fits = level is not Level.TOKEN or len(tokens) == len(encoded["targets"][row])
-            what = f"example {row} has {len(tokens)} tokens and another number of targets, expected as many"
-            require(fits, what)
-    outputs = task.known.sizes.outputs
+            require(fits, f"example {row} has {len(tokens)} tokens and another number of targets")
     rows = (np.ravel(np.array(targets, dtype=object)) for targets in encoded.get("targets", []))
     numbers = np.array([number for row in rows for number in row if number is not None])
     if numbers.dtype.kind in "iu":
@@ -118,18 +115,17 @@ def targets_arrive_as_encoded(subject: Subject) -> None:
     else:
         rows = Ragged.of(encoded["targets"])
         counts = [int(part.sum()) for part in np.split(rows.present, np.cumsum(rows.lengths)[:-1])]
-        require(marked.sum(dim=1).tolist() == counts, f"{counts} tokens have targets, in a batch {marked}")
+        require_equal(marked.sum(dim=1).tolist(), counts, "the number of targets in each row of a batch")
         found, expected = found[marked], rows.values[rows.present]
     arrived = found.double().numpy()
-    require(arrived.shape == expected.shape, f"targets {expected.shape} arrive as {arrived.shape}")
-    if not expected.size:
-        return
-    # The model learns differences, which rounding must not make larger or smaller than this.
-    allowed = 1e-4 * np.ptp(expected) or 1e-6 * np.abs(expected).max()
-    differences = np.abs(arrived - expected)
-    at = np.unravel_index(differences.argmax(), differences.shape)
-    what = f"the target {expected[at]} arrives at the model as {arrived[at]}"
-    require(differences.max() <= allowed, what)
+    require_equal(arrived.shape, expected.shape, "the shape of the targets that arrive")
+    if expected.size:
+        # The model learns differences, which rounding must not make larger or smaller than this.
+        allowed = 1e-4 * np.ptp(expected) or 1e-6 * np.abs(expected).max()
+        differences = np.abs(arrived - expected)
+        at = np.unravel_index(differences.argmax(), differences.shape)
+        what = f"the target {expected[at]} arrives at the model as {arrived[at]}"
+        require(differences.max() <= allowed, what)
 
 
 @contract_check()
@@ -138,14 +134,14 @@ def encoding_is_repeatable(subject: Subject) -> None:
     task = _task(subject)
     whole = task.encode()
     require(task.encode() == whole, "encoded again, examples are other numbers")
-    other: TaskType = subject.create()
-    other.state = task.task_type.state
-    require(task.encode(task_type=other) == whole, "another object encodes other numbers")
+    other = task.encode(task_type=_other(subject, task.task_type.state))
+    require(other == whole, "another object encodes other numbers")
     for row in range(len(task)):
         alone = task.encode(_only(task.examples, row))
         for part, values in whole.items():
-            what = f"the {part} of example {row} is {alone[part][0]} alone and {values[row]} among others"
-            require(alone[part][0] == values[row], what)
+            require_equal(
+                values[row], alone[part][0], f"the {part} of example {row} among others, alone another,"
+            )
 
 
 @contract_check()
@@ -155,25 +151,21 @@ def questions_are_read_as_their_examples(subject: Subject) -> None:
     The inputs of an example as they are displayed, if a user types them, are encoded the same.
     """
     task = _task(subject)
-    whole, columns = task.encode(), task.task_type.columns
+    whole, names = task.encode(), {column.name for column in task.task_type.columns}
     if task.questions:
         question = task.encode(task.questions)
-        outputs = " and ".join(column.name for column in columns if column.role == "output")
-        require(question["input"] == whole["input"], f"without {outputs} the inputs are different")
+        require(question["input"] == whole["input"], "without outputs the inputs are different")
         if task.task_type.level is Level.TOKEN:
             require("targets" in question, "questions have no targets: which tokens are to be labeled?")
             marks = [Ragged.of(encoded["targets"]).present.tolist() for encoded in (whole, question)]
             require(marks[0] == marks[1], "in questions other tokens have a target than in examples")
-    split, names = task.split(), [column.name for column in columns]
-    part = "input" if task.questions else "output"
+    split, part = task.split(), "input" if task.questions else "output"
     for row in range(len(split)):
         text = split.input(row)
         typed = task.task_type.example_from_text(text)
-        known = set(typed) <= set(names)
-        require(known, f"the question {text!r} has {sorted(typed)}, the columns are {names}")
+        require(set(typed) <= names, f"the question {text!r} has {sorted(typed)}, expected some of {names}")
         found = task.encode({name: [value] for name, value in typed.items()})[part][0]
-        what = f"the question {text!r} is read as {found}, the example as {whole[part][row]}"
-        require(found == whole[part][row], what)
+        require_equal(found, whole[part][row], f"what the question {text!r} is read as")
 
 
 @contract_check()
@@ -189,11 +181,11 @@ def unseen_labels_are_refused(subject: Subject) -> None:
         try:
             task.encode({**task.examples, column.name: values})
         except ExampleError as error:
-            what = f"for an unseen one in example {at} it reports example {error.row}"
-            require(error.row == at, what)
-            require(_UNSEEN in str(error), f"the message lacks the unknown {column.name}: {error}")
+            named = error.row == at and _UNSEEN in str(error)
+            what = f"an unseen {column.name} in example {at} is reported in example {error.row}: {error}"
+            require(named, what)
         else:
-            fail(f"{column.name} that training never saw are encoded, expected an ExampleError")
+            raise Violation(f"{column.name} that training never saw are encoded, expected an ExampleError")
 
 
 @contract_check()
@@ -204,25 +196,22 @@ def draws_follow_their_generators(subject: Subject) -> None:
     """
     task = _task(subject)
     parts: dict[str, Any] = dict(task.encode())
-    if "targets" in parts:
-        token = task.task_type.level is Level.TOKEN
-        parts["targets"] = Ragged.of(parts["targets"]) if token else np.array(parts["targets"])
-    tokens = {part: Ragged.of(parts[part]) for part in ("input", "output") if part in parts}
-    encoded = Encoded(tokens.get("input"), tokens.get("output"), parts.get("targets"))
-    before, rows = _values(encoded), range(len(encoded))
+    token = task.task_type.level is Level.TOKEN
+    for part, rows in parts.items():
+        parts[part] = Ragged.of(rows) if part != "targets" or token else np.array(rows)
+    encoded = Encoded(parts.get("input"), parts.get("output"), parts.get("targets"))
+    before, every = _values(encoded), range(len(encoded))
 
     def drawn(given: Encoded, rows: Sequence[int]) -> dict[str, list[Any]]:
-        generators = [np.random.default_rng([1, row]) for row in rows]
-        return _values(task.task_type.draw(given, generators))
+        return _values(task.task_type.draw(given, [np.random.default_rng([1, row]) for row in rows]))
 
-    whole = drawn(encoded, rows)
+    whole = drawn(encoded, every)
     require(_values(encoded) == before, "draw changes the examples that it is given")
-    require(drawn(encoded, rows) == whole, "the same generators draw something else")
-    for row in rows:
+    require(drawn(encoded, every) == whole, "the same generators draw something else")
+    for row in every:
         alone = drawn(take(encoded, [row]), [row])
         for part, values in whole.items():
-            what = f"a draw for the {part} of an example depends on other examples"
-            require(alone[part][0] == values[row], what)
+            require(alone[part][0] == values[row], f"a draw for the {part} of an example depends on others")
 
 
 def _values(encoded: Encoded) -> dict[str, list[Any]]:
@@ -244,9 +233,8 @@ def a_model_learns_from_it(subject: Subject) -> None:
     split = task.split(packed=True)
     loss = task.model(split.batch(range(len(split))))
     require(int(loss.targets) > 0, "there is nothing to be predicted")
-    require_finite(loss.total, "the loss is not finite")
-    for name, gradient in gradients(task.model, loss.total).items():
-        require_finite(gradient, f"the gradient of {name} is not finite")
+    require_finite(loss.total, "the loss")
+    require_gradients(task.model, loss.total, everywhere=False)
 
 
 @contract_check()
@@ -259,22 +247,22 @@ def answers_are_of_their_type(subject: Subject) -> None:
     if task.task_type.level is Level.NEXT_TOKEN:
         return
     answers, output_type = task.answers(), task.task_type.output_type
-    require(len(answers) == len(task), f"{len(task)} examples have {len(answers)} answers")
+    require_equal(len(answers), len(task), "the number of answers")
     words = [column.name for column in task.task_type.columns if column.holds == "words"]
     for row, answer in enumerate(answers):
         output: Any = answer.output
         _require_answer(output_type, output, f"the answer to example {row}")
         if output_type is OutputType.TAGS and words:
-            count = len(task.questions[words[0]][row])
-            require(len(output) == count, f"example {row} has {count} words and {len(output)} tags")
+            require_equal(
+                len(output), len(task.questions[words[0]][row]), f"the number of tags of example {row}"
+            )
         score = answer.score
         logarithm = score is None or (math.isfinite(score) and score < 1e-6)
         require(logarithm, f"the score of example {row} is {score}, expected the logarithm of a probability")
         (alone,) = task.answers(_only(task.questions, row))
-        what = f"example {row} has the answer {output!r} in a batch and {alone.output!r} alone"
-        require(_same(output, alone.output), what)
-        what = f"the answer to example {row} scores {score} in a batch and {alone.score} alone"
-        require(_same(score, alone.score), what)
+        same = _same([output, score], [alone.output, alone.score])
+        what = f"the answer to example {row} is {output!r} ({score}) in a batch"
+        require(same, f"{what}, {alone.output!r} ({alone.score}) alone")
 
 
 @contract_check()
@@ -286,23 +274,23 @@ def alternatives_follow_the_best(subject: Subject) -> None:
     task = _task(subject)
     if task.task_type.level is Level.NEXT_TOKEN:
         return
-    try:
-        count = 1 + len(task.answers(n_best=100_000)[0].alternatives)
-        fail(f"asked for 100,000 answers it gives {count}, expected an error")
-    except ConfigurationError:
-        pass
-    try:
-        answers = task.answers(n_best=2)
-    except ConfigurationError:
-        return
-    for row, (two, one) in enumerate(zip(answers, task.answers(), strict=True)):
+    many, answers = (_answers(task, count) for count in (100_000, 2))
+    require_equal(many, [], "what it answers, asked for 100,000 answers instead of an error,")
+    for row, (two, one) in enumerate(zip(answers, task.answers() if answers else [], strict=True)):
         ranked = [two, *two.alternatives]
-        require(len(ranked) == 2, f"asked for 2 answers to example {row}, it gives {len(ranked)}")
+        require_equal(len(ranked), 2, f"the number of answers to example {row}, asked for 2,")
         what = f"the best of 2 answers to example {row} is {two.output!r}, the only one {one.output!r}"
         require(_same(two.output, one.output), what)
         scores = [answer.score for answer in ranked if answer.score is not None]
         in_order = all(first >= second - 1e-6 for first, second in pairwise(scores))
         require(in_order, f"the answers to example {row} score {scores}, expected the best first")
+
+
+def _answers(task: SmallTask, n_best: int) -> list[Any]:
+    try:
+        return task.answers(n_best=n_best)
+    except ConfigurationError:
+        return []
 
 
 @contract_check()
@@ -329,11 +317,12 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-_TEXT: tuple[str, Callable[[object], bool]] = ("a text", lambda value: isinstance(value, str))
-_LIST: tuple[str, Callable[[object], bool]] = ("a list of text", is_list_of_text)
 _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    **dict.fromkeys((OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS), _TEXT),
-    **dict.fromkeys((OutputType.LABELS, OutputType.TAGS), _LIST),
+    **dict.fromkeys(
+        (OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS),
+        ("a text", lambda value: isinstance(value, str)),
+    ),
+    **dict.fromkeys((OutputType.LABELS, OutputType.TAGS), ("a list of text", is_list_of_text)),
     OutputType.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
 }
 

@@ -13,7 +13,7 @@ from plugformer.registry import Kind
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 from plugformer_plugins.schedule.warmup import Constant
 from plugformer_testing import CheckReport, Outcome, Status, check, contract_tests
-from plugformer_testing.contract import Check, NotApplicable, Violation, fail, require_close
+from plugformer_testing.contract import Check, NotApplicable, Violation, require, require_close
 from plugformer_testing.runner import checks_of, run_check
 from plugformer_testing.subject import Subject
 
@@ -164,12 +164,11 @@ def test_sizes_that_do_not_suit_an_option_can_be_changed():
 
 def test_the_first_failing_case_is_reported():
     def too_large(subject, case):
-        if case > 2:
-            fail("too large")
+        require(case < 3, "too large")
 
     ended = tried(too_large, (1, 2, 3, 4))
     assert (ended.status, ended.message, ended.case) == (Status.FAILED, "too large", "3")
-    assert tried(lambda subject, case: fail("text"), ("\N{SNOWMAN}",)).case == r"'\u2603'"
+    assert tried(lambda subject, case: require(False, "text"), ("\N{SNOWMAN}",)).case == r"'\u2603'"
 
 
 def test_a_skip_has_a_reason_and_a_case_that_applies_is_enough():
