@@ -74,17 +74,12 @@ class SmallExperiment:
         return cls(architecture, model, case, case.encoded())
 
     def batch(
-        self,
-        rows: Sequence[int] | None = None,
-        *,
-        encoded: Encoded | None = None,
-        side: Side = "right",
-        length: int | None = None,
+        self, rows: Sequence[int] | None = None, *, encoded: Encoded | None = None, **padding: Any
     ) -> Batch:
-        """Returns a batch of the examples or of others, with padding on a side and a least length."""
+        """Returns a batch of the examples or of others, with padding on a `side` and a least `length`."""
         encoded = encoded or self.encoded
         encoded = encoded if rows is None else take(encoded, rows)
-        batch = self.architecture.collate(encoded, self.case.level, side=side, length=length)
+        batch = self.architecture.collate(encoded, self.case.level, **padding)
         require(isinstance(batch, Batch), f"collate returns a {type(batch).__name__}, expected a Batch")
         return batch
 

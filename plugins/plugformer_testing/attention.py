@@ -8,9 +8,18 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, AttentionContext, LayerContext, NoPositions, Padding, Positions
-from plugformer_testing.contract import NotApplicable, contract_check, require, require_close, require_finite
-from plugformer_testing.probes import BATCHES, FULL, PADDED, Collector, PaddedBatch, Sloping, Turning, full
+from plugformer_testing.contract import (
+    NotApplicable,
+    contract_check,
+    require,
+    require_close,
+    require_equal,
+    require_finite,
+)
+from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch, Sloping, Turning, full
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
+
+Observer = Callable[[str, Tensor], object]
 
 
 @dataclass(frozen=True)
@@ -28,12 +37,7 @@ class PlacedAttention:
         """Returns the same attention for tokens at other positions."""
         return replace(self, positions=positions)
 
-    def attend(
-        self,
-        x: Tensor,
-        query: Tensor | None = None,
-        observer: Callable[[str, Tensor], None] | None = None,
-    ) -> Tensor:
+    def attend(self, x: Tensor, query: Tensor | None = None, observer: Observer | None = None) -> Tensor:
         """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself."""
         at = keys = self.positions
         if not self.place.cross or query is None:
@@ -43,12 +47,7 @@ class PlacedAttention:
         scope = AttentionContext(at, keys, causal=self.place.causal, observer=observer)
         return self.attention.attend(query, self.attention.project(x, keys), scope)
 
-    def read(
-        self,
-        x: Tensor,
-        query: Tensor | None = None,
-        observer: Callable[[str, Tensor], None] | None = None,
-    ) -> Tensor:
+    def read(self, x: Tensor, query: Tensor | None = None, observer: Observer | None = None) -> Tensor:
         """Returns the same with zeros at padding, where any output is allowed."""
         output = self.attend(x, query, observer)
         return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
@@ -84,8 +83,7 @@ def shapes(subject: Subject, sizes: tuple[int, int, int, int]) -> None:
         attention = there.perturbed(width=width, heads=heads)
         output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).attend(memory, query)
         expected = tuple((query if there.place.cross else memory).shape)
-        what = f"the output has shape {tuple(output.shape)}, the query {expected}"
-        require(output.shape == expected, what)
+        require_equal(tuple(output.shape), expected, "the shape of the output, as that of the query,")
         require_finite(output, "the output")
 
 
@@ -200,7 +198,7 @@ def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
     x = subject.tokens(*batch.mask.shape).requires_grad_()
     query = subject.tokens(len(batch.rows), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
-        outputs = [placed.read(x, query, observer) for observer in (None, Collector())]
+        outputs = [placed.read(x, query, observer) for observer in (None, lambda *_: None)]
         require_close(outputs[1], outputs[0], "the output changes with an observer")
         plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
         require_close(observed, plain, "gradients change with an observer")
@@ -212,8 +210,7 @@ def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None
     real, (rows, length) = batch.mask, batch.mask.shape
     allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
     for placed in attentions(subject, batch, DECODER):
-        placed.read(subject.tokens(rows, length), observer=(collector := Collector()))
-        for weights in _weights(collector):
+        for weights in _read_with_weights(placed, subject.tokens(rows, length))[1]:
             fits = weights.dim() == 4 and (len(weights), *weights.shape[2:]) == (rows, length, length)
             what = f"recorded weights have shape {tuple(weights.shape)}"
             require(fits, f"{what}, expected ({rows}, maps, {length}, {length})")
@@ -243,8 +240,7 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
 
 def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     """Returns whether weighted single reads add up to the output of an attention with one head."""
-    output = placed.read(memory, query, collector := Collector())
-    (weights, *more) = _weights(collector)
+    output, (weights, *more) = _read_with_weights(placed, memory, query)
     alone = placed.at(full(len(memory), 1).at(NoPositions()))
     reads = torch.stack([alone.read(key[:, None], query) for key in memory.unbind(1)], dim=-1)
     one = not more and weights.shape[1] == 1
@@ -254,19 +250,23 @@ def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
 def _erases(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     """Returns whether nothing is read from the memory if the recorded weights are zero."""
 
-    def depends(observer: Callable[[str, Tensor], None] | None) -> bool:
+    def depends(observer: Observer | None) -> bool:
         output, other = (placed.read(values, query, observer) for values in (memory, memory + 1.0))
         return not torch.allclose(output, other, atol=1e-5, rtol=1e-5)
 
-    return depends(None) and not depends(Collector(erase=True))
+    return depends(None) and not depends(lambda _, value: value.detach().zero_())
 
 
-def _weights(collector: Collector) -> list[Tensor]:
-    """Returns the recorded weights.
+def _read_with_weights(
+    placed: PlacedAttention, x: Tensor, query: Tensor | None = None
+) -> tuple[Tensor, list[Tensor]]:
+    """Returns the output and the recorded weights.
 
     Raises:
         NotApplicable: There are none: not every attention has weights.
     """
-    if "weights" not in collector.taken:
+    taken: list[Tensor] = []
+    output = placed.read(x, query, lambda name, value: taken.append(value) if name == "weights" else None)
+    if not taken:
         raise NotApplicable('it records no "weights": nothing is shown that could be wrong')
-    return collector.taken["weights"]
+    return output, taken

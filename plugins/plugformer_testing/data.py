@@ -42,8 +42,12 @@ TYPES = {
 """Columns that a task type may need."""
 
 _ROW: dict[str, Any] = {
-    **{"source": "a", "target": "b", "references": ["b", "c"], "text": "good", "label": "yes"},
-    **{"labels": ["yes", "no"], "number": 1.5, "words": ["a", "b"], "tags": ["B", "O"]},
+    "source": "a",
+    "target": "b",
+    "references": ["b", "c"],
+    "text": "good",
+    "label": "yes",
+    "labels": ["yes", "no"], "number": 1.5, "words": ["a", "b"], "tags": ["B", "O"],
 }
 ROWS = {"train": [_ROW, {**_ROW, "text": "bad", "label": "no"}]}
 """Rows in memory with the columns of all task types; components that do not read `rows` ignore them."""

@@ -89,9 +89,6 @@ class Sloping(PositionalEncoding):
     """Lowers scores with the distance (ALiBi, https://arxiv.org/abs/2108.12409), more behind than ahead.
 
     It also adds a product of the heads and the distance (DeBERTa, https://arxiv.org/abs/2006.03654).
-
-    Args:
-        heads: Number of softmax maps.
     """
 
     def __init__(self, heads: int) -> None:
@@ -119,8 +116,7 @@ class SharedState(Attention):
 
     def __init__(self, owner: Attention, reader: Attention) -> None:
         super().__init__()
-        self.owner = owner
-        self.reader = reader
+        self.owner, self.reader = owner, reader
 
     def project(self, memory: Tensor, positions: Positions) -> State:
         """Returns the owner's projection."""
@@ -132,24 +128,6 @@ class SharedState(Attention):
         return self.reader.attend(query, state, scope)
 
 
-class Collector:
-    """An observer that keeps everything that attention records (`taken`, lists by name).
-
-    Args:
-        erase: Whether it sets recorded tensors to zero before attention uses them.
-    """
-
-    def __init__(self, *, erase: bool = False) -> None:
-        self.taken: dict[str, list[Tensor]] = {}
-        self.erase = erase
-
-    def __call__(self, name: str, value: Tensor) -> None:
-        """Takes a tensor."""
-        self.taken.setdefault(name, []).append(value)
-        if self.erase:
-            value.detach().zero_()
-
-
 class RootMeanSquare(nn.RMSNorm, Norm):
     """PyTorch's own norm of root mean squares."""
 
@@ -158,15 +136,13 @@ class Function(Sublayer):
     """A sublayer without dropout that keeps its inputs, call by call (`given`)."""
 
     def __init__(self, compute: Callable[[Tensor], Tensor]) -> None:
-        self.compute = compute
-        self.given: list[Tensor] = []
+        self.compute, self.given = compute, list[Tensor]()
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Records the input and returns the output, under autocast in its type, as linear maps do."""
         self.given.append(hidden)
-        output = self.compute(hidden)
         mixed = torch.is_autocast_enabled("cpu")
-        return output.to(torch.get_autocast_dtype("cpu")) if mixed else output
+        return self.compute(hidden).to(torch.get_autocast_dtype("cpu") if mixed else hidden.dtype)
 
     def added(self, x: Tensor, hidden: Tensor) -> Tensor:
         """Returns `x` and what it computes, added."""

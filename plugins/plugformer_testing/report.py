@@ -18,14 +18,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How one check ended.
+    """How one check ended, after how many seconds.
 
     Attributes:
-        check: Name of the check.
-        status: How it ended.
         message: What is wrong; for a skip or an expected failure, the reason; for a pass, a note or nothing.
         case: The smallest failing case, or nothing.
-        seconds: Time that the check took.
         traceback: The traceback of an exception that the component raised, or nothing.
     """
 
@@ -50,8 +47,6 @@ class CheckReport:
     Attributes:
         component: The component as `kind/name`, or the name of the distribution.
         distribution: Who offers it; `local` for a class.
-        version: The version of that distribution.
-        options: The options that were given.
         outcomes: One for each check, whether it ran or not.
         components: A report for each component of a distribution; empty for a single component.
     """

@@ -45,14 +45,7 @@ def small_model(
 ) -> Model:
     """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed.
 
-    Args:
-        architecture: How it is made of stacks.
-        level: What the head predicts from.
-        sizes: Of the vocabulary and of the head.
-        head: Name of its component; one of `HEADS` if empty.
-        position: Name of the positional encoding.
-        max_length: Of the model.
-        registry: Has the parts; the installed ones if None.
+    Its head and its positional encoding are given by name; the head is one of `HEADS` by default.
     """
     registry = registry or Registry.discover()
 

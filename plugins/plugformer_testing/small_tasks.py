@@ -58,12 +58,9 @@ def _examples_of(task_type: TaskType) -> dict[str, list[Any]]:
 
 
 class SmallTask:
-    """A task of any type with small examples, everything learned that comes before the model.
+    """A task of any type, which learns here, with everything else that is learned before the model.
 
-    Args:
-        task_type: The type; it learns here.
-        examples: The examples by column; the type's own or made-up ones if None.
-        registry: Has the parts of a model; the installed ones if None.
+    Its small examples are the type's own or made-up ones by default.
     """
 
     def __init__(
@@ -108,10 +105,7 @@ class SmallTask:
     ) -> EncodedSplit:
         """Returns examples, by default the task's, as training, evaluation and prediction see them.
 
-        Args:
-            examples: The examples.
-            packed: Whether outputs are packed, if the type packs them.
-            inference: Whether they are questions.
+        For `inference` they are questions. Outputs may be `packed`, if the type packs them.
         """
         examples = examples or self.examples
         data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
@@ -122,11 +116,9 @@ class SmallTask:
     @cached_property
     def architecture(self) -> Architecture:
         """The first installed architecture that serves the type."""
-        level = self.task_type.level
+        level, otherwise = self.task_type.level, "no installed architecture serves its level and columns"
         name = self._installed(
-            Kind.ARCHITECTURE,
-            lambda found: level in found.levels and reads(self.task_type, found),
-            f"its level is {level!r}, which no installed architecture serves",
+            Kind.ARCHITECTURE, lambda found: level in found.levels and reads(self.task_type, found), otherwise
         )
         architecture: Architecture = self._registry.create(Kind.ARCHITECTURE, name)
         return architecture
@@ -142,11 +134,7 @@ class SmallTask:
             return small_model(self.architecture, self.task_type.level, self.known.sizes, **parts)
 
     def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> str:
-        """Returns the first component of a kind that fits, built-in ones first. Broken ones are skipped.
-
-        Raises:
-            Violation: No component fits.
-        """
+        """Returns the first component of a kind that fits, built-in ones first. Broken ones are skipped."""
         entries = self._registry.entries(kind)
         for entry in sorted(entries, key=lambda found: found.distribution != "plugformer"):
             name = f"{entry.distribution}:{entry.name}"

@@ -39,13 +39,10 @@ SUBLAYERS = ("attention", "cross_attention", "feed_forward")
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A component under test.
+    """A component under test, with its options and the sizes of a model, whose place it may refuse.
 
     Attributes:
         entry: Its entry in a manifest; for a class, an entry that names the class.
-        component: Its class.
-        options: Its own options, as in a task file.
-        model: The sizes of the model, and a place, which the component may refuse.
         expected_failures: Names of checks that fail by design, with the reasons.
         registry: Has the components that it is tried with; the installed ones if None.
         fixed: The place that it is constructed for; the first that it does not refuse if None.
@@ -133,32 +130,20 @@ class Subject:
         served = [self.at(place) for place in places if self._serves(place)]
         if not served:
             self.at(places[-1]).create()  # raises its refusal
-        if self.kind is not Kind.ATTENTION:
-            return served
-        return served + [reader for subject in served for reader in subject._readers(subject.place)]
+        for subject in [*served] if self.kind is Kind.ATTENTION else []:
+            higher = (replace(subject.place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
+            served += [self.at(place) for place in higher if self._serves(place) is SharedState][:1]
+        return served
 
-    def _readers(self, place: LayerContext) -> list["Subject"]:
-        def find() -> list[Subject]:
-            higher = (self.at(replace(place, layer=layer, layers=_DEEP)) for layer in range(1, _DEEP))
-            with torch.device("meta"):
-                return [
-                    there
-                    for there in higher
-                    if there._serves(there.place) and isinstance(there.create(), SharedState)
-                ]
+    def _serves(self, place: LayerContext) -> type | None:
+        """Returns the class of what serves a place, or None if it refuses; other errors count as serving."""
 
-        return self.once(("readers", place), find)[:1]
-
-    def _serves(self, place: LayerContext) -> bool:
-        """Returns whether it does not refuse a place; other errors count as serving."""
-
-        def constructed() -> bool:
+        def constructed() -> type | None:
             try:
                 with torch.device("meta"):
-                    self.at(place).create()
+                    return type(self.at(place).create())
             except Exception as error:
-                return not isinstance(error, ConfigurationError)
-            return True
+                return None if isinstance(error, ConfigurationError) else self.component
 
         return self.once(("serves", place), constructed)
 
