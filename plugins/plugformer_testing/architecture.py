@@ -28,15 +28,8 @@ from plugformer.interfaces import (
     Side,
     Tokens,
 )
-from plugformer_testing.contract import (
-    NotApplicable,
-    Violation,
-    contract_check,
-    require,
-    require_close,
-    require_equal,
-    require_finite,
-)
+from plugformer_testing import require
+from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.probes import require_gradients
 from plugformer_testing.small_models import CASES, MAX_LENGTH, EncodedCase, ragged, small_model, take
 from plugformer_testing.subject import Subject
@@ -70,7 +63,7 @@ class SmallExperiment:
             return small_model(architecture, case.level, case.sizes, position=position)
 
         model = subject.once((case.level, position), built)
-        require(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
+        require.that(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
         return cls(architecture, model, case, case.encoded())
 
     def batch(
@@ -80,7 +73,7 @@ class SmallExperiment:
         encoded = encoded or self.encoded
         encoded = encoded if rows is None else take(encoded, rows)
         batch = self.architecture.collate(encoded, self.case.level, **padding)
-        require(isinstance(batch, Batch), f"collate returns a {type(batch).__name__}, expected a Batch")
+        require.that(isinstance(batch, Batch), f"collate returns a {type(batch).__name__}, expected a Batch")
         return batch
 
     def states_by_row(self, batch: Batch) -> list[Tensor]:
@@ -105,18 +98,20 @@ def every_level_builds(subject: Subject) -> None:
     """It serves one level at least, and builds a model of each, with a head and the stacks it declares."""
     architecture: Architecture = subject.create()
     declared = [stack.name for stack in architecture.stacks]
-    require(architecture.levels, "it serves no level")
+    require.that(architecture.levels, "it serves no level")
     unique = declared and len(set(declared)) == len(declared)
-    require(unique, f"its stacks are {declared}, expected different names")
+    require.that(unique, f"its stacks are {declared}, expected different names")
     for level in sorted(architecture.levels):
         cases = [case for case in CASES if case.level is level and _fits(architecture, case)]
-        require(cases, f"it serves {level!r}, which is no level")
+        require.that(cases, f"it serves {level!r}, which is no level")
         small = SmallExperiment.of(subject, cases[0])
-        require(isinstance(getattr(small.model, "head", None), Head), f"its model for {level} has no head")
-        require_equal(set(small.model.stacks), set(declared), f"the stacks of its model for {level}")
+        require.that(
+            isinstance(getattr(small.model, "head", None), Head), f"its model for {level} has no head"
+        )
+        require.equal(set(small.model.stacks), set(declared), f"the stacks of its model for {level}")
         generates = isinstance(small.model, Generative) or level is not Level.NEXT_TOKEN
-        require(generates, f"its model for {level} is no Generative: decoding cannot begin or step")
-        require_finite(small.model(small.batch()).total, f"the loss of a model for {level}")
+        require.that(generates, f"its model for {level} is no Generative: decoding cannot begin or step")
+        require.finite(small.model(small.batch()).total, f"the loss of a model for {level}")
 
 
 @contract_check(CASES)
@@ -130,14 +125,14 @@ def sequences_are_padded_as_asked(subject: Subject, case: EncodedCase) -> None:
         sequences = _sequences(small.batch(side=side, length=least or None))
         for tokens in sequences:
             real, declared = tokens.mask, tokens.padding
-            require_equal(len(real), len(case), "the number of rows")
-            require((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
+            require.equal(len(real), len(case), "the number of rows")
+            require.that((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
             steps = real.long().diff(dim=1) * (1 if side == "right" else -1)
-            require((steps <= 0).all(), f"padding is not on the {side}, or within a sequence")
+            require.that((steps <= 0).all(), f"padding is not on the {side}, or within a sequence")
             honest = declared is Padding.ANYWHERE or (declared is Padding.RIGHT and side == "right")
-            require(honest or real.all(), f"padding on the {side} is declared as {declared.name}")
+            require.that(honest or real.all(), f"padding on the {side} is declared as {declared.name}")
         longest = max((tokens.ids.shape[1] for tokens in sequences), default=0)
-        require(longest >= least, f"of a least length of {least} the longest sequence has {longest}")
+        require.that(longest >= least, f"of a least length of {least} the longest sequence has {longest}")
 
 
 def _sequences(batch: Batch) -> list[Tokens]:
@@ -164,9 +159,9 @@ def targets_are_those_of_the_examples(subject: Subject, case: EncodedCase) -> No
         batch = small.batch(side=side)
         targets, real = small.model.targets(batch)
         by_row = [row[marks].tolist() for row, marks in zip(targets, real, strict=True) if row.dim()]
-        require_equal(by_row or targets.tolist(), expected, f"with padding on the {side}, what targets gives")
+        require.equal(by_row or targets.tolist(), expected, f"with padding on the {side}, what targets gives")
         hidden = small.model.hidden(batch)
-        require_equal(hidden.shape[:2], real.shape, "the shape of hidden states, by that of targets,")
+        require.equal(hidden.shape[:2], real.shape, "the shape of hidden states, by that of targets,")
 
 
 @contract_check(CASES)
@@ -176,9 +171,9 @@ def padding_changes_nothing(subject: Subject, case: EncodedCase) -> None:
     states, loss = small.states(), small.model(small.batch()).total
     for side, length in product(_SIDES, (None, MAX_LENGTH)):
         what = f"with {'more ' if length else ''}padding on the {side}"
-        require_close(small.states(side=side, length=length), states, f"{what} hidden states differ")
+        require.close(small.states(side=side, length=length), states, f"{what} hidden states differ")
         found = small.model(small.batch(side=side, length=length)).total
-        require_close(found, loss, f"{what} the loss differs")
+        require.close(found, loss, f"{what} the loss differs")
 
 
 @contract_check(CASES)
@@ -191,13 +186,13 @@ def examples_are_independent(subject: Subject, case: EncodedCase) -> None:
     alone = [small.states([row]) for row in range(len(case))]
     for order in ([0, 1, 2], [2, 0, 1]):
         expected = torch.cat([alone[row] for row in order])
-        require_close(small.states(order), expected, "an example's hidden states change with others")
+        require.close(small.states(order), expected, "an example's hidden states change with others")
     whole, parts = small.model(small.batch()), [small.model(small.batch([row])) for row in range(len(case))]
     counts = sum(int(part.targets) for part in parts)
     found = int(whole.targets), small.model.count(small.batch())
-    require_equal(found, (counts, counts), "the number of targets of a batch, and by `count`,")
+    require.equal(found, (counts, counts), "the number of targets of a batch, and by `count`,")
     total = torch.stack([part.total for part in parts]).sum()
-    require_close(whole.total, total, "the losses of examples do not add up")
+    require.close(whole.total, total, "the losses of examples do not add up")
 
 
 @contract_check(CASES)
@@ -209,14 +204,14 @@ def nothing_reads_what_it_predicts(subject: Subject, case: EncodedCase) -> None:
         blank = Ragged(np.where(targets.values == IGNORED, IGNORED, 0), targets.lengths)
     without = small.batch(encoded=replace(small.encoded, targets=blank))
     one, two = (small.model.hidden(batch) for batch in (without, small.batch()))
-    require_close(one, two, "hidden states change with the targets")
+    require.close(one, two, "hidden states change with the targets")
     for row, length in enumerate(case.outputs):
         alone = take(small.encoded, [row])
         states = small.states(encoded=alone)
         for place in range(length):
             changed = small.states(encoded=_with_other_token(alone, "output", place))[: place + 1]
             message = f"hidden states before token {place} of an output change with it"
-            require_close(changed, states[: place + 1], message)
+            require.close(changed, states[: place + 1], message)
 
 
 @contract_check(CASES)
@@ -227,7 +222,7 @@ def all_that_is_given_is_read(subject: Subject, case: EncodedCase) -> None:
         if getattr(small.encoded, part) is not None:
             changed = small.states(encoded=_with_other_token(small.encoded, part, 0))
             same = torch.allclose(changed, small.states(), atol=1e-9)
-            require(not same, f"no hidden state changes with the first token of the {part}")
+            require.that(not same, f"no hidden state changes with the first token of the {part}")
 
 
 def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
@@ -258,7 +253,7 @@ def positions_cover_a_batch(subject: Subject, case: EncodedCase) -> None:
             columns = sum(tokens.ids.shape[1] for tokens in _sequences(small.batch(rows, encoded=examples)))
             count = int(small.architecture.positions(lengths[rows], case.level).max(axis=0).sum())
             what = f"positions returns {count} for tokens {lengths[rows].tolist()}"
-            require(columns <= count, f"{what}, a batch of them has {columns}")
+            require.that(columns <= count, f"{what}, a batch of them has {columns}")
 
 
 @contract_check(CASES)
@@ -276,7 +271,7 @@ def limits_are_honest(subject: Subject, case: EncodedCase) -> None:
     for input_length, output_length in lengths:
         inputs, outputs = (input_length,) * bool(case.inputs), (output_length,) * bool(case.outputs)
         sound = max(inputs + outputs) > 0 <= min(inputs + outputs)
-        require(sound, f"limits are {limits}: no example has so few tokens")
+        require.that(sound, f"limits are {limits}: no example has so few tokens")
         _require_room(small, replace(case, inputs=inputs, outputs=outputs).encoded(), f"{limits}")
 
 
@@ -302,7 +297,7 @@ def continuing_equals_reading(subject: Subject, case: EncodedCase) -> None:
             past, last = small.model.begin(_prompt(small))
             found = small.model.step(_one(last), past)[:, -1]
             first = torch.stack([states[0] for states in rows])
-            require_close(found, first, "the first step differs from reading all at once")
+            require.close(found, first, "the first step differs from reading all at once")
             # Each example twice: one row goes wrong, and then takes the place of the other.
             order = [2, 2, 0, 0, 1, 1]
             past.select(torch.tensor(order))
@@ -316,7 +311,7 @@ def continuing_equals_reading(subject: Subject, case: EncodedCase) -> None:
                 found = small.model.step(_one(outputs[order, step]), past)[:, -1]
                 expected = torch.stack([rows[row][step + 1] for row in order])
                 message = f"step {step + 1}, after rows were selected, differs from reading all at once"
-                require_close(found, expected, message)
+                require.close(found, expected, message)
 
 
 @contract_check(_GENERATED)
@@ -327,10 +322,10 @@ def there_is_room_for_an_output(subject: Subject, case: EncodedCase) -> None:
         given = encoded.input or encoded.start
         if given is not None:
             expected = given.lengths - (encoded.input is None)  # BEGIN in front of a prompt
-            require_equal(small.model.input_lengths(prompt).tolist(), expected.tolist(), "input_lengths")
+            require.equal(small.model.input_lengths(prompt).tolist(), expected.tolist(), "input_lengths")
         room = small.model.room(prompt).tolist()
         sound = all(0 <= tokens <= MAX_LENGTH for tokens in room)
-        require(sound, f"there is room for {room} of {MAX_LENGTH} tokens")
+        require.that(sound, f"there is room for {room} of {MAX_LENGTH} tokens")
         _require_room(small, replace(encoded, output=ragged(room, 4)), f"{room} tokens")
 
 

@@ -2,24 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, AttentionContext, LayerContext, NoPositions, Padding, Positions
-from plugformer_testing.contract import (
-    NotApplicable,
-    contract_check,
-    require,
-    require_close,
-    require_equal,
-    require_finite,
-)
+from plugformer_testing import require
+from plugformer_testing.contract import NotApplicable, contract_check
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch, Sloping, Turning, full
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
-Observer = Callable[[str, Tensor], object]
+Observer = Callable[[str, Tensor], Any]
 
 
 @dataclass(frozen=True)
@@ -83,8 +78,8 @@ def shapes(subject: Subject, sizes: tuple[int, int, int, int]) -> None:
         attention = there.perturbed(width=width, heads=heads)
         output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).attend(memory, query)
         expected = tuple((query if there.place.cross else memory).shape)
-        require_equal(tuple(output.shape), expected, "the shape of the output, as that of the query,")
-        require_finite(output, "the output")
+        require.equal(tuple(output.shape), expected, "the shape of the output, as that of the query,")
+        require.finite(output, "the output")
 
 
 @contract_check()
@@ -96,7 +91,7 @@ def every_real_token_is_read(subject: Subject) -> None:
             (gradient,) = torch.autograd.grad(output.sum(), memory, retain_graph=True)
             seen = gradient[0, : number + 1] if placed.place.causal else gradient[0]
             what = f"query {number} does not read every token of the memory that it may see"
-            require((seen.abs().amax(dim=1) > 0).all(), what)
+            require.that((seen.abs().amax(dim=1) > 0).all(), what)
 
 
 @contract_check(BATCHES)
@@ -108,10 +103,10 @@ def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
         plain.load_state_dict(dropping.state_dict())
         one, other = (PlacedAttention(part, there.place, batch.at(Turning())) for part in (plain, dropping))
         expected = one.read(x, query)
-        require_close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
+        require.close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
         plain.train()
         message = f"without dropout, training mode gives other outputs than evaluation mode, in {there.place}"
-        require_close(one.read(x, query), expected, message)
+        require.close(one.read(x, query), expected, message)
 
 
 @contract_check(BATCHES[1:])
@@ -123,7 +118,7 @@ def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
         for first in range(1, x.shape[1]):
             now = placed.read(torch.cat([x[:, :first], torch.randn_like(x[:, first:])], dim=1))
             message = f"the outputs before token {first} change with the tokens from there on"
-            require_close(now[:, :first], before[:, :first], message)
+            require.close(now[:, :first], before[:, :first], message)
             (gradient,) = torch.autograd.grad(before[:, first - 1].sum(), x, retain_graph=True)
             _require_none(gradient[:, first:], f"output {first - 1} has a gradient at later tokens")
 
@@ -137,13 +132,13 @@ def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         output = placed.read(x, query)
         message = f"outputs change with the values at padding, in {placed}"
-        require_close(placed.read(changed, query), output, message)
+        require.close(placed.read(changed, query), output, message)
         (gradient,) = torch.autograd.grad(output.square().sum(), x)
         _require_none(gradient[~real], "outputs of real tokens have a gradient at padding")
 
 
 def _require_none(values: Tensor, what: str) -> None:
-    require((values.abs() < 1e-9).all(), what)
+    require.that((values.abs() < 1e-9).all(), what)
 
 
 @contract_check(PADDED)
@@ -155,7 +150,7 @@ def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
         for row, real in enumerate(batch.mask):
             unpadded = full(1, int(real.sum())).at(placed.positions.encoding)
             alone = placed.at(unpadded).read(x[None, row, real])[0]
-            require_close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
+            require.close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
 
 
 @contract_check(BATCHES[2:])
@@ -166,7 +161,7 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
         whole = placed.read(x)
         for part in (*rows[:, None], rows.flip(0)):
             alone = placed.at(placed.positions.select(part)).read(x[part])
-            require_close(alone, whole[part], f"rows {part.tolist()} differ by themselves: rows mix")
+            require.close(alone, whole[part], f"rows {part.tolist()} differ by themselves: rows mix")
 
 
 @contract_check((PaddedBatch(("..",), Padding.ANYWHERE), PaddedBatch(("xxx", "..."), Padding.ANYWHERE)))
@@ -175,11 +170,11 @@ def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) 
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         x, query = subject.tokens(*batch.mask.shape).requires_grad_(), subject.tokens(len(batch.rows), 2)
         output = placed.attend(x, query)
-        require_finite(output, "with a row that is all padding, the output")
+        require.finite(output, "with a row that is all padding, the output")
         leaves = [x, *placed.attention.parameters()]
         for gradient in torch.autograd.grad(output.sum(), leaves, allow_unused=True):
             if gradient is not None:
-                require_finite(gradient, "with a row that is all padding, a gradient")
+                require.finite(gradient, "with a row that is all padding, a gradient")
 
 
 @contract_check(FULL[1:])
@@ -189,7 +184,7 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     for placed in attentions(subject, batch, DECODER, ENCODER):
         moved = placed.at(batch.at(placed.positions.encoding, start=9))
         message = f"outputs change if all positions move by 9, in {placed}"
-        require_close(moved.read(x), placed.read(x), message)
+        require.close(moved.read(x), placed.read(x), message)
 
 
 @contract_check(BATCHES)
@@ -199,9 +194,9 @@ def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
     query = subject.tokens(len(batch.rows), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         outputs = [placed.read(x, query, observer) for observer in (None, lambda *_: None)]
-        require_close(outputs[1], outputs[0], "the output changes with an observer")
+        require.close(outputs[1], outputs[0], "the output changes with an observer")
         plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
-        require_close(observed, plain, "gradients change with an observer")
+        require.close(observed, plain, "gradients change with an observer")
 
 
 @contract_check(BATCHES)
@@ -213,9 +208,9 @@ def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None
         for weights in _read_with_weights(placed, subject.tokens(rows, length))[1]:
             fits = weights.dim() == 4 and (len(weights), *weights.shape[2:]) == (rows, length, length)
             what = f"recorded weights have shape {tuple(weights.shape)}"
-            require(fits, f"{what}, expected ({rows}, maps, {length}, {length})")
+            require.that(fits, f"{what}, expected ({rows}, maps, {length}, {length})")
             at_real = weights.masked_fill(~real[:, None, :, None], 0.0)
-            require_finite(at_real, "a recorded weight")
+            require.finite(at_real, "a recorded weight")
             _require_none(at_real.masked_fill(allowed, 0.0), "recorded weights are not zero at hidden keys")
 
 
@@ -235,7 +230,7 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
         except ConfigurationError:  # it needs more heads
             used = False
         used = used or _erases(PlacedAttention(there.perturbed(), CROSS, keys), memory, query)
-    require(used, "the output is not the sum over keys that the recorded weights give, nor read through them")
+    require.that(used, "the output is not the sum over keys by the recorded weights, nor read through them")
 
 
 def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from plugformer.interfaces import AttentionContext, Padding, Positions, State
+from plugformer_testing import require
 from plugformer_testing.attention import PlacedAttention, attentions
-from plugformer_testing.contract import contract_check, require_close
+from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import BATCHES, PaddedBatch, full
 from plugformer_testing.subject import CROSS, DECODER, Subject
 
@@ -43,7 +44,7 @@ def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
         with torch.no_grad():
             pieces, whole = _read_pieces(placed, x, case.cuts), placed.read(x)
         message = f"tokens read something else from the cache than from the whole sequence, in {placed}"
-        require_close(pieces[real], whole[real], message)
+        require.close(pieces[real], whole[real], message)
 
 
 def _read_pieces(placed: PlacedAttention, x: Tensor, cuts: tuple[int, ...]) -> Tensor:
@@ -69,7 +70,7 @@ def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces
         with torch.no_grad():
             pieces = _continue(placed, query, _project_two(placed, x, case.cuts[0]))
             whole = _continue(placed, query, placed.attention.project(x, placed.positions))
-        require_close(pieces, whole, "the state of two pieces differs from the state of the whole")
+        require.close(pieces, whole, "the state of two pieces differs from the state of the whole")
 
 
 def _project_two(placed: PlacedAttention, x: Tensor, cut: int) -> State:
@@ -101,7 +102,7 @@ def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> No
                 at = full(len(query), 1).at(keys.encoding, start=step)
                 alone = placed.attention.attend(one, state, AttentionContext(at, keys, causal=False))[:, 0]
                 message = f"query {step} reads something else alone than with the others"
-                require_close(alone, whole[:, step], message)
+                require.close(alone, whole[:, step], message)
 
 
 @contract_check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1), (1,), (0, 2)))
@@ -117,4 +118,4 @@ def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
             state = project(x, placed.positions) if placed.place.cross else _project_two(placed, x, 2)
             turned = selected.at(selected.positions.select(again))
             moved = _continue(turned, step[again], state.select(index).select(again))[again]
-        require_close(moved, alone, f"after rows were selected, a row goes on differently, in {placed}")
+        require.close(moved, alone, f"after rows were selected, a row goes on differently, in {placed}")

@@ -1,11 +1,8 @@
 """A contract is a list of checks: a sentence, a function that tries it, and cases to try it on."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from plugformer.registry import Kind
 
@@ -42,45 +39,6 @@ class Check:
 def contract_check(cases: Iterable[Any] = (None,), *kinds: Kind) -> Callable[..., Check]:
     """Turns a function into a check."""
     return lambda function: Check(function, tuple(cases), kinds)
-
-
-def require(condition: object, message: str) -> None:
-    """Raises Violation with the message unless the condition is true."""
-    if not condition:
-        raise Violation(message)
-
-
-def require_equal(found: object, expected: object, what: str) -> None:
-    """Requires what was found to be what was expected."""
-    require(found == expected, f"{what} is {found!r}, expected {expected!r}")
-
-
-def require_finite(tensor: Tensor, what: str) -> None:
-    """Requires that a tensor has neither NaN nor infinity."""
-    require(tensor.isfinite().all(), f"{what} is not finite")
-
-
-def require_close(actual: Tensor, expected: Tensor, message: str, *, tolerance: float = 1e-5) -> None:
-    """Requires two tensors to agree in shape and, within a tolerance, in all values.
-
-    The tolerance is far above the rounding of float64, in which most checks compute, and just above that of
-    float32, in which a component may compute inside. Faults are as large as the values themselves.
-    """
-    try:
-        torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
-    except AssertionError as error:
-        lines = str(error).splitlines()
-        difference = next((line for line in lines if "bsolute difference" in line), lines[0])
-        raise Violation(f"{message} ({difference})") from None
-
-
-def require_same(
-    actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], how: str, *, tolerance: float = 0.0
-) -> None:
-    """Requires tensors of the same names to have the same values."""
-    require_equal(sorted(actual), sorted(expected), f"{how}, what there is")
-    for name, value in expected.items():
-        require_close(actual[name], value, f"{how}, {name} is different", tolerance=tolerance)
 
 
 def is_list_of_text(value: object) -> bool:

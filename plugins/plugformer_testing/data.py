@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Any
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
 from plugformer.registry import checked_options
-from plugformer_testing.contract import (
-    NotApplicable,
-    contract_check,
-    is_list_of_text,
-    require,
-    require_equal,
-)
+from plugformer_testing import require
+from plugformer_testing.contract import NotApplicable, contract_check, is_list_of_text
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
@@ -41,14 +36,8 @@ TYPES = {
 }
 """Columns that a task type may need."""
 
-_ROW: dict[str, Any] = {
-    "source": "a",
-    "target": "b",
-    "references": ["b", "c"],
-    "text": "good",
-    "label": "yes",
-    "labels": ["yes", "no"], "number": 1.5, "words": ["a", "b"], "tags": ["B", "O"],
-}
+_ROW: dict[str, Any] = {"source": "a", "target": "b", "references": ["b", "c"], "text": "good"}
+_ROW |= {"label": "yes", "labels": ["yes", "no"], "number": 1.5, "words": ["a", "b"], "tags": ["B", "O"]}
 ROWS = {"train": [_ROW, {**_ROW, "text": "bad", "label": "no"}]}
 """Rows in memory with the columns of all task types; components that do not read `rows` ignore them."""
 
@@ -91,7 +80,7 @@ def serves_a_type_of_task(subject: Subject) -> None:
             _loaded(subject, name)
         except NotApplicable as refusal:
             refusals.append(str(refusal))
-    require(len(refusals) < len(TYPES), f"it serves no task type: {'; '.join(refusals)}")
+    require.that(len(refusals) < len(TYPES), f"it serves no task type: {'; '.join(refusals)}")
 
 
 _HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -113,28 +102,28 @@ def examples_fit_the_task(subject: Subject, task: str) -> None:
     from datasets import ClassLabel
 
     splits, columns, classes = _loaded(subject, task), TYPES[task], set()
-    require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
+    require.that("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
     for name, split in ((str(key), split) for key, split in splits.items()):
         known = re.fullmatch(r"train|validation|test\w*", name)
-        require(known, f"split {name!r} is none of train, validation and names that begin with test")
-        require(len(split) > 0, f"split {name!r} is empty")
+        require.that(known, f"split {name!r} is none of train, validation and names that begin with test")
+        require.that(len(split) > 0, f"split {name!r} is empty")
         present = [column for column in columns if column.name in split.column_names]
         missing = [column.name for column in columns if not column.optional and column not in present]
-        require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
+        require.that(not missing, f"split {name!r} lacks the columns {missing} in {split.column_names}")
         for column in present:
             what, feature = f"the {column.name} of split {name!r}", split.features[column.name]
             expected, holds = _HOLDS[column.holds]
             if column.holds == "label":
-                require(isinstance(feature, ClassLabel), f"{what} is {feature}, expected a ClassLabel")
+                require.that(isinstance(feature, ClassLabel), f"{what} is {feature}, expected a ClassLabel")
                 outside = set(split[column.name]) - set(range(len(feature.names)))
-                require(not outside, f"{what} has no class {outside}, only {feature.names}")
+                require.that(not outside, f"{what} has no class {outside}, only {feature.names}")
                 classes.add(tuple(feature.names))
             values, along = split[column.name], split[column.along or column.name]
             for number, (value, words) in enumerate(zip(values, along, strict=True)):
                 fits = holds(value) and (column.along is None or len(value) == len(words))
                 many = f", as many as {column.along}" if column.along else ""
-                require(fits, f"in example {number} {what} is {value!r}, expected {expected}{many}")
-    require(len(classes) <= 1, f"splits have different classes: {sorted(classes)}")
+                require.that(fits, f"in example {number} {what} is {value!r}, expected {expected}{many}")
+    require.that(len(classes) <= 1, f"splits have different classes: {sorted(classes)}")
 
 
 @contract_check(TYPES)
@@ -145,15 +134,15 @@ def loading_is_repeatable(subject: Subject, task: str) -> None:
     """
     first, data = _loaded(subject, task), _create(subject)
     data.check_columns(TYPES[task])
-    require_equal(
+    require.equal(
         list(data.problems(TYPES[task])), [], "what `problems` finds, though load reads the examples,"
     )
     second = data.load(TYPES[task])
-    require_equal(list(second), list(first), "what splits there are, loaded again,")
+    require.equal(list(second), list(first), "what splits there are, loaded again,")
     for name, split in first.items():
         for column in split.column_names:
             same = list(split[column]) == list(second[name][column])
-            require(same, f"loaded again, the {column} column of split {name!r} is different")
+            require.that(same, f"loaded again, the {column} column of split {name!r} is different")
 
 
 @contract_check(TYPES)
@@ -164,7 +153,7 @@ def a_stream_has_the_same_examples(subject: Subject, task: str) -> None:
     """
     splits = _loaded(subject, task)
     streams, again = (_create(subject).stream(TYPES[task]) for _ in range(2))
-    require_equal(list(streams), list(splits), "what splits there are, streamed,")
+    require.equal(list(streams), list(splits), "what splits there are, streamed,")
     for name, split in splits.items():
         names = [column.name for column in TYPES[task] if column.name in split.column_names]
         expected = [{name: row[name] for name in names} for row in islice(split, _STREAMED)]
@@ -173,8 +162,8 @@ def a_stream_has_the_same_examples(subject: Subject, task: str) -> None:
         again[name].load_state_dict(json.loads(json.dumps(streams[name].state_dict())))
         rest = list(islice(rows, len(expected) - half))
         resumed = list(islice(_without_faults(again[name], names), len(rest)))
-        require(found + rest == expected, f"streamed, split {name!r} has other examples than loaded")
-        require(resumed == rest, f"split {name!r} continues with other examples from its saved state")
+        require.that(found + rest == expected, f"streamed, split {name!r} has other examples than loaded")
+        require.that(resumed == rest, f"split {name!r} continues with other examples from its saved state")
 
 
 def _without_faults(stream: "IterableDataset", names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -185,12 +174,12 @@ def _without_faults(stream: "IterableDataset", names: Sequence[str]) -> Iterator
 def version_is_repeatable(subject: Subject) -> None:
     """The version is a text, and the same in another object, after loading, and in another process."""
     version, data = _create(subject).version(), _create(subject)
-    require(isinstance(version, str), f"the version is {version!r}, expected a text")
+    require.that(isinstance(version, str), f"the version is {version!r}, expected a text")
     for columns in TYPES.values():
         with suppress(ConfigurationError, DataError):
             data.load(columns)
-    require_equal(data.version(), version, "after loading, the version")
-    require_equal(in_another_process(subject, _version), version, "in another process, the version")
+    require.equal(data.version(), version, "after loading, the version")
+    require.equal(in_another_process(subject, _version), version, "in another process, the version")
 
 
 def _version(component: type[Data], options: dict[str, Any]) -> str:

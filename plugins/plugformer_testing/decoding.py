@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from plugformer.interfaces import BEGIN, END, PADDING, Decoding, Hypothesis, Session
-from plugformer_testing.contract import contract_check, require, require_equal
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
 VOCABULARY = 9
@@ -86,11 +87,11 @@ class ScriptedSession(Session):
 
     def extend(self, tokens: Tensor) -> None:
         """Appends one token to every row."""
-        require_equal(len(tokens), len(self.rows), "the number of tokens by which rows are extended")
+        require.equal(len(tokens), len(self.rows), "the number of tokens by which rows are extended")
         for row, token in enumerate(tokens.tolist()):
-            require(token != END, "a row that has ended is extended, expected that it leaves")
+            require.that(token != END, "a row that has ended is extended, expected that it leaves")
             possible = self._log_probabilities[row, token].isfinite()
-            require(possible, f"a row is extended by token {token}, whose probability is zero")
+            require.that(possible, f"a row is extended by token {token}, whose probability is zero")
         self.computed += len(tokens)
         pairs = zip(self.rows, tokens.tolist(), strict=True)
         self._set([(sentence, (*prefix, token)) for (sentence, prefix), token in pairs])
@@ -131,16 +132,16 @@ def outputs_are_possible(subject: Subject, script: Script) -> None:
     session itself refuses to extend a row that has ended.
     """
     found = _search(subject, script)
-    require_equal(len(found), len(script.sentence_ids), "the number of sentences with results")
+    require.equal(len(found), len(script.sentence_ids), "the number of sentences with results")
     for sentence, hypotheses in enumerate(found):
-        require(hypotheses, f"sentence {sentence} has no hypothesis")
+        require.that(hypotheses, f"sentence {sentence} has no hypothesis")
         for tokens in (hypothesis.tokens for hypothesis in hypotheses):
             what, limit = f"an output of sentence {sentence}", script.limits[sentence]
-            require(len(tokens) <= limit, f"{what} has {len(tokens)} tokens, its limit is {limit}")
+            require.that(len(tokens) <= limit, f"{what} has {len(tokens)} tokens, its limit is {limit}")
             special = sorted({PADDING, BEGIN, END} & set(tokens))
-            require(not special, f"{what} has the special tokens {special}")
+            require.that(not special, f"{what} has the special tokens {special}")
             possible = script.score(sentence, tokens) > -torch.inf
-            require(possible, f"{what} is {tokens}, whose probability is zero")
+            require.that(possible, f"{what} is {tokens}, whose probability is zero")
 
 
 @contract_check(SCRIPTS)
@@ -150,7 +151,7 @@ def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
         for output in hypotheses:
             expected = script.score(sentence, output.tokens)
             close = isinstance(output.score, int | float) and abs(output.score - expected) < 1e-3
-            require(
+            require.that(
                 close, f"{output.tokens} has the score {output.score!r}, expected the number {expected:.4g}"
             )
 
@@ -161,7 +162,7 @@ def searching_is_repeatable(subject: Subject, script: Script) -> None:
     decoding: Decoding = subject.create()
     found = [_tokens(decoding.search(ScriptedSession(script))) for _ in range(2)]
     same = found[0] == found[1] == _tokens(_search(subject, script))
-    require(same, "the same batch gives other outputs each time")
+    require.that(same, "the same batch gives other outputs each time")
 
 
 @contract_check(SCRIPTS[3:])
@@ -170,8 +171,8 @@ def sentences_are_independent(subject: Subject, script: Script) -> None:
     together = _tokens(_search(subject, script))
     turned = replace(script, sentence_ids=script.sentence_ids[::-1], limits=script.limits[::-1])
     same = _tokens(_search(subject, turned))[::-1] == together
-    require(same, "outputs depend on the order of sentences in the batch")
+    require.that(same, "outputs depend on the order of sentences in the batch")
     for sentence, key in enumerate(script.sentence_ids):
         single = replace(script, sentence_ids=(key,), limits=(script.limits[sentence],))
         (alone,) = _tokens(_search(subject, single))
-        require_equal(together[sentence], alone, f"what sentence {sentence} gets in the batch, not alone,")
+        require.equal(together[sentence], alone, f"what sentence {sentence} gets in the batch, not alone,")

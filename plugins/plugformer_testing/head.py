@@ -10,7 +10,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Head, OutputType
 from plugformer.model import draw_own_values
-from plugformer_testing.contract import contract_check, require, require_close, require_equal, require_finite
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch
 from plugformer_testing.subject import OUTPUTS, Subject
 
@@ -52,7 +53,7 @@ class HeadCase:
 
 def _targets(head: Head, logits: Tensor, real: Tensor) -> tuple[Tensor, bool]:
     """Returns targets, and whether there is one at every position."""
-    require(logits.dim() in (2, 3), f"its logits have {logits.dim()} axes, expected 2 or 3")
+    require.that(logits.dim() in (2, 3), f"its logits have {logits.dim()} axes, expected 2 or 3")
     if head.check_targets:
         own = list(islice(cycle(head.check_targets), len(real)))
         return torch.tensor(own, dtype=torch.float64), logits.dim() == 3
@@ -75,12 +76,12 @@ def shapes(subject: Subject, batch: PaddedBatch) -> None:
     logits, real = case.logits(), case.mask
     outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
     expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
-    require_equal(tuple(logits.shape), expected, "the shape of the logits")
-    require_finite(logits, "a logit")
+    require.equal(tuple(logits.shape), expected, "the shape of the logits")
+    require.finite(logits, "a logit")
     loss, count = case.loss()
-    require_equal((tuple(loss.shape), tuple(count.shape)), ((), ()), "the shape of the loss and the count")
-    require(not count.is_floating_point(), f"the count is {count!r}, expected a whole number")
-    require_equal(int(count), int(real.sum()) if case.by_token else len(real), "the number of targets")
+    require.equal((tuple(loss.shape), tuple(count.shape)), ((), ()), "the shape of the loss and the count")
+    require.that(not count.is_floating_point(), f"the count is {count!r}, expected a whole number")
+    require.equal(int(count), int(real.sum()) if case.by_token else len(real), "the number of targets")
 
 
 @contract_check(product((False, True), BATCHES))
@@ -102,7 +103,7 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
     loss, _ = given.loss()
     smoothing = 0.2 if training else 0.0
     if head.output_types == _NUMBERS:
-        require(loss > 0, "the loss of numbers that are not those predicted is not above zero")
+        require.that(loss > 0, "the loss of numbers that are not those predicted is not above zero")
         given.targets = logits[:, 0].detach()
         torch.set_rng_state(state)
         loss, expected = given.loss()[0], torch.zeros_like(loss)
@@ -117,7 +118,7 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
     message = (
         f"the loss in {mode} is {float(loss):.4g}, expected {float(expected):.4g}: the summed cross-entropy"
     )
-    require_close(loss, expected, message)
+    require.close(loss, expected, message)
 
 
 @contract_check(PADDED)
@@ -132,12 +133,12 @@ def padding_does_not_count(subject: Subject, batch: PaddedBatch) -> None:
         with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in both passes
             loss, _ = head.loss(changed, other, real)
         mode = f"in {'training' if training else 'evaluation'} mode"
-        require_close(loss, case.loss()[0], f"{mode} the loss changes with values at padding")
+        require.close(loss, case.loss()[0], f"{mode} the loss changes with values at padding")
         (gradient,) = torch.autograd.grad(loss, changed)
-        require((gradient[~real].abs() < 1e-9).all(), f"{mode} the loss has a gradient at padding")
+        require.that((gradient[~real].abs() < 1e-9).all(), f"{mode} the loss has a gradient at padding")
     if not case.by_token:
         found = head.logits(changed, real)
-        require_close(found, case.logits(), "the prediction changes with values at padding")
+        require.close(found, case.logits(), "the prediction changes with values at padding")
 
 
 @contract_check(PADDED[:4])
@@ -153,8 +154,8 @@ def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
         parts = [case.head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
         total, number = (torch.stack(values).sum() for values in zip(*parts, strict=True))
         chunks_of = f"chunks of the {('batch', 'length')[axis]}"
-        require_equal(int(number), int(count), f"the sum of the counts of {chunks_of}")
-        require_close(total, whole, f"the losses of {chunks_of} do not add up: it must be a sum")
+        require.equal(int(number), int(count), f"the sum of the counts of {chunks_of}")
+        require.close(total, whole, f"the losses of {chunks_of} do not add up: it must be a sum")
 
 
 @contract_check()
@@ -162,9 +163,9 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
     case = HeadCase.of(subject, FULL[1])
     loss, count = case.head.loss(case.hidden, case.targets, torch.zeros_like(case.mask))
-    require_finite(loss, "the loss without any real token")
+    require.finite(loss, "the loss without any real token")
     if case.by_token:
-        require_equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
+        require.equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
 
 
 @contract_check(BATCHES)
@@ -177,15 +178,15 @@ def likelihoods_are_those_of_the_loss(subject: Subject, batch: PaddedBatch) -> N
     loss, count = case.loss()
     found = case.head.likelihoods(case.hidden, case.targets, case.mask)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
-        require_equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
+        require.equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
     total = -found.log_probabilities.double().sum()
-    require_close(total, loss.double(), "the log-probabilities add up to another loss")
-    require_equal(int(found.targets.sum()), int(count), "the number of targets that likelihoods count")
+    require.close(total, loss.double(), "the log-probabilities add up to another loss")
+    require.equal(int(found.targets.sum()), int(count), "the number of targets that likelihoods count")
     numbers = case.head.output_types == _NUMBERS
-    require_equal(found.correct is None, numbers, "that `correct` is None, which only numbers have,")
+    require.equal(found.correct is None, numbers, "that `correct` is None, which only numbers have,")
     if found.correct is not None:
         sound = (found.correct >= 0) & (found.correct <= found.targets)
-        require(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
+        require.that(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
 
 
 @contract_check(BATCHES[1:])
@@ -199,11 +200,11 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
         expected = whole[row, marks] if case.by_token else whole[row]
-        require_close(expected, alone, f"row {row} gets other scores in the batch than alone")
+        require.close(expected, alone, f"row {row} gets other scores in the batch than alone")
     if case.by_token:
         changed = torch.cat([hidden[:, :1], torch.randn_like(hidden[:, 1:])], dim=1)
         message = "the scores at the first position change with later hidden states"
-        require_close(head.logits(changed, real)[:, 0], whole[:, 0], message)
+        require.close(head.logits(changed, real)[:, 0], whole[:, 0], message)
 
 
 @contract_check()
@@ -213,10 +214,10 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
     before = embedding.detach().clone()
     head: Head = subject.create(tied=embedding)
     draw_own_values(head, 1)
-    require(torch.equal(embedding, before), "the head redraws the embedding that it receives")
+    require.that(torch.equal(embedding, before), "the head redraws the embedding that it receives")
     for name, parameter in head.named_parameters():
         copied = parameter is not embedding and torch.equal(parameter, before)
-        require(not copied, f"{name} is a copy of the embedding, which is trained apart from it")
+        require.that(not copied, f"{name} is a copy of the embedding, which is trained apart from it")
 
 
 def everything(head: Head, hidden: Tensor, real: Tensor) -> Tensor:

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import Initialization, ParameterContext
 from plugformer.model import draw_own_values, random_stream
-from plugformer_testing.contract import contract_check, require, require_equal, require_finite, require_same
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
 WIDTH, HIDDEN = 12, 20
@@ -57,7 +58,7 @@ def _drawn(
 def values_are_finite(subject: Subject) -> None:
     """Parameters of every shape have finite values: a number, vectors, matrices, several matrices in one."""
     for path, parameter in _drawn(subject.create()).items():
-        require_finite(parameter, f"{path} of shape {tuple(parameter.shape)}")
+        require.finite(parameter, f"{path} of shape {tuple(parameter.shape)}")
 
 
 @contract_check()
@@ -66,7 +67,7 @@ def parameters_stay_what_they_are(subject: Subject) -> None:
     network = SmallNetwork()
     before = {path: _identity(parameter) for path, parameter in network.named_parameters()}
     for path, parameter in _drawn(subject.create(), network=network).items():
-        require_equal(_identity(parameter), before[path], f"{path}, whose values are to be set in place,")
+        require.equal(_identity(parameter), before[path], f"{path}, whose values are to be set in place,")
 
 
 def _identity(parameter: nn.Parameter) -> tuple[object, ...]:
@@ -77,9 +78,9 @@ def _identity(parameter: nn.Parameter) -> tuple[object, ...]:
 def values_follow_the_seed(subject: Subject) -> None:
     """The same seed gives the same values, another one others: only torch's generator is used."""
     one, same, other = (_drawn(subject.create(), seed=seed) for seed in (1, 1, 2))
-    require_same(same, one, "drawn again from the same seed")
+    require.same(same, one, "drawn again from the same seed")
     differ = any(not torch.equal(one[path], other[path]) for path in one if one[path].dim() > 1)
-    require(differ, "another seed gives matrices the same values: replicates of a study would be one")
+    require.that(differ, "another seed gives matrices the same values: replicates of a study would be one")
 
 
 @contract_check()
@@ -88,7 +89,7 @@ def each_parameter_is_drawn_alone(subject: Subject) -> None:
     scheme: Initialization = subject.create()
     one = _drawn(scheme)
     for again in (scheme, subject.create()):
-        require_same(_drawn(again, backwards=True), one, "drawn in another order")
+        require.same(_drawn(again, backwards=True), one, "drawn in another order")
 
 
 @contract_check()
@@ -107,4 +108,4 @@ def a_small_network_learns(subject: Subject) -> None:
         optimizer.step()
         losses.append(loss.item())
     what = f"after {UPDATES} updates the loss is {losses[-1]:.3g}, before them it was {losses[0]:.3g}"
-    require(losses[-1] < 0.5 * min(losses[0], targets.square().mean().item()), what)
+    require.that(losses[-1] < 0.5 * min(losses[0], targets.square().mean().item()), what)

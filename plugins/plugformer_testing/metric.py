@@ -10,7 +10,8 @@ import numpy as np
 from numpy import ndarray
 
 from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Value, as_text
-from plugformer_testing.contract import contract_check, require, require_equal
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
 
@@ -70,7 +71,7 @@ def _statistics(metric: Any, case: Scored, first: int = 0) -> ndarray:
 
 def _require_close(found: float, expected: float, what: str) -> None:
     close = math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
-    require(close, f"{what} is {found}, expected {expected}")
+    require.that(close, f"{what} is {found}, expected {expected}")
 
 
 @contract_check(EXAMPLES)
@@ -81,11 +82,11 @@ def statistics_are_numbers(subject: Subject, case: Scored) -> None:
     before = copy.deepcopy(given)
     found = metric.statistics(*given)
     for now, then in zip(given, before, strict=True):
-        require_equal(list(now), list(then), "an argument after the call")
+        require.equal(list(now), list(then), "an argument after the call")
     count = len(case.predictions)
     fits = isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == count
-    require(fits, f"statistics have shape {np.shape(found)}, expected ({count}, statistics)")
-    require(np.isfinite(found).all(), "statistics are not finite")
+    require.that(fits, f"statistics have shape {np.shape(found)}, expected ({count}, statistics)")
+    require.that(np.isfinite(found).all(), "statistics are not finite")
 
 
 @contract_check(EXAMPLES[2:])
@@ -105,14 +106,14 @@ def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     """The aggregate is a finite number that depends only on statistics, which it does not change."""
     metric: Metric = subject.create()
     score, again = (metric.aggregate(_statistics(metric, case)) for _ in range(2))
-    require(
+    require.that(
         isinstance(score, float) and math.isfinite(score), f"the aggregate is {score!r}, expected a number"
     )
-    require_equal(again, score, "the aggregate of the same predictions")
+    require.equal(again, score, "the aggregate of the same predictions")
     statistics = _statistics(metric, case)
     before = statistics.copy()
-    require_equal(subject.create().aggregate(statistics), score, "the aggregate by another object")
-    require(np.array_equal(statistics, before), "aggregate changes the statistics")
+    require.equal(subject.create().aggregate(statistics), score, "the aggregate by another object")
+    require.that(np.array_equal(statistics, before), "aggregate changes the statistics")
 
 
 @contract_check(EXAMPLES)
@@ -122,11 +123,11 @@ def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     statistics = _statistics(metric, case)
     value, (low, high) = metric.aggregate(statistics), metric.interval(statistics)
     holds = low - 1e-9 <= value <= high + 1e-9 and math.isfinite(low) and math.isfinite(high)
-    require(holds, f"the interval is {low} to {high}, the value {value}")
-    require_equal(tuple(metric.interval(statistics)), (low, high), "the interval of the same statistics")
+    require.that(holds, f"the interval is {low} to {high}, the value {value}")
+    require.equal(tuple(metric.interval(statistics)), (low, high), "the interval of the same statistics")
     from_, to = metric.interval(statistics, level=0.5)
     narrower = to - from_ <= high - low + 1e-9
-    require(narrower, f"the interval is {from_} to {to} at level 0.5, and {low} to {high} at 0.95")
+    require.that(narrower, f"the interval is {from_} to {to} at level 0.5, and {low} to {high} at 0.95")
 
 
 @contract_check()
@@ -136,7 +137,7 @@ def right_predictions_score_best(subject: Subject) -> None:
     scores = [metric.aggregate(_statistics(metric, Scored(marks))) for marks in ("xxxx", "xxoo", "oooo")]
     ordered = scores == sorted(scores, reverse=metric.higher_is_better) and scores[0] != scores[2]
     better = "higher" if metric.higher_is_better else "lower"
-    require(ordered, f"all right, half right and all wrong score {scores}, though {better} is better")
+    require.that(ordered, f"all right, half right and all wrong score {scores}, though {better} is better")
 
 
 @contract_check(("xo", "ox"))
@@ -148,7 +149,7 @@ def any_joint_reference_counts(subject: Subject, references: str) -> None:
             metric.aggregate(_statistics(metric, Scored("x", each))) for each in (references, "x")
         )
         close = math.isclose(several, one, rel_tol=1e-6)
-        require(close, f"a prediction that equals one of two references scores {several}, expected {one}")
+        require.that(close, f"a prediction that equals one of 2 references scores {several}, expected {one}")
 
 
 @contract_check(EXAMPLES)
@@ -158,8 +159,8 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
     given = _arguments(metric, case)
     signature = metric.signature(given[1]) if isinstance(metric, OutputMetric) else ""
     one_line = isinstance(signature, str) and len(signature.splitlines()) <= 1
-    require(one_line, f"the signature is {signature!r}, expected one line of text")
+    require.that(one_line, f"the signature is {signature!r}, expected one line of text")
     table = metric.table(*given) if isinstance(metric, OutputMetric | SourceMetric) else None
     for name, numbers in table.rows.items() if table else ():
         fits = table is not None and [type(number) for number in numbers] == [int] * len(table.columns)
-        require(fits, f"the table's row {name!r} is {numbers}, expected a whole number for each column")
+        require.that(fits, f"the table's row {name!r} is {numbers}, expected a whole number for each column")

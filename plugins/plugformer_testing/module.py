@@ -18,17 +18,9 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.model import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
-from plugformer_testing import head, position
+from plugformer_testing import head, position, require
 from plugformer_testing.attention import PlacedAttention
-from plugformer_testing.contract import (
-    NotApplicable,
-    Violation,
-    contract_check,
-    require,
-    require_close,
-    require_finite,
-    require_same,
-)
+from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.probes import PADDED, Turning, example, gradients, require_gradients
 from plugformer_testing.subject import PLACES, SUBLAYERS, Subject
 from plugformer_testing.tokenwise import sublayers
@@ -61,7 +53,7 @@ def constructs(subject: Subject) -> None:
     except ConfigurationError as error:
         advice = "give others by model=, or options that fit them"
         raise Violation(f"it refuses the sizes of the model ({error}); {advice}") from error
-    require_finite(exercise(subject, module.eval(), torch.float32), "its output")
+    require.finite(exercise(subject, module.eval(), torch.float32), "its output")
 
 
 @contract_check()
@@ -82,7 +74,7 @@ def serves_or_refuses_each_place(subject: Subject) -> str | None:
             raise Violation(f"constructed for {place} it raises {type(fault).__name__}: {fault}") from fault
         else:
             output = exercise(there, module.eval(), torch.float32)
-            require_finite(output, f"constructed for {place} its output")
+            require.finite(output, f"constructed for {place} its output")
     messages = "; ".join(dict.fromkeys(refused.values()))
     if len(refused) == len(PLACES):
         raise ConfigurationError(messages)
@@ -101,16 +93,16 @@ def draws_initial_values(subject: Subject) -> None:
     except RegistryError as error:
         raise Violation(str(error)) from error
     constructed, drawn, again = _values(module), _drawn(module, 7.25), _drawn(module, -7.25)
-    require_same(again, drawn, "drawn again from the same seed")
+    require.same(again, drawn, "drawn again from the same seed")
     for name, before in constructed.items():
         now, first = drawn[name], before.flatten()[0]
         if before.numel() > 1 and (before == first).all():
             what = f"{name} starts at {first.item():g} when constructed, at others after reset_parameters"
-            require(torch.equal(before, now), what)
+            require.that(torch.equal(before, now), what)
         elif before.numel() >= 32:
             ratio = (now.std() / before.std()).item()
             what = f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's"
-            require(0.5 < ratio < 2, what)
+            require.that(0.5 < ratio < 2, what)
 
 
 def _values(module: nn.Module) -> dict[str, Tensor]:
@@ -123,7 +115,7 @@ def _drawn(module: nn.Module, mark: float) -> dict[str, Tensor]:
         parameter.data.fill_(mark)
     draw_own_values(module, 1)
     for name, value in module.named_parameters():
-        require((value != mark).any(), f"reset_parameters does not draw {name}")
+        require.that((value != mark).any(), f"reset_parameters does not draw {name}")
     return _values(module)
 
 
@@ -140,8 +132,8 @@ def evaluation_is_repeatable(subject: Subject) -> None:
     module = subject.perturbed()
     before = copy.deepcopy(module.state_dict())
     first, second = exercise(subject, module), exercise(subject, module)
-    require_close(second, first, "two passes in evaluation mode differ", tolerance=1e-9)
-    require_same(module.state_dict(), before, "after a forward pass in evaluation mode")
+    require.close(second, first, "two passes in evaluation mode differ", tolerance=1e-9)
+    require.same(module.state_dict(), before, "after a forward pass in evaluation mode")
 
 
 @contract_check()
@@ -172,18 +164,18 @@ def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     module = subject.perturbed()
     expected = exercise(subject, module).detach()
     output = exercise(subject, module.to(dtype), dtype)
-    require(output.dtype == dtype, f"in {dtype} its output is {output.dtype}")
+    require.that(output.dtype == dtype, f"in {dtype} its output is {output.dtype}")
     _require_near(output, expected, tolerance, f"in {dtype}")
 
 
 def _require_near(output: Tensor, expected: Tensor, tolerance: float, what: str) -> None:
     """Requires that an output is finite and most of it near that in float64."""
-    require_finite(output, f"{what} its output")
+    require.finite(output, f"{what} its output")
     # The median: if a near tie in a router is decided differently, a few values differ in full.
     error = (output.detach().double() - expected).abs().median().item()
     size = expected.abs().mean().item()
     what = f"{what} its output is off by {error / max(size, 1e-9):.0%} of its size"
-    require(error <= tolerance * size + 1e-6, what)
+    require.that(error <= tolerance * size + 1e-6, what)
 
 
 @contract_check()
@@ -194,14 +186,14 @@ def saves_and_loads(subject: Subject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save_tensors(own_tensors(module), file := Path(folder, "component.safetensors"))
         missing = fresh.load_state_dict(load_file(file), strict=False).missing_keys
-    require(not missing, f"{', '.join(missing)} is not saved")
+    require.that(not missing, f"{', '.join(missing)} is not saved")
     message = "after saving and loading it computes something else: a part of it is not in its state_dict"
-    require_close(exercise(subject, fresh), expected, message, tolerance=1e-9)
-    require_close(exercise(subject, copied), expected, "a deep copy computes otherwise", tolerance=1e-9)
+    require.close(exercise(subject, fresh), expected, message, tolerance=1e-9)
+    require.close(exercise(subject, copied), expected, "a deep copy computes otherwise", tolerance=1e-9)
     for parameter in copied.parameters():
         parameter.data.add_(1.0)
     message = "a deep copy shares parameters with the original"
-    require_close(exercise(subject, module), expected, message, tolerance=1e-9)
+    require.close(exercise(subject, module), expected, message, tolerance=1e-9)
 
 
 @contract_check()
@@ -229,8 +221,8 @@ def compiles(subject: Subject) -> None:
     finally:
         torch.compiler.reset()
         logger.setLevel(level)
-    require_close(actual, expected, "compiled, it computes something else", tolerance=1e-4)
-    require_same(compiled_gradients, expected_gradients, "compiled, as gradients", tolerance=1e-3)
+    require.close(actual, expected, "compiled, it computes something else", tolerance=1e-4)
+    require.same(compiled_gradients, expected_gradients, "compiled, as gradients", tolerance=1e-3)
 
 
 @contract_check((None,), Kind.ATTENTION, Kind.FEED_FORWARD)
@@ -245,4 +237,4 @@ def last_map_is_linear(subject: Subject) -> None:
     for parameter in parameters:
         parameter.data.mul_(2)
     message = f"the output is not a multiple of {last}, the last of residual_path"
-    require_close(exercise(subject, module), expected, message)
+    require.close(exercise(subject, module), expected, message)

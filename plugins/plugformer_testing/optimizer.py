@@ -5,7 +5,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from plugformer_testing.contract import contract_check, require, require_equal, require_same
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
 TorchOptimizer = torch.optim.Optimizer
@@ -54,19 +55,19 @@ def builds_a_torch_optimizer(subject: Subject) -> None:
     """It builds a torch.optim.Optimizer that holds every parameter once."""
     quadratic, built = _start(subject)
     what = f"build returns {type(built).__name__}, expected a torch.optim.Optimizer"
-    require(isinstance(built, TorchOptimizer), what)
+    require.that(isinstance(built, TorchOptimizer), what)
     held = [id(parameter) for group in built.param_groups for parameter in group["params"]]
     for name, parameter in quadratic.named_parameters():
-        require_equal(held.count(id(parameter)), 1, f"how often the {name} is held")
+        require.equal(held.count(id(parameter)), 1, f"how often the {name} is held")
 
 
 @contract_check()
 def every_parameter_is_updated(subject: Subject) -> None:
     """Matrices, vectors and scalars all move, and 200 updates bring a quadratic nearer to its minimum."""
     for name, parameter in _start(subject, updates=3)[0].named_parameters():
-        require((parameter != 0).all(), f"the {name} is not updated")
+        require.that((parameter != 0).all(), f"the {name} is not updated")
     before, after = (float(_start(subject, updates)[0].loss()) for updates in (0, 200))
-    require(after < before, f"after 200 updates the loss is {after:.4g}, at the start it was {before:.4g}")
+    require.that(after < before, f"after 200 updates the loss is {after:.4g}, before them {before:.4g}")
 
 
 @contract_check()
@@ -75,7 +76,7 @@ def frozen_parameters_stay(subject: Subject) -> None:
     quadratic = Quadratic()
     quadratic.vector.requires_grad_(False).fill_(0.5)
     quadratic.optimized(subject.create().build(quadratic.named_parameters()), 3)
-    require((quadratic.vector == 0.5).all(), "a parameter that is not trained is changed")
+    require.that((quadratic.vector == 0.5).all(), "a parameter that is not trained is changed")
 
 
 @contract_check()
@@ -85,15 +86,15 @@ def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
     Updates follow it: at zero nothing moves, nor decays.
     """
     lr = getattr(subject.create(), "lr", None)
-    require(isinstance(lr, float), f"lr is {lr!r}, expected the learning rate")
+    require.that(isinstance(lr, float), f"lr is {lr!r}, expected the learning rate")
     quadratic, built = _start(subject)
-    require_equal({float(group["lr"]) for group in built.param_groups}, {lr}, "the learning rates of groups")
+    require.equal({float(group["lr"]) for group in built.param_groups}, {lr}, "the learning rates of groups")
     for parameter in quadratic.parameters():
         parameter.data.fill_(0.5)
     for group in built.param_groups:
         group["lr"] = 0.0
     for name, parameter in quadratic.optimized(built).named_parameters():
-        require((parameter == 0.5).all(), f"the {name} moves although the learning rate is zero")
+        require.that((parameter == 0.5).all(), f"the {name} moves although the learning rate is zero")
 
 
 @contract_check((1, 5))
@@ -104,14 +105,14 @@ def resuming_changes_nothing(subject: Subject, steps: int) -> None:
     the same updates.
     """
     quadratic, built = _start(subject, updates=steps)
-    require_same(_start(subject, updates=steps)[0].values(), quadratic.values(), "with the same gradients")
+    require.same(_start(subject, updates=steps)[0].values(), quadratic.values(), "with the same gradients")
     state = copy.deepcopy(built.state_dict())
     for index, values in state["state"].items():
         for name, value in values.items():
             what = f"the state {name!r} of parameter {index} is a {type(value).__name__}"
-            require(isinstance(value, (Tensor, int, float)), f"{what}: no checkpoint can hold it")
+            require.that(isinstance(value, (Tensor, int, float)), f"{what}: no checkpoint can hold it")
     resumed, again = _start(subject)
     resumed.load_state_dict(quadratic.state_dict())
     again.load_state_dict(state)
     found, expected = resumed.optimized(again, LONG), quadratic.optimized(built, LONG)
-    require_same(found.values(), expected.values(), "after loading its state")
+    require.same(found.values(), expected.values(), "after loading its state")

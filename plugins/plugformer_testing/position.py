@@ -10,7 +10,8 @@ from torch import Tensor
 
 from plugformer.errors import LengthError
 from plugformer.interfaces import PositionalEncoding, Positions
-from plugformer_testing.contract import contract_check, require, require_close, require_equal, require_finite
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import FULL, PADDED, PaddedBatch, example, full
 from plugformer_testing.subject import Subject
 
@@ -32,7 +33,7 @@ class Effect(NamedTuple):
     def require_same(self, other: "Effect", message: str) -> None:
         """Requires another effect to be equal."""
         for one, two in zip(self, other, strict=True):
-            require_close(one, two, message)
+            require.close(one, two, message)
 
 
 class EncodedTokens(NamedTuple):
@@ -77,8 +78,8 @@ def shapes(subject: Subject, batch: PaddedBatch) -> None:
     ):
         if output is not None:
             fits = tuple(output.shape) in expected
-            require(fits, f"the shape of {name} is {tuple(output.shape)}, expected {tuple(expected[0])}")
-            require_finite(output, f"{name}, which masks nothing,")
+            require.that(fits, f"the shape of {name} is {tuple(output.shape)}, expected {tuple(expected[0])}")
+            require.finite(output, f"{name}, which masks nothing,")
 
 
 @contract_check((1, 3, 8))
@@ -91,7 +92,7 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
     positions = FULL[2].at(encoding)
     for width in (2, 6, 10):
         x = torch.randn(2, heads, positions.length, width, dtype=torch.float64)
-        require_equal(positions.rotate(x).shape, x.shape, f"the shape of rotated heads of width {width}")
+        require.equal(positions.rotate(x).shape, x.shape, f"the shape of rotated heads of width {width}")
     maps = [("bias", encoding.bias(positions, positions))]
     query_heads = torch.randn(2, heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
     for groups in {1, heads}:
@@ -99,7 +100,7 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
         maps.append((f"content_bias of {groups} key heads", content))
     for name, bias in maps:
         if bias is not None:
-            require_equal(bias.shape[1], heads, f"the number of maps of {name}")
+            require.equal(bias.shape[1], heads, f"the number of maps of {name}")
 
 
 @contract_check((15, 16, 17, 40))
@@ -109,10 +110,10 @@ def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
     try:
         found = given.effect()
     except LengthError as error:
-        require(length > 16, f"a sequence of {length} tokens is refused, the model's longest is 16: {error}")
+        require.that(length > 16, f"{length} tokens are refused, the model's longest is 16: {error}")
         return
     for output in found:
-        require_finite(output, f"what is computed for a sequence of {length} tokens")
+        require.finite(output, f"what is computed for a sequence of {length} tokens")
 
 
 @contract_check(PADDED)
@@ -164,7 +165,7 @@ def scores_depend_on_distance(subject: Subject, shift: int) -> None:
         return queries.heads @ keys.heads.transpose(-2, -1) + queries.added(keys)
 
     message = f"scores change when query and key both move by {shift}: they depend on more than the distance"
-    require_close(scores(shift), scores(0), message, tolerance=1e-4)
+    require.close(scores(shift), scores(0), message, tolerance=1e-4)
 
 
 @contract_check()
@@ -179,7 +180,7 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
         if getattr(type(positions.encoding), slot) is not getattr(PositionalEncoding, slot):
             apart = torch.cdist(rows, rows) + torch.eye(positions.length, dtype=rows.dtype)
             same = (rows.diff(dim=0).abs() < 1e-9).all() if rows is distances else apart.min() < 1e-6
-            require(not same, f"{slot} gives two positions the same value")
+            require.that(not same, f"{slot} gives two positions the same value")
 
 
 @contract_check(FULL[1:])
@@ -193,7 +194,7 @@ def scores_change_between_two_tokens(subject: Subject, batch: PaddedBatch) -> No
         other_query.heads[:, :, last] = query.heads[:, :, last]
         other_key.heads[:, :, number] = key.heads[:, :, number]
         message = "what is added to the score of a query and a key changes with the tokens around them"
-        require_close(other_query.added(other_key)[..., last, number], added[..., last, number], message)
+        require.close(other_query.added(other_key)[..., last, number], added[..., last, number], message)
 
 
 @contract_check()
@@ -204,7 +205,7 @@ def rotation_keeps_lengths(subject: Subject) -> None:
     """
     positions, _, heads = EncodedTokens.of(subject, FULL[2].at(subject.perturbed()))
     factors = positions.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
-    require_close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
+    require.close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
 
 def everything(encoding: PositionalEncoding, x: Tensor, heads: int, batch: PaddedBatch) -> Tensor:

@@ -19,7 +19,7 @@ from plugformer.interfaces import (
     State,
     Sublayer,
 )
-from plugformer_testing.contract import require, require_finite
+from plugformer_testing import require
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -174,6 +174,6 @@ def require_gradients(module: nn.Module, output: Tensor, *, everywhere: bool = T
     found = gradients(module, output)
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and everywhere:
-            require(name in found, f"{name} gets no gradient: it takes no part in the output")
+            require.that(name in found, f"{name} gets no gradient: it takes no part in the output")
     for name, gradient in found.items():
-        require_finite(gradient, f"the gradient of {name}")
+        require.finite(gradient, f"the gradient of {name}")

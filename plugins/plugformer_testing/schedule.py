@@ -3,7 +3,8 @@
 import math
 
 from plugformer.interfaces import Schedule
-from plugformer_testing.contract import contract_check, require
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
 LENGTHS = (1, 2, 7, 1000)
@@ -24,14 +25,14 @@ def factors_are_numbers(subject: Subject, case: tuple[int, int]) -> None:
     """
     for step, factor in enumerate(_curve(subject.create(), *case), start=1):
         sound = isinstance(factor, (int, float)) and math.isfinite(factor) and factor >= 0
-        require(sound, f"the factor of update {step} is {factor!r}, expected a finite number from 0")
+        require.that(sound, f"the factor of update {step} is {factor!r}, expected a finite number from 0")
 
 
 @contract_check((2, 7, 1000))
 def only_the_last_update_may_stand_still(subject: Subject, steps: int) -> None:
     """The factor is positive at every update but the last, where a curve may end at zero."""
     for step, factor in enumerate(_curve(subject.create(), steps)[:-1], start=1):
-        require(factor > 0, f"the factor of update {step} of {steps} is zero: nothing is learned there")
+        require.that(factor > 0, f"the factor of update {step} of {steps} is zero: nothing is learned there")
 
 
 @contract_check(LENGTHS)
@@ -42,4 +43,4 @@ def factors_depend_on_the_arguments_alone(subject: Subject, steps: int) -> None:
     forwards = _curve(schedule, steps)
     backwards = [schedule.factor(step, steps=steps, width=WIDTH) for step in range(steps, 0, -1)]
     same = backwards[::-1] == forwards == _curve(subject.create(), steps)
-    require(same, "factors depend on earlier calls: resuming would change the curve")
+    require.that(same, "factors depend on earlier calls: resuming would change the curve")

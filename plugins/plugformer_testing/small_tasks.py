@@ -14,7 +14,8 @@ from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Architecture, Examples, Model, Prediction, TaskType, Tokenizer, evaluating
 from plugformer.registry import Kind, Registry
-from plugformer_testing.contract import Violation, require
+from plugformer_testing import require
+from plugformer_testing.contract import Violation
 from plugformer_testing.small_models import small_model
 
 LONGEST = 128
@@ -68,7 +69,8 @@ class SmallTask:
     ) -> None:
         self.task_type, self._registry = task_type, registry or Registry.discover()
         self.examples = _examples_of(task_type) if examples is None else examples
-        features, texts = Dataset.from_dict(dict(self.examples)).features.copy(), []
+        texts: list[str] = []
+        features = Dataset.from_dict(dict(self.examples)).features.copy()
         for column in task_type.columns:
             values = self.examples.get(column.name, ())
             if column.holds == "label" and values:
@@ -94,7 +96,7 @@ class SmallTask:
     ) -> dict[str, list[Any]]:
         """Returns examples, by default the task's, as the type or another one encodes them."""
         encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
-        require(isinstance(encoded, Mapping), f"it encodes {type(encoded).__name__}, expected lists by name")
+        require.that(isinstance(encoded, Mapping), f"it encodes {type(encoded)}, expected lists by name")
         return {
             part: [list(row) if isinstance(row, Sequence) else row for row in rows]
             for part, rows in encoded.items()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import HeadContext, LayerContext, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, checked_options, interface_of, options_model
-from plugformer_testing.contract import require
+from plugformer_testing import require
 from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed
 
 T = TypeVar("T")
@@ -158,9 +158,9 @@ class Subject:
             return made
         below, place = made.reads_layer, self.place
         what = f"in {place} it reads the state of layer {below}"
-        require(0 <= below < place.layer, f"{what}, expected a layer below")
+        require.that(0 <= below < place.layer, f"{what}, expected a layer below")
         owner = self.at(replace(place, layer=below))._construct(sizes)
-        require(owner.reads_layer is None, f"{what}, which has none of its own")
+        require.that(owner.reads_layer is None, f"{what}, which has none of its own")
         return SharedState(owner, made)
 
     def _construct(self, sizes: Mapping[str, Any]) -> Any:

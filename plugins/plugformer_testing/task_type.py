@@ -12,14 +12,8 @@ from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import IGNORED, Encoded, Examples, Level, OutputType, Ragged, TaskType
-from plugformer_testing.contract import (
-    Violation,
-    contract_check,
-    is_list_of_text,
-    require,
-    require_equal,
-    require_finite,
-)
+from plugformer_testing import require
+from plugformer_testing.contract import Violation, contract_check, is_list_of_text
 from plugformer_testing.probes import require_gradients
 from plugformer_testing.small_models import take
 from plugformer_testing.small_tasks import SmallTask
@@ -49,14 +43,14 @@ def columns_are_sound(subject: Subject) -> None:
     """Columns have different names, at least one is tokenized as source, and tags belong to words."""
     columns: Sequence[Any] = subject.create().columns
     sorts = {column.name: column.holds for column in columns}
-    require(len(sorts) == len(columns), "two of its columns have the same name")
+    require.that(len(sorts) == len(columns), "two of its columns have the same name")
     for column in columns:
         along = "words" if column.holds == "tags" else None
-        require_equal(
+        require.equal(
             sorts.get(column.along), along, f"what {column.name!r} is along, as tags are along words,"
         )
     source = any(column.tokenizer == "source" for column in columns)
-    require(source, "no column is tokenized as source: a model has nothing to read")
+    require.that(source, "no column is tokenized as source: a model has nothing to read")
 
 
 @contract_check()
@@ -70,9 +64,9 @@ def what_it_learns_survives_json(subject: Subject) -> None:
     except (TypeError, ValueError) as error:
         what = f"`learn` returns {reprlib.repr(learned)}, which cannot be read from JSON as {declared}"
         raise Violation(f"{what}: {error}") from error
-    require_equal(again, learned, "what it learns, read from JSON,")
+    require.equal(again, learned, "what it learns, read from JSON,")
     same = task.encode(task_type=_other(subject, again)) == task.encode()
-    require(same, "with the state read from JSON it encodes other numbers")
+    require.that(same, "with the state read from JSON it encodes other numbers")
 
 
 @contract_check()
@@ -85,20 +79,20 @@ def numbers_fit_the_level(subject: Subject) -> None:
     task = _task(subject)
     encoded, level, outputs = task.encode(), task.task_type.level, task.known.sizes.outputs
     predicted = "output" if level is Level.NEXT_TOKEN else "targets"
-    require_equal(set(encoded), {"input", predicted} if task.questions else {predicted}, "what it encodes")
+    require.equal(set(encoded), {"input", predicted} if task.questions else {predicted}, "what it encodes")
     for part, values in encoded.items():
-        require_equal(len(values), len(task), f"the number of times {part}")
+        require.equal(len(values), len(task), f"the number of times {part}")
         for row, tokens in enumerate(values if part != "targets" else ()):
             sound = tokens and all(0 <= token < task.known.source.size for token in tokens)
-            require(sound, f"the {part} of example {row} is {tokens}, expected tokens of the vocabulary")
+            require.that(sound, f"the {part} of example {row} is {tokens}, expected tokens of the vocabulary")
             fits = level is not Level.TOKEN or len(tokens) == len(encoded["targets"][row])
-            require(fits, f"example {row} has {len(tokens)} tokens and another number of targets")
+            require.that(fits, f"example {row} has {len(tokens)} tokens and another number of targets")
     rows = (np.ravel(np.array(targets, dtype=object)) for targets in encoded.get("targets", []))
     numbers = np.array([number for row in rows for number in row if number is not None])
     if numbers.dtype.kind in "iu":
         wrong = numbers[(numbers != IGNORED) & ((numbers < 0) | (numbers >= outputs))].tolist()
-        require(not wrong, f"targets are {wrong}, the head has {outputs} outputs")
-    require(np.isfinite(numbers).all(), "targets are not finite")
+        require.that(not wrong, f"targets are {wrong}, the head has {outputs} outputs")
+    require.that(np.isfinite(numbers).all(), "targets are not finite")
 
 
 @contract_check()
@@ -115,17 +109,17 @@ def targets_arrive_as_encoded(subject: Subject) -> None:
     else:
         rows = Ragged.of(encoded["targets"])
         counts = [int(part.sum()) for part in np.split(rows.present, np.cumsum(rows.lengths)[:-1])]
-        require_equal(marked.sum(dim=1).tolist(), counts, "the number of targets in each row of a batch")
+        require.equal(marked.sum(dim=1).tolist(), counts, "the number of targets in each row of a batch")
         found, expected = found[marked], rows.values[rows.present]
     arrived = found.double().numpy()
-    require_equal(arrived.shape, expected.shape, "the shape of the targets that arrive")
+    require.equal(arrived.shape, expected.shape, "the shape of the targets that arrive")
     if expected.size:
         # The model learns differences, which rounding must not make larger or smaller than this.
         allowed = 1e-4 * np.ptp(expected) or 1e-6 * np.abs(expected).max()
         differences = np.abs(arrived - expected)
         at = np.unravel_index(differences.argmax(), differences.shape)
         what = f"the target {expected[at]} arrives at the model as {arrived[at]}"
-        require(differences.max() <= allowed, what)
+        require.that(differences.max() <= allowed, what)
 
 
 @contract_check()
@@ -133,13 +127,13 @@ def encoding_is_repeatable(subject: Subject) -> None:
     """Examples give the same numbers each time, from any object, alone and together."""
     task = _task(subject)
     whole = task.encode()
-    require(task.encode() == whole, "encoded again, examples are other numbers")
+    require.that(task.encode() == whole, "encoded again, examples are other numbers")
     other = task.encode(task_type=_other(subject, task.task_type.state))
-    require(other == whole, "another object encodes other numbers")
+    require.that(other == whole, "another object encodes other numbers")
     for row in range(len(task)):
         alone = task.encode(_only(task.examples, row))
         for part, values in whole.items():
-            require_equal(
+            require.equal(
                 values[row], alone[part][0], f"the {part} of example {row} among others, alone another,"
             )
 
@@ -154,18 +148,18 @@ def questions_are_read_as_their_examples(subject: Subject) -> None:
     whole, names = task.encode(), {column.name for column in task.task_type.columns}
     if task.questions:
         question = task.encode(task.questions)
-        require(question["input"] == whole["input"], "without outputs the inputs are different")
+        require.that(question["input"] == whole["input"], "without outputs the inputs are different")
         if task.task_type.level is Level.TOKEN:
-            require("targets" in question, "questions have no targets: which tokens are to be labeled?")
+            require.that("targets" in question, "questions have no targets: which tokens are to be labeled?")
             marks = [Ragged.of(encoded["targets"]).present.tolist() for encoded in (whole, question)]
-            require(marks[0] == marks[1], "in questions other tokens have a target than in examples")
+            require.that(marks[0] == marks[1], "in questions other tokens have a target than in examples")
     split, part = task.split(), "input" if task.questions else "output"
     for row in range(len(split)):
         text = split.input(row)
         typed = task.task_type.example_from_text(text)
-        require(set(typed) <= names, f"the question {text!r} has {sorted(typed)}, expected some of {names}")
+        require.that(set(typed) <= names, f"the question {text!r} has {set(typed)}, expected some of {names}")
         found = task.encode({name: [value] for name, value in typed.items()})[part][0]
-        require_equal(found, whole[part][row], f"what the question {text!r} is read as")
+        require.equal(found, whole[part][row], f"what the question {text!r} is read as")
 
 
 @contract_check()
@@ -183,7 +177,7 @@ def unseen_labels_are_refused(subject: Subject) -> None:
         except ExampleError as error:
             named = error.row == at and _UNSEEN in str(error)
             what = f"an unseen {column.name} in example {at} is reported in example {error.row}: {error}"
-            require(named, what)
+            require.that(named, what)
         else:
             raise Violation(f"{column.name} that training never saw are encoded, expected an ExampleError")
 
@@ -206,24 +200,22 @@ def draws_follow_their_generators(subject: Subject) -> None:
         return _values(task.task_type.draw(given, [np.random.default_rng([1, row]) for row in rows]))
 
     whole = drawn(encoded, every)
-    require(_values(encoded) == before, "draw changes the examples that it is given")
-    require(drawn(encoded, every) == whole, "the same generators draw something else")
+    require.that(_values(encoded) == before, "draw changes the examples that it is given")
+    require.that(drawn(encoded, every) == whole, "the same generators draw something else")
     for row in every:
         alone = drawn(take(encoded, [row]), [row])
         for part, values in whole.items():
-            require(alone[part][0] == values[row], f"a draw for the {part} of an example depends on others")
+            require.that(alone[part][0] == values[row], f"a draw for the {part} depends on other examples")
 
 
 def _values(encoded: Encoded) -> dict[str, list[Any]]:
-    """Returns the numbers of each example, with None in place of NaN, which equals nothing."""
-    found: dict[str, list[Any]] = {}
-    for part in ("input", "output", "targets", "start"):
-        values = getattr(encoded, part)
-        if isinstance(values, Ragged):
-            found[part] = [[None if value != value else value for value in row] for row in values.rows()]
-        elif values is not None:
-            found[part] = values.tolist()
-    return found
+    """Returns the numbers of each example, written out, since NaN equals nothing."""
+    parts = {part: getattr(encoded, part) for part in ("input", "output", "targets", "start")}
+    return {
+        part: list(map(str, values.rows() if isinstance(values, Ragged) else values.tolist()))
+        for part, values in parts.items()
+        if values is not None
+    }
 
 
 @contract_check()
@@ -232,8 +224,8 @@ def a_model_learns_from_it(subject: Subject) -> None:
     task = _task(subject)
     split = task.split(packed=True)
     loss = task.model(split.batch(range(len(split))))
-    require(int(loss.targets) > 0, "there is nothing to be predicted")
-    require_finite(loss.total, "the loss")
+    require.that(int(loss.targets) > 0, "there is nothing to be predicted")
+    require.finite(loss.total, "the loss")
     require_gradients(task.model, loss.total, everywhere=False)
 
 
@@ -247,22 +239,22 @@ def answers_are_of_their_type(subject: Subject) -> None:
     if task.task_type.level is Level.NEXT_TOKEN:
         return
     answers, output_type = task.answers(), task.task_type.output_type
-    require_equal(len(answers), len(task), "the number of answers")
+    require.equal(len(answers), len(task), "the number of answers")
     words = [column.name for column in task.task_type.columns if column.holds == "words"]
     for row, answer in enumerate(answers):
         output: Any = answer.output
         _require_answer(output_type, output, f"the answer to example {row}")
         if output_type is OutputType.TAGS and words:
-            require_equal(
+            require.equal(
                 len(output), len(task.questions[words[0]][row]), f"the number of tags of example {row}"
             )
         score = answer.score
         logarithm = score is None or (math.isfinite(score) and score < 1e-6)
-        require(logarithm, f"the score of example {row} is {score}, expected the logarithm of a probability")
+        require.that(logarithm, f"the score of example {row} is {score}, no logarithm of a probability")
         (alone,) = task.answers(_only(task.questions, row))
         same = _same([output, score], [alone.output, alone.score])
         what = f"the answer to example {row} is {output!r} ({score}) in a batch"
-        require(same, f"{what}, {alone.output!r} ({alone.score}) alone")
+        require.that(same, f"{what}, {alone.output!r} ({alone.score}) alone")
 
 
 @contract_check()
@@ -275,15 +267,15 @@ def alternatives_follow_the_best(subject: Subject) -> None:
     if task.task_type.level is Level.NEXT_TOKEN:
         return
     many, answers = (_answers(task, count) for count in (100_000, 2))
-    require_equal(many, [], "what it answers, asked for 100,000 answers instead of an error,")
+    require.equal(many, [], "what it answers, asked for 100,000 answers instead of an error,")
     for row, (two, one) in enumerate(zip(answers, task.answers() if answers else [], strict=True)):
         ranked = [two, *two.alternatives]
-        require_equal(len(ranked), 2, f"the number of answers to example {row}, asked for 2,")
+        require.equal(len(ranked), 2, f"the number of answers to example {row}, asked for 2,")
         what = f"the best of 2 answers to example {row} is {two.output!r}, the only one {one.output!r}"
-        require(_same(two.output, one.output), what)
+        require.that(_same(two.output, one.output), what)
         scores = [answer.score for answer in ranked if answer.score is not None]
         in_order = all(first >= second - 1e-6 for first, second in pairwise(scores))
-        require(in_order, f"the answers to example {row} score {scores}, expected the best first")
+        require.that(in_order, f"the answers to example {row} score {scores}, expected the best first")
 
 
 def _answers(task: SmallTask, n_best: int) -> list[Any]:
@@ -301,7 +293,7 @@ def references_are_answers(subject: Subject) -> None:
     for row in range(len(split)):
         references = task.task_type.references(split.example(row))
         what = f"the references of example {row} are {references!r}, expected a list of answers"
-        require(isinstance(references, list) and references, what)
+        require.that(isinstance(references, list) and references, what)
         for reference in references:
             _require_answer(task.task_type.output_type, reference, f"a reference of example {row}")
 
@@ -329,6 +321,6 @@ _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 def _require_answer(output_type: str, value: Any, what: str) -> None:
     words, holds = _IS.get(output_type, ("some value", lambda value: value is not None))
-    require(holds(value), f"{what} is {value!r}, expected {words} for answers of type {output_type}")
+    require.that(holds(value), f"{what} is {value!r}, expected {words} for answers of type {output_type}")
     same = json.loads(json.dumps(value)) == (list(value) if isinstance(value, tuple) else value)
-    require(same, f"{what} does not survive JSON")
+    require.that(same, f"{what} does not survive JSON")

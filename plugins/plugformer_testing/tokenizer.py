@@ -14,7 +14,8 @@ import numpy as np
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.registry import checked_options
-from plugformer_testing.contract import Violation, contract_check, require, require_equal
+from plugformer_testing import require
+from plugformer_testing.contract import Violation, contract_check
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
@@ -72,11 +73,11 @@ def _encoded(subject: Subject, text: str) -> tuple[Tokenizer, list[int], str]:
 def special_numbers_come_first(subject: Subject) -> None:
     """Numbers 0 to 3 are padding, unknown, begin and end, and all four are counted in the size."""
     tokenizer, row, plain = _encoded(subject, KNOWN[0])
-    require(tokenizer.size > 4, f"the vocabulary has {tokenizer.size} tokens, only special ones")
-    require(row and min(row) > END, f"{KNOWN[0]!r} is encoded as {row}, below the first ordinary number 4")
+    require.that(tokenizer.size > 4, f"the vocabulary has {tokenizer.size} tokens, only special ones")
+    require.that(row and min(row) > END, f"{KNOWN[0]!r} is encoded as {row}, expected numbers from 4")
     marked, shown = tokenizer.decode(iter([[BEGIN, *row, END, PADDING, PADDING], [*row, UNKNOWN]]))
-    require_equal(marked, plain, "what is decoded with BEGIN, END and PADDING around it")
-    require("<unk>" in shown, f"UNKNOWN is decoded as {shown!r}, expected '<unk>' in it")
+    require.equal(marked, plain, "what is decoded with BEGIN, END and PADDING around it")
+    require.that("<unk>" in shown, f"UNKNOWN is decoded as {shown!r}, expected '<unk>' in it")
 
 
 @contract_check(NASTY)
@@ -87,12 +88,12 @@ def numbers_are_in_the_vocabulary(subject: Subject, text: str) -> None:
     """
     tokenizer, row, _ = _encoded(subject, text)
     outside = [number for number in row if not 0 <= number < tokenizer.size]
-    require(not outside, f"the numbers {outside} are outside the vocabulary of {tokenizer.size}")
+    require.that(not outside, f"the numbers {outside} are outside the vocabulary of {tokenizer.size}")
     special = {PADDING, BEGIN, END} & set(row)
-    require(not special, f"the text is encoded with the special numbers {special}")
+    require.that(not special, f"the text is encoded with the special numbers {special}")
     spelled = tokenizer.tokens(row)
     fits = len(spelled) == len(row) and all(isinstance(token, str) for token in spelled)
-    require(fits, f"{len(row)} tokens are spelled as {spelled}")
+    require.that(fits, f"{len(row)} tokens are spelled as {spelled}")
 
 
 @contract_check((STRANGE[0], f"fox {STRANGE[1]}", f"fox{STRANGE[2]}", f"{STRANGE} fox"))
@@ -100,7 +101,7 @@ def unknown_characters_are_not_dropped(subject: Subject, text: str) -> None:
     """A character that the vocabulary cannot spell becomes UNKNOWN; it does not vanish."""
     _, row, kept = _encoded(subject, text)
     lost = [character for character in STRANGE if character in text and character not in kept]
-    require(UNKNOWN in row or not lost, f"it is encoded as {row}, without UNKNOWN, which reads {kept!r}")
+    require.that(UNKNOWN in row or not lost, f"it is encoded as {row}, without UNKNOWN, which reads {kept!r}")
 
 
 @contract_check()
@@ -112,21 +113,22 @@ def words_give_the_tokens_of_their_text(subject: Subject) -> None:
     tokenizer, words = trained(subject), KNOWN[1].split()
     row = list(itertools.chain.from_iterable(tokenizer.encode_words(words)))
     texts = tokenizer.encode([" ".join(words), " ".join(["", *words])])
-    require(row in texts, f"the words {words} are encoded as {row}, their text as {texts[0]}")
+    require.that(row in texts, f"the words {words} are encoded as {row}, their text as {texts[0]}")
     words += ["", STRANGE]
-    alone = [row for word in words for row in tokenizer.encode_words([word])]
-    require_equal(tokenizer.encode_words(words), alone, f"what {words} are encoded as, together not alone,")
+    alone = [tokenizer.encode_words([word]) for word in words]
+    together = [[row] for row in tokenizer.encode_words(words)]
+    require.equal(together, alone, f"what {words} are encoded as, together not alone,")
 
 
 @contract_check()
 def nothing_gives_nothing(subject: Subject) -> None:
     """An empty text is read back as an empty text, an empty batch as an empty batch."""
     tokenizer, _, again = _encoded(subject, "")
-    require_equal(
+    require.equal(
         (tokenizer.encode([]), tokenizer.decode([])), ([], []), "an empty batch, encoded and decoded,"
     )
-    require_equal(again, "", "the empty text, read back,")
-    require_equal(tokenizer.decode([[]]), [""], "a row without tokens, decoded,")
+    require.equal(again, "", "the empty text, read back,")
+    require.equal(tokenizer.decode([[]]), [""], "a row without tokens, decoded,")
 
 
 @contract_check(KNOWN)
@@ -136,7 +138,7 @@ def known_text_survives(subject: Subject, text: str) -> None:
     bare, expected = (
         "".join(unicodedata.normalize("NFKC", value).casefold().split()) for value in (again, text)
     )
-    require(bare == expected and UNKNOWN not in row, f"it is read back as {again!r}")
+    require.that(bare == expected and UNKNOWN not in row, f"it is read back as {again!r}")
 
 
 @contract_check(NASTY)
@@ -149,13 +151,13 @@ def decoded_text_is_stable(subject: Subject, text: str) -> None:
     first, later = subject.once(
         "pieces", lambda: [tokenizer.token_bytes(at_start=at) for at in (True, False)]
     )
-    require_equal((len(first), len(later)), (tokenizer.size,) * 2, "the number of first and of later pieces")
+    require.equal((len(first), len(later)), (tokenizer.size,) * 2, "the number of first and of later pieces")
     pieces = [(later if place else first)[number] for place, number in enumerate(row)]
     same = not all(pieces) or "\ufffd" in once or b"".join(pieces) == once.encode()
-    require(same, f"it is read back as {once!r}, and its tokens' pieces are {pieces}")
+    require.that(same, f"it is read back as {once!r}, and its tokens' pieces are {pieces}")
     if UNKNOWN not in row:
         _, _, again = _encoded(subject, once)
-        require_equal(again.strip(), once.strip(), "what is read back from what was read back")
+        require.equal(again.strip(), once.strip(), "what is read back from what was read back")
 
 
 @contract_check((2, 7, len(NASTY)))
@@ -163,11 +165,11 @@ def batches_equal_single_texts(subject: Subject, size: int) -> None:
     """A text is encoded, and a row decoded, the same in a batch as alone."""
     tokenizer, texts = trained(subject), NASTY[-size:]
     rows = tokenizer.encode(texts)
-    require_equal(len(rows), size, "the number of rows")
+    require.equal(len(rows), size, "the number of rows")
     for text, row, decoded in zip(texts, rows, tokenizer.decode(iter(rows)), strict=True):
         _, alone, again = _encoded(subject, text)
-        require_equal(row, alone, f"what {text[:40]!a} is encoded as in a batch")
-        require_equal(decoded, again, "what is decoded in a batch")
+        require.equal(row, alone, f"what {text[:40]!a} is encoded as in a batch")
+        require.equal(decoded, again, "what is decoded in a batch")
 
 
 @contract_check(NASTY)
@@ -177,8 +179,8 @@ def drawn_tokens_spell_the_same_text(subject: Subject, text: str) -> None:
     if UNKNOWN not in row:
         drawn = tokenizer.sampling(np.random.default_rng(0)).encode([text] * 3)
         outside = [number for row in drawn for number in row if not END < number < tokenizer.size]
-        require(not outside, f"{outside} are drawn, expected numbers from 4 to {tokenizer.size - 1}")
-        require_equal(list(tokenizer.decode(drawn)), [expected] * len(drawn), "what drawn tokens read")
+        require.that(not outside, f"{outside} are drawn, expected numbers from 4 to {tokenizer.size - 1}")
+        require.equal(list(tokenizer.decode(drawn)), [expected] * len(drawn), "what drawn tokens read")
 
 
 @contract_check()
@@ -186,9 +188,9 @@ def draws_follow_the_generator(subject: Subject) -> None:
     """The same generator draws the same tokens again, and the tokenizer itself continues without drawing."""
     tokenizer = trained(subject)
     plain, first = tokenizer.encode(TEXTS), tokenizer.sampling(np.random.default_rng(0)).encode(TEXTS)
-    require(tokenizer.encode(TEXTS) == plain, "after `sampling` the tokenizer itself encodes differently")
+    require.that(tokenizer.encode(TEXTS) == plain, "after `sampling` the tokenizer encodes differently")
     again = tokenizer.sampling(np.random.default_rng(0)).encode(TEXTS)
-    require(again == first, "the same generator draws other tokens")
+    require.that(again == first, "the same generator draws other tokens")
 
 
 @contract_check()
@@ -238,7 +240,7 @@ def broken_files_are_refused(subject: Subject, content: str) -> None:
             file.write_bytes(content.encode("latin-1"))
 
     raised = _raised(lambda: _loaded(subject, write))
-    require(isinstance(raised, RunError), f"loading such a file raises {raised!r}, expected a RunError")
+    require.that(isinstance(raised, RunError), f"loading such a file raises {raised!r}, expected a RunError")
 
 
 @contract_check((0, 2))
@@ -246,7 +248,7 @@ def no_text_is_refused(subject: Subject, blank: int) -> None:
     """Training without any text is a DataError, unless there is nothing to train."""
     raised = _raised(lambda: _train(subject, [""] * blank))
     fits = raised is None or isinstance(raised, DataError)
-    require(fits, f"training on {blank} blank texts raises {raised!r}, expected a DataError")
+    require.that(fits, f"training on {blank} blank texts raises {raised!r}, expected a DataError")
 
 
 def _raised(action: Callable[[], object]) -> Exception | None:
@@ -276,8 +278,8 @@ _USES: dict[str, Callable[[Tokenizer], Any]] = {
 
 
 def _require_same(tokenizer: Tokenizer, expected: Tokenizer, how: str) -> None:
-    require_equal(tokenizer.size, expected.size, f"{how}, the size of the vocabulary")
+    require.equal(tokenizer.size, expected.size, f"{how}, the size of the vocabulary")
     for what, use in _USES.items():
         pairs = zip(use(tokenizer), use(expected), strict=True)
         found, wanted = next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
-        require(found == wanted, f"{how} it {what} differently: {found!r}, expected {wanted!r}")
+        require.that(found == wanted, f"{how} it {what} differently: {found!r}, expected {wanted!r}")

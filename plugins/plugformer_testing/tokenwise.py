@@ -10,7 +10,8 @@ from torch import Tensor
 
 from plugformer.interfaces import FeedForward, LayerContext, Residual
 from plugformer.registry import Kind
-from plugformer_testing.contract import NotApplicable, contract_check, require, require_close, require_finite
+from plugformer_testing import require
+from plugformer_testing.contract import NotApplicable, contract_check
 from plugformer_testing.probes import Function
 from plugformer_testing.subject import PLACES, SUBLAYERS, Subject
 
@@ -34,8 +35,8 @@ def shapes(subject: Subject, shape: tuple[int, ...]) -> None:
         raise NotApplicable(f"hidden states have {_AXES[subject.kind]} axes")
     module, x = subject.perturbed(width=shape[-1]), torch.randn(shape, dtype=torch.float64)
     output = module(x, sublayers(SUBLAYERS)) if subject.kind is Kind.RESIDUAL else module(x)
-    require(output.shape == shape, f"the output has shape {tuple(output.shape)}, the input {shape}")
-    require_finite(output, "the output")
+    require.that(output.shape == shape, f"the output has shape {tuple(output.shape)}, the input {shape}")
+    require.finite(output, "the output")
 
 
 @contract_check(((2, 1), (1, 2), (3, 5)), Kind.NORM, Kind.FEED_FORWARD)
@@ -44,10 +45,10 @@ def each_token_is_alone(subject: Subject, shape: tuple[int, int]) -> None:
     module, x = _with_states(subject, *shape)
     output = module(x.requires_grad_()).flatten(0, -2)
     alone = torch.cat([module(token[None]) for token in x.flatten(0, -2)])
-    require_close(alone, output, "a token gives something else alone than with others")
+    require.close(alone, output, "a token gives something else alone than with others")
     (gradient,) = torch.autograd.grad(output[0].square().sum(), x)
     others = gradient.flatten(0, -2)[1:]
-    require((others.abs() < 1e-9).all(), "the output of a token has a gradient at another token")
+    require.that((others.abs() < 1e-9).all(), "the output of a token has a gradient at another token")
 
 
 @contract_check((None,), Kind.NORM, Kind.FEED_FORWARD)
@@ -55,7 +56,7 @@ def training_mode_changes_nothing(subject: Subject) -> None:
     """Training mode gives the same as evaluation mode: dropout is up to the core."""
     module, x = _with_states(subject, 2, 3)
     expected = module(x)
-    require_close(module.train()(x), expected, "training mode gives other outputs than evaluation mode")
+    require.close(module.train()(x), expected, "training mode gives other outputs than evaluation mode")
 
 
 @contract_check((0.1, 10.0, 1000.0), Kind.NORM)
@@ -63,7 +64,7 @@ def the_scale_is_taken_out(subject: Subject, factor: float) -> None:
     """A token times a positive number gives the same as the token, up to the epsilon in the root."""
     norm, x = _with_states(subject, 1, 4)
     message = f"the output changes when the input is multiplied by {factor:g}"
-    require_close(norm(factor * 10 * x), norm(10 * x), message, tolerance=1e-3)
+    require.close(norm(factor * 10 * x), norm(10 * x), message, tolerance=1e-3)
 
 
 @contract_check((None,), Kind.NORM)
@@ -72,7 +73,7 @@ def directions_are_kept_apart(subject: Subject) -> None:
     norm, x = subject.perturbed(), subject.tokens(1)
     changes = norm(x + torch.eye(x.shape[1], dtype=x.dtype)) - norm(x)
     reached = (changes.abs().amax(dim=-1) > 1e-6).all()
-    require(reached, "a coordinate of the input does not reach the output")
+    require.that(reached, "a coordinate of the input does not reach the output")
 
 
 @contract_check((None,), Kind.NORM)
@@ -80,9 +81,9 @@ def constant_tokens_are_harmless(subject: Subject) -> None:
     """Tokens that are zero or constant give no NaN, forward or backward."""
     x = torch.tensor([[0.0], [1.0], [-3.0]], dtype=torch.float64).repeat(1, subject.model.width)
     output = subject.perturbed()(x.requires_grad_())
-    require_finite(output, "the output of a constant token")
+    require.finite(output, "the output of a constant token")
     (gradient,) = torch.autograd.grad(output.sum(), x)
-    require_finite(gradient, "the gradient of a constant token")
+    require.finite(gradient, "the gradient of a constant token")
 
 
 @contract_check((None,), Kind.FEED_FORWARD)
@@ -90,7 +91,7 @@ def the_ffn_width_is_honored(subject: Subject) -> None:
     """A larger feed-forward width of the model makes the network larger."""
     networks = [subject.create(ffn_width=width) for width in (20, 40)]
     small, large = (sum(parameter.numel() for parameter in network.parameters()) for network in networks)
-    require(large > small, f"it has {small} parameters with feed-forward width 20, and {large} with 40")
+    require.that(large > small, f"it has {small} parameters with feed-forward width 20, and {large} with 40")
 
 
 @contract_check((None,), Kind.FEED_FORWARD)
@@ -102,8 +103,8 @@ def an_auxiliary_loss_is_a_scalar(subject: Subject) -> None:
         loss = getattr(network, "auxiliary_loss", None)
         if loss is not None:
             scalar = isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad
-            require(scalar, f"auxiliary_loss is {loss!r}, expected a scalar tensor with a gradient")
-            require_finite(loss, f"auxiliary_loss of {count} tokens")
+            require.that(scalar, f"auxiliary_loss is {loss!r}, expected a scalar tensor with a gradient")
+            require.finite(loss, f"auxiliary_loss of {count} tokens")
 
 
 @contract_check(product((False, True), _STACKS), Kind.RESIDUAL)
@@ -115,10 +116,10 @@ def each_sublayer_runs_once(subject: Subject, case: tuple[bool, Sequence[str]]) 
     residual(x, run)
     for name, sublayer in run.items():
         count = len(sublayer.given)
-        require(count == 1 or (training and not count), f"{name} runs {count} times, expected once")
+        require.that(count == 1 or (training and not count), f"{name} runs {count} times, expected once")
         for hidden in sublayer.given:
             what = f"{name} is given the shape {tuple(hidden.shape)}, the stream has {tuple(x.shape)}"
-            require(hidden.shape == x.shape, what)
+            require.that(hidden.shape == x.shape, what)
 
 
 @contract_check(_STACKS, Kind.RESIDUAL)
@@ -130,7 +131,7 @@ def every_sublayer_counts(subject: Subject, names: Sequence[str]) -> None:
         same = torch.allclose(
             residual(x, {**sublayers(names), name: Function(torch.cos)}), expected, atol=1e-9
         )
-        require(not same, f"the output of {name} makes no difference")
+        require.that(not same, f"the output of {name} makes no difference")
 
 
 @contract_check(_STACKS, Kind.RESIDUAL)
@@ -142,7 +143,7 @@ def the_stream_goes_on(subject: Subject, names: Sequence[str]) -> None:
     total = (output * weights).sum() + 0 * x.sum()  # which has a gradient in any case
     (gradient,) = torch.autograd.grad(total, x)
     reached = (gradient.abs() > 1e-9).any(dim=-1).all()
-    require(reached, "the stream reaches the output only through sublayers")
+    require.that(reached, "the stream reaches the output only through sublayers")
 
 
 @contract_check(_STACKS, Kind.RESIDUAL)
@@ -151,17 +152,19 @@ def tokens_stay_apart(subject: Subject, names: Sequence[str]) -> None:
     residual, x = subject.perturbed(sublayers=names), subject.tokens(2, 3)
     alone = [residual(token[None, None], sublayers(names)) for token in x.flatten(0, 1)]
     message = "a token's stream depends on other tokens though no sublayer reads them"
-    require_close(torch.cat(alone, dim=1)[0], residual(x, sublayers(names)).flatten(0, 1), message)
+    require.close(torch.cat(alone, dim=1)[0], residual(x, sublayers(names)).flatten(0, 1), message)
 
 
 @contract_check(PLACES, Kind.RESIDUAL)
 def says_what_it_needs(subject: Subject, place: LayerContext) -> None:
     """`final_norm` is true or false, and `gain` a finite number above zero, in any place of a model."""
     residual: Residual = subject.create(place=place)
-    require(isinstance(residual.final_norm, bool), f"final_norm is {residual.final_norm!r}, expected a bool")
+    require.that(
+        isinstance(residual.final_norm, bool), f"final_norm is {residual.final_norm}, expected a bool"
+    )
     gain = residual.gain
     sound = isinstance(gain, int | float) and math.isfinite(gain) and gain > 0
-    require(sound, f"gain is {gain!r}, expected a finite number above zero")
+    require.that(sound, f"gain is {gain!r}, expected a finite number above zero")
 
 
 def sublayers(names: Sequence[str]) -> dict[str, Function]:
