@@ -6,7 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
-from typing import TypeVar
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from plugformer_testing.contract import NotApplicable, Violation
@@ -24,20 +26,27 @@ def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
         NotApplicable: Another process cannot import the class.
         Violation: The component raises something there.
     """
-    name, module = subject.component.__qualname__, sys.modules.get(subject.component.__module__)
-    if "<locals>" in name or getattr(module, "__file__", None) is None:
+    module, name = subject.component.__module__, subject.component.__qualname__
+    if "<locals>" in name or getattr(sys.modules.get(module), "__file__", None) is None:
         raise NotApplicable(f"another process cannot import {name}, defined in a function or a notebook")
     local = subject.entry.distribution == "local"
     # Files of installed components do not change, so that they share a process; it takes seconds to start.
     pool = _pool() if local else _shared_pool()
     try:
-        return pool.submit(function, subject.component, dict(subject.options)).result()
+        return pool.submit(_call, function, f"{module}:{name}", dict(subject.options)).result()
+    except ModuleNotFoundError as error:
+        raise NotApplicable(f"another process cannot import {name}: {error}") from error
     except Exception as error:
         _shared_pool.cache_clear()  # its process may have ended
         raise Violation(f"in another process it fails: {type(error).__name__}: {error}") from error
     finally:
         if local:
             pool.shutdown()
+
+
+def _call(function: Callable[..., T], target: str, options: dict[str, Any]) -> T:
+    sys.path.append(str(Path.cwd()))  # as with `python -m`
+    return function(resolve_name(target), options)
 
 
 def _pool() -> ProcessPoolExecutor:

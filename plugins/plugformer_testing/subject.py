@@ -136,14 +136,14 @@ class Subject:
         return served
 
     def _serves(self, place: LayerContext) -> type | None:
-        """Returns the class of what serves a place, or None if it refuses; other errors count as serving."""
+        """Returns the class of what serves a place, or None if it refuses; other errors are met when tried."""
 
         def constructed() -> type | None:
             try:
                 with torch.device("meta"):
                     return type(self.at(place).create())
             except Exception as error:
-                return None if isinstance(error, ConfigurationError) else self.component
+                return None if isinstance(error, ConfigurationError) else SharedState
 
         return self.once(("serves", place), constructed)
 
