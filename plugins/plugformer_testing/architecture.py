@@ -31,7 +31,7 @@ from plugformer.interfaces import (
 from plugformer_testing import require
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.probes import require_gradients
-from plugformer_testing.small_models import CASES, MAX_LENGTH, EncodedCase, ragged, small_model, take
+from plugformer_testing.small import CASES, MAX_LENGTH, EncodedCase, ragged, small_model, take
 from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
@@ -40,8 +40,8 @@ _STEPS = 3
 
 
 @dataclass(frozen=True)
-class SmallExperiment:
-    """An architecture, a small model of it, and the encoded examples of a case."""
+class _SmallExperiment:
+    """An architecture, a small model of it, built once for all checks, and the encoded examples of a case."""
 
     architecture: Architecture
     model: Any
@@ -49,20 +49,14 @@ class SmallExperiment:
     encoded: Encoded
 
     @classmethod
-    def of(cls, subject: Subject, case: EncodedCase, position: str = "rope") -> "SmallExperiment":
-        """Returns an experiment, built once for all checks.
-
-        Raises:
-            NotApplicable: The architecture does not read such examples.
-        """
+    def of(cls, subject: Subject, case: EncodedCase, position: str = "rope") -> "_SmallExperiment":
         architecture: Architecture = subject.create()
         if not _fits(architecture, case):
             raise NotApplicable(f"it does not read {case}")
-
-        def built() -> Model:
-            return small_model(architecture, case.level, case.sizes, position=position)
-
-        model = subject.once((case.level, position), built)
+        key = (case.level, position)
+        model = subject.once(
+            key, lambda: small_model(architecture, case.level, case.sizes, position=position)
+        )
         require.that(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
         return cls(architecture, model, case, case.encoded())
 
@@ -104,10 +98,8 @@ def every_level_builds(subject: Subject) -> None:
     for level in sorted(architecture.levels):
         cases = [case for case in CASES if case.level is level and _fits(architecture, case)]
         require.that(cases, f"it serves {level!r}, which is no level")
-        small = SmallExperiment.of(subject, cases[0])
-        require.that(
-            isinstance(getattr(small.model, "head", None), Head), f"its model for {level} has no head"
-        )
+        small = _SmallExperiment.of(subject, cases[0])
+        require.that(isinstance(getattr(small.model, "head", None), Head), f"its {level} model has no head")
         require.equal(set(small.model.stacks), set(declared), f"the stacks of its model for {level}")
         generates = isinstance(small.model, Generative) or level is not Level.NEXT_TOKEN
         require.that(generates, f"its model for {level} is no Generative: decoding cannot begin or step")
@@ -120,7 +112,7 @@ def sequences_are_padded_as_asked(subject: Subject, case: EncodedCase) -> None:
 
     Each example has a row, in order.
     """
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     for side, least in product(_SIDES, (0, MAX_LENGTH)):
         sequences = _sequences(small.batch(side=side, length=least or None))
         for tokens in sequences:
@@ -146,7 +138,7 @@ def targets_are_those_of_the_examples(subject: Subject, case: EncodedCase) -> No
     At next-token these are the tokens of the output, and END behind one that is complete; at token those of
     the input that are not IGNORED; at sequence the example's own.
     """
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     encoded, own = small.encoded, small.encoded.targets
     if isinstance(own, np.ndarray):
         expected = own.tolist()
@@ -167,7 +159,7 @@ def targets_are_those_of_the_examples(subject: Subject, case: EncodedCase) -> No
 @contract_check(CASES)
 def padding_changes_nothing(subject: Subject, case: EncodedCase) -> None:
     """On the other side, or more of it: the same loss, from the same hidden states."""
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     states, loss = small.states(), small.model(small.batch()).total
     for side, length in product(_SIDES, (None, MAX_LENGTH)):
         what = f"with {'more ' if length else ''}padding on the {side}"
@@ -182,7 +174,7 @@ def examples_are_independent(subject: Subject, case: EncodedCase) -> None:
 
     The loss of a batch and its number of targets are the sums of those of its examples.
     """
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     alone = [small.states([row]) for row in range(len(case))]
     for order in ([0, 1, 2], [2, 0, 1]):
         expected = torch.cat([alone[row] for row in order])
@@ -198,7 +190,7 @@ def examples_are_independent(subject: Subject, case: EncodedCase) -> None:
 @contract_check(CASES)
 def nothing_reads_what_it_predicts(subject: Subject, case: EncodedCase) -> None:
     """No hidden state depends on its own target or a later one."""
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     targets, blank = small.encoded.targets, None
     if isinstance(targets, Ragged):
         blank = Ragged(np.where(targets.values == IGNORED, IGNORED, 0), targets.lengths)
@@ -210,14 +202,13 @@ def nothing_reads_what_it_predicts(subject: Subject, case: EncodedCase) -> None:
         states = small.states(encoded=alone)
         for place in range(length):
             changed = small.states(encoded=_with_other_token(alone, "output", place))[: place + 1]
-            message = f"hidden states before token {place} of an output change with it"
-            require.close(changed, states[: place + 1], message)
+            require.close(changed, states[: place + 1], "hidden states before a token change with it")
 
 
 @contract_check(CASES)
 def all_that_is_given_is_read(subject: Subject, case: EncodedCase) -> None:
     """Another first token of the input, of the output or of its beginning changes the hidden states."""
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     for part in ("input", "output", "start"):
         if getattr(small.encoded, part) is not None:
             changed = small.states(encoded=_with_other_token(small.encoded, part, 0))
@@ -237,14 +228,14 @@ def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
 @contract_check(CASES)
 def every_parameter_gets_a_gradient(subject: Subject, case: EncodedCase) -> None:
     """Every parameter of its model takes part in the loss, and has a finite gradient."""
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     require_gradients(small.model, small.model(small.batch()).total)
 
 
 @contract_check(CASES)
 def positions_cover_a_batch(subject: Subject, case: EncodedCase) -> None:
     """`positions` are at least as many as a batch has columns, with outputs and without."""
-    small = SmallExperiment.of(subject, case)
+    small = _SmallExperiment.of(subject, case)
     encoded, absent = small.encoded, np.full(len(case), -1)
     for examples in (encoded, replace(encoded, output=None)) if case.inputs else (encoded,):
         parts = (examples.input, examples.output)
@@ -252,22 +243,19 @@ def positions_cover_a_batch(subject: Subject, case: EncodedCase) -> None:
         for rows in ([0], [1], [2], [0, 1, 2]):
             columns = sum(tokens.ids.shape[1] for tokens in _sequences(small.batch(rows, encoded=examples)))
             count = int(small.architecture.positions(lengths[rows], case.level).max(axis=0).sum())
-            what = f"positions returns {count} for tokens {lengths[rows].tolist()}"
-            require.that(columns <= count, f"{what}, a batch of them has {columns}")
+            require.that(columns <= count, f"positions returns {count}, a batch has {columns} columns")
 
 
 @contract_check(CASES)
 def limits_are_honest(subject: Subject, case: EncodedCase) -> None:
     """An example with as many tokens as `limits` allows runs if there are just `max_length` positions."""
-    small = SmallExperiment.of(subject, case, position="learned")
+    small = _SmallExperiment.of(subject, case, position="learned")
     limits = small.architecture.limits(MAX_LENGTH, case.level)
     lengths = [(limits.input, limits.output)]
     if case.inputs and case.outputs:  # together they may have less
         longest = min(limits.output, limits.together - 1)
-        lengths = [
-            (limits.input, min(limits.output, limits.together - limits.input)),
-            (min(limits.input, limits.together - longest), longest),
-        ]
+        shortest = min(limits.input, limits.together - longest)
+        lengths = [(limits.input, min(limits.output, limits.together - limits.input)), (shortest, longest)]
     for input_length, output_length in lengths:
         inputs, outputs = (input_length,) * bool(case.inputs), (output_length,) * bool(case.outputs)
         sound = max(inputs + outputs) > 0 <= min(inputs + outputs)
@@ -275,7 +263,7 @@ def limits_are_honest(subject: Subject, case: EncodedCase) -> None:
         _require_room(small, replace(case, inputs=inputs, outputs=outputs).encoded(), f"{limits}")
 
 
-def _require_room(small: SmallExperiment, encoded: Encoded, what: str) -> None:
+def _require_room(small: _SmallExperiment, encoded: Encoded, what: str) -> None:
     try:
         small.model(small.batch(encoded=encoded))
     except LengthError as error:
@@ -310,8 +298,7 @@ def continuing_equals_reading(subject: Subject, case: EncodedCase) -> None:
             for step in range(1, _STEPS):
                 found = small.model.step(_one(outputs[order, step]), past)[:, -1]
                 expected = torch.stack([rows[row][step + 1] for row in order])
-                message = f"step {step + 1}, after rows were selected, differs from reading all at once"
-                require.close(found, expected, message)
+                require.close(found, expected, "after rows were selected, a step differs from one pass")
 
 
 @contract_check(_GENERATED)
@@ -329,14 +316,11 @@ def there_is_room_for_an_output(subject: Subject, case: EncodedCase) -> None:
         _require_room(small, replace(encoded, output=ragged(room, 4)), f"{room} tokens")
 
 
-def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> list[SmallExperiment]:
-    """Returns an experiment with prompts of different length and outputs of `_STEPS` tokens.
-
-    Returns none if the architecture generates nothing.
-    """
+def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> list[_SmallExperiment]:
+    """Returns an experiment with prompts and outputs of `_STEPS` tokens; none if nothing is generated."""
     if Level.NEXT_TOKEN not in subject.create().levels:
         return []
-    small = SmallExperiment.of(subject, case, position)
+    small = _SmallExperiment.of(subject, case, position)
     encoded = replace(small.encoded, output=ragged((_STEPS,) * len(case), 2), complete=True)
     if not case.inputs:
         begin = Ragged.repeated(BEGIN, len(case))
@@ -344,7 +328,7 @@ def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> li
     return [replace(small, encoded=encoded)]
 
 
-def _prompt(small: SmallExperiment) -> Batch:
+def _prompt(small: _SmallExperiment) -> Batch:
     return small.batch(encoded=replace(small.encoded, output=None))
 
 

@@ -1,4 +1,4 @@
-"""The contract of attentions, see plugformer.interfaces.attention; caching has a module of its own."""
+"""The contract of attentions, see plugformer.interfaces.attention; also step by step, as in a decoder."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, AttentionContext, LayerContext, NoPositions, Padding, Positions
+from plugformer.interfaces import (
+    Attention,
+    AttentionContext,
+    LayerContext,
+    NoPositions,
+    Padding,
+    Positions,
+    State,
+)
 from plugformer_testing import require
 from plugformer_testing.contract import NotApplicable, contract_check
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch, Sloping, Turning, full
@@ -90,8 +98,7 @@ def every_real_token_is_read(subject: Subject) -> None:
         for number, output in enumerate(placed.read(memory, subject.tokens(1, 3))[0]):
             (gradient,) = torch.autograd.grad(output.sum(), memory, retain_graph=True)
             seen = gradient[0, : number + 1] if placed.place.causal else gradient[0]
-            what = f"query {number} does not read every token of the memory that it may see"
-            require.that((seen.abs().amax(dim=1) > 0).all(), what)
+            require.that(seen.abs().amax(dim=1).all(), f"query {number} does not read every token it may see")
 
 
 @contract_check(BATCHES)
@@ -105,8 +112,7 @@ def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
         expected = one.read(x, query)
         require.close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
         plain.train()
-        message = f"without dropout, training mode gives other outputs than evaluation mode, in {there.place}"
-        require.close(one.read(x, query), expected, message)
+        require.close(one.read(x, query), expected, "training mode changes the output, though nothing drops")
 
 
 @contract_check(BATCHES[1:])
@@ -117,8 +123,7 @@ def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
         before = placed.read(x)
         for first in range(1, x.shape[1]):
             now = placed.read(torch.cat([x[:, :first], torch.randn_like(x[:, first:])], dim=1))
-            message = f"the outputs before token {first} change with the tokens from there on"
-            require.close(now[:, :first], before[:, :first], message)
+            require.close(now[:, :first], before[:, :first], f"outputs change with tokens from {first} on")
             (gradient,) = torch.autograd.grad(before[:, first - 1].sum(), x, retain_graph=True)
             _require_none(gradient[:, first:], f"output {first - 1} has a gradient at later tokens")
 
@@ -131,8 +136,7 @@ def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
     query = subject.tokens(len(real), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         output = placed.read(x, query)
-        message = f"outputs change with the values at padding, in {placed}"
-        require.close(placed.read(changed, query), output, message)
+        require.close(placed.read(changed, query), output, f"outputs change with padding, in {placed}")
         (gradient,) = torch.autograd.grad(output.square().sum(), x)
         _require_none(gradient[~real], "outputs of real tokens have a gradient at padding")
 
@@ -183,8 +187,7 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     x = subject.tokens(*batch.mask.shape)
     for placed in attentions(subject, batch, DECODER, ENCODER):
         moved = placed.at(batch.at(placed.positions.encoding, start=9))
-        message = f"outputs change if all positions move by 9, in {placed}"
-        require.close(moved.read(x), placed.read(x), message)
+        require.close(moved.read(x), placed.read(x), f"outputs change if positions move by 9, in {placed}")
 
 
 @contract_check(BATCHES)
@@ -206,9 +209,8 @@ def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None
     allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
     for placed in attentions(subject, batch, DECODER):
         for weights in _read_with_weights(placed, subject.tokens(rows, length))[1]:
-            fits = weights.dim() == 4 and (len(weights), *weights.shape[2:]) == (rows, length, length)
-            what = f"recorded weights have shape {tuple(weights.shape)}"
-            require.that(fits, f"{what}, expected ({rows}, maps, {length}, {length})")
+            maps = weights.shape[1] if weights.dim() == 4 else "maps"
+            require.equal(tuple(weights.shape), (rows, maps, length, length), "the shape of recorded weights")
             at_real = weights.masked_fill(~real[:, None, :, None], 0.0)
             require.finite(at_real, "a recorded weight")
             _require_none(at_real.masked_fill(allowed, 0.0), "recorded weights are not zero at hidden keys")
@@ -265,3 +267,109 @@ def _read_with_weights(
     if not taken:
         raise NotApplicable('it records no "weights": nothing is shown that could be wrong')
     return output, taken
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A batch that comes in pieces, cut before these tokens."""
+
+    batch: PaddedBatch
+    cuts: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.batch} in pieces, cut before the tokens {self.cuts}"
+
+
+STEPS = tuple(Pieces(batch, tuple(range(1, len(batch.rows[0])))) for batch in BATCHES[1:])
+"""Token by token."""
+
+CHUNKS = tuple(
+    Pieces(batch, cuts)
+    for batch in BATCHES
+    if (length := len(batch.rows[0])) > 2
+    for cuts in ((2,), (length - 1,), (2, 4))
+)
+"""In pieces of several tokens."""
+
+
+@contract_check((*STEPS, *CHUNKS))
+def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
+    """Single tokens or pieces with a cache give the same as the whole sequence at once."""
+    real, x = case.batch.mask, subject.tokens(*case.batch.mask.shape)
+    for placed in attentions(subject, case.batch, DECODER):
+        with torch.no_grad():
+            pieces, whole = _read_pieces(placed, x, case.cuts), placed.read(x)
+        require.close(pieces[real], whole[real], f"tokens read something else from the cache, in {placed}")
+
+
+def _read_pieces(placed: PlacedAttention, x: Tensor, cuts: tuple[int, ...]) -> Tensor:
+    """Computes causal self-attention piece by piece, like a decoder with a cache."""
+    attention, whole = placed.attention, placed.positions
+    pieces = zip(x.tensor_split(cuts, dim=1), whole.mask.tensor_split(cuts, dim=1), strict=True)
+    first, real = next(pieces)
+    keys = Positions.of(real, whole.encoding, whole.padding)
+    state = attention.project(first, keys)
+    outputs = [attention.attend(first, state, AttentionContext(keys, keys, causal=True))]
+    for piece, real in pieces:
+        new = keys.advance(real, whole.padding)
+        keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
+        outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
+    return torch.cat(outputs, dim=1)
+
+
+@contract_check(CHUNKS)
+def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
+    """New tokens read from project(a) and append(project(b)) the same as from project(a and b)."""
+    x, query = subject.tokens(*case.batch.mask.shape), subject.tokens(len(case.batch.rows), 2)
+    for placed in attentions(subject, case.batch, DECODER):
+        with torch.no_grad():
+            pieces = _continue(placed, query, _project_two(placed, x, case.cuts[0]))
+            whole = _continue(placed, query, placed.attention.project(x, placed.positions))
+        require.close(pieces, whole, "the state of two pieces differs from the state of the whole")
+
+
+def _project_two(placed: PlacedAttention, x: Tensor, cut: int) -> State:
+    """Returns the state of a sequence that comes in two pieces."""
+    whole = placed.positions
+    head = Positions.of(whole.mask[:, :cut], whole.encoding, whole.padding)
+    tail = head.advance(whole.mask[:, cut:], whole.padding)
+    return placed.attention.project(x[:, :cut], head).append(placed.attention.project(x[:, cut:], tail))
+
+
+def _continue(placed: PlacedAttention, query: Tensor, state: State) -> Tensor:
+    """Returns what new tokens read from a state and from themselves."""
+    keys = placed.positions
+    new = keys.advance(full(*query.shape[:2]).mask, Padding.NONE)
+    if not placed.place.cross:
+        keys, state = keys.concatenate(new), state.append(placed.attention.project(query, new))
+    return placed.attention.attend(query, state, AttentionContext(new, keys, causal=not placed.place.cross))
+
+
+@contract_check(BATCHES)
+def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> None:
+    """Queries that come one by one read from a projected memory the same as together."""
+    memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 4)
+    for placed in attentions(subject, batch, CROSS):
+        keys = placed.positions
+        with torch.no_grad():
+            whole, state = placed.read(memory, query), placed.attention.project(memory, keys)
+            for step, one in enumerate(query.split(1, dim=1)):
+                at = full(len(query), 1).at(keys.encoding, start=step)
+                alone = placed.attention.attend(one, state, AttentionContext(at, keys, causal=False))[:, 0]
+                require.close(alone, whole[:, step], f"query {step} reads something else alone")
+
+
+@contract_check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1), (1,), (0, 2)))
+def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
+    """After rows of the state were moved, repeated or dropped, each continues as if it were read anew."""
+    index, batch = torch.tensor(rows), PaddedBatch(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
+    x, step = subject.tokens(3, 4), subject.tokens(len(rows), 1)
+    again = torch.arange(len(rows)).flip(0)  # rows move more than once
+    for placed in attentions(subject, batch, DECODER, CROSS):
+        project, selected = placed.attention.project, placed.at(placed.positions.select(index))
+        with torch.no_grad():
+            alone = _continue(selected, step, project(x[index], selected.positions))
+            state = project(x, placed.positions) if placed.place.cross else _project_two(placed, x, 2)
+            turned = selected.at(selected.positions.select(again))
+            moved = _continue(turned, step[again], state.select(index).select(again))[again]
+        require.close(moved, alone, f"after rows were selected, a row goes on differently, in {placed}")

@@ -18,11 +18,6 @@ EXAMPLES = (
     "plugformer check local --registry examples/squared_relu/registry.yaml",
 )
 
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="OPTION=VALUE", help="Give the component an option; repeatable."),
-]
-
 
 def command(
     ctx: typer.Context,
@@ -33,7 +28,10 @@ def command(
             help="A component, or a distribution (local: the --registry); by default all that is built in.",
         ),
     ] = None,
-    settings: Options = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="OPTION=VALUE", help="Give the component an option; repeatable."),
+    ] = None,
     tracebacks: Annotated[
         bool, typer.Option("--traceback", help="Also print the tracebacks of exceptions.")
     ] = False,

@@ -134,9 +134,7 @@ def loading_is_repeatable(subject: Subject, task: str) -> None:
     """
     first, data = _loaded(subject, task), _create(subject)
     data.check_columns(TYPES[task])
-    require.equal(
-        list(data.problems(TYPES[task])), [], "what `problems` finds, though load reads the examples,"
-    )
+    require.equal(list(data.problems(TYPES[task])), [], "what `problems` finds, though it loads,")
     second = data.load(TYPES[task])
     require.equal(list(second), list(first), "what splits there are, loaded again,")
     for name, split in first.items():

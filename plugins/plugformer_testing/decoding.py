@@ -18,13 +18,10 @@ Prefix = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Script:
-    """Made-up probabilities of next tokens, for a batch of sentences.
+    """Made-up probabilities of next tokens, for a batch of sentences with a number and a longest output each.
 
-    Attributes:
-        sentence_ids: The number of each sentence; different sentences have different probabilities.
-        limits: Longest output of each.
-        eager: Added to the score of END: how soon outputs end.
-        exact: Whether outputs have their longest length, and even and odd tokens take turns: a constraint.
+    Outputs end the sooner the more eager they are. If exact, they have their longest length, and even and odd
+    tokens take turns: a constraint.
     """
 
     sentence_ids: tuple[int, ...]
@@ -151,9 +148,7 @@ def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
         for output in hypotheses:
             expected = script.score(sentence, output.tokens)
             close = isinstance(output.score, int | float) and abs(output.score - expected) < 1e-3
-            require.that(
-                close, f"{output.tokens} has the score {output.score!r}, expected the number {expected:.4g}"
-            )
+            require.that(close, f"{output.tokens} scores {output.score!r}, expected {expected:.4g}")
 
 
 @contract_check(SCRIPTS[2:])

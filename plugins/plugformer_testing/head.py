@@ -20,7 +20,7 @@ _LABELS = frozenset({OutputType.LABELS})
 
 
 @dataclass
-class HeadCase:
+class _HeadCase:
     """A perturbed head in double precision, with random hidden states, and random targets or its own."""
 
     head: Head
@@ -30,7 +30,7 @@ class HeadCase:
     by_token: bool
 
     @classmethod
-    def of(cls, subject: Subject, batch: PaddedBatch, **sizes: Any) -> "HeadCase":
+    def of(cls, subject: Subject, batch: PaddedBatch, **sizes: Any) -> "_HeadCase":
         """Returns a case for a batch; `sizes` are fields of the head's context."""
         numbers = getattr(subject.component, "output_types", None) == _NUMBERS
         head: Head = subject.perturbed(outputs=1 if numbers else OUTPUTS, **sizes)
@@ -43,11 +43,9 @@ class HeadCase:
         return self.by_token and type(self.head).likelihoods is not Head.likelihoods
 
     def logits(self) -> Tensor:
-        """Returns the logits."""
         return self.head.logits(self.hidden, self.mask)
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """Returns the loss and the count."""
         return self.head.loss(self.hidden, self.targets, self.mask)
 
 
@@ -72,7 +70,7 @@ def shapes(subject: Subject, batch: PaddedBatch) -> None:
 
     It comes with the number of real targets: of tokens, or of sequences.
     """
-    case = HeadCase.of(subject, batch)
+    case = _HeadCase.of(subject, batch)
     logits, real = case.logits(), case.mask
     outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
     expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
@@ -92,7 +90,7 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
     sequence together, or has targets of its own, is only compared with its own likelihoods.
     """
     training, batch = case
-    given = HeadCase.of(subject, batch, label_smoothing=0.2)
+    given = _HeadCase.of(subject, batch, label_smoothing=0.2)
     head, targets = given.head, given.targets
     if given.jointly or head.check_targets:
         return
@@ -115,16 +113,13 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
             logits, targets = logits[given.mask], targets[given.mask]
         expected = cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
     mode = f"{'training' if training else 'evaluation'} mode"
-    message = (
-        f"the loss in {mode} is {float(loss):.4g}, expected {float(expected):.4g}: the summed cross-entropy"
-    )
-    require.close(loss, expected, message)
+    require.close(loss, expected, f"the loss in {mode} is {float(loss):.4g}, expected {float(expected):.4g}")
 
 
 @contract_check(PADDED)
 def padding_does_not_count(subject: Subject, batch: PaddedBatch) -> None:
     """Values at padding change neither the loss nor the prediction, and get no gradient."""
-    case = HeadCase.of(subject, batch)
+    case = _HeadCase.of(subject, batch)
     head, hidden, real = case.head, case.hidden, case.mask
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
     other = case.targets.masked_fill(~real, 3) if case.by_token else case.targets
@@ -147,7 +142,7 @@ def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
 
     Chunks of the length do not apply if the targets of a sequence are predicted together.
     """
-    case = HeadCase.of(subject, batch)
+    case = _HeadCase.of(subject, batch)
     whole, count = case.loss()
     for axis in (0, 1) if case.by_token and not case.jointly else (0,):
         chunks = [part.tensor_split([1], dim=axis) for part in (case.hidden, case.targets, case.mask)]
@@ -161,7 +156,7 @@ def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check()
 def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
-    case = HeadCase.of(subject, FULL[1])
+    case = _HeadCase.of(subject, FULL[1])
     loss, count = case.head.loss(case.hidden, case.targets, torch.zeros_like(case.mask))
     require.finite(loss, "the loss without any real token")
     if case.by_token:
@@ -174,7 +169,7 @@ def likelihoods_are_those_of_the_loss(subject: Subject, batch: PaddedBatch) -> N
 
     No more of an example's targets are right than it has; for numbers `correct` is None.
     """
-    case = HeadCase.of(subject, batch)
+    case = _HeadCase.of(subject, batch)
     loss, count = case.loss()
     found = case.head.likelihoods(case.hidden, case.targets, case.mask)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
@@ -195,7 +190,7 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
 
     If targets are tokens, the scores at a position depend only on its own hidden state.
     """
-    case = HeadCase.of(subject, batch)
+    case = _HeadCase.of(subject, batch)
     head, hidden, real, whole = case.head, case.hidden, case.mask, case.logits()
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
@@ -203,8 +198,7 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
         require.close(expected, alone, f"row {row} gets other scores in the batch than alone")
     if case.by_token:
         changed = torch.cat([hidden[:, :1], torch.randn_like(hidden[:, 1:])], dim=1)
-        message = "the scores at the first position change with later hidden states"
-        require.close(head.logits(changed, real)[:, 0], whole[:, 0], message)
+        require.close(head.logits(changed, real)[:, 0], whole[:, 0], "scores change with later hidden states")
 
 
 @contract_check()

@@ -3,7 +3,6 @@
 import copy
 import json
 import random
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ from torch import Tensor
 from plugformer.configuration import Task, TrainingSettings
 from plugformer.errors import RunError
 from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
-from plugformer.interfaces import Batch, Hook, Loss, Model
+from plugformer.interfaces import Batch, Hook, Model
 from plugformer.registry import Kind, Registry
 from plugformer.runs import join_tensors, split_tensors
 from plugformer_testing import require
 from plugformer_testing.contract import Violation, contract_check
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing.small import SmallTask
 from plugformer_testing.subject import Subject
 
 UPDATES = 8
@@ -28,13 +27,8 @@ LONG = 12
 """Updates after which also every tenth update has happened."""
 
 
-class SmallTraining:
-    """The updates of a small classifier with a hook, made as the core makes them.
-
-    Args:
-        subject: The hook's class and options.
-        device: Of the model; `meta` has no values.
-    """
+class _SmallTraining:
+    """The updates of a small classifier with a hook, made as the core makes them."""
 
     def __init__(self, subject: Subject, device: str = "cpu") -> None:
         self.hook: Hook = subject.create()
@@ -46,8 +40,7 @@ class SmallTraining:
         self.call("model_built")
         learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         require.that(learning, "it leaves nothing to be trained")
-        self.optimizer = torch.optim.SGD(learning, lr=0.1, momentum=0.9)
-        self.step = 0
+        self.optimizer, self.step = torch.optim.SGD(learning, lr=0.1, momentum=0.9), 0
 
     def call(self, hook: str, *place: int, **arguments: Any) -> Any:
         """Calls a hook; `place` (update and batch) seeds its generator as in training."""
@@ -60,38 +53,34 @@ class SmallTraining:
         first = 2 * self.step + number
         return self.examples.batch([(first + row) % len(self.examples) for row in range(3)])
 
-    def update(self) -> Loss:
-        """Makes an update on two batches, and returns the loss of the second."""
-        self.step += 1
-        batches = [self.changed(self.batch(number), number) for number in (1, 2)]
-        targets = sum(self.model.count(batch) for batch in batches)
-        for number, batch in enumerate(batches, start=1):
-            loss = self.loss(batch, number)
-            (loss.total / targets + loss.auxiliary / 2).backward()
-        self.call("optimizer_step", self.step, model=self.model, optimizer=self.optimizer, step=self.step)
-        self.optimizer.zero_grad()
-        return loss
+    def updated(self, updates: int = 1) -> "_SmallTraining":
+        """Makes updates on two batches each, with finite losses."""
+        for _ in range(updates):
+            self.step += 1
+            batches = [self.changed(self.batch(number), number) for number in (1, 2)]
+            targets = sum(self.model.count(batch) for batch in batches)
+            for number, batch in enumerate(batches, start=1):
+                loss = self.loss(batch, number)
+                require.finite(loss.total, f"the loss of update {self.step}")
+                (loss.total / targets + loss.auxiliary / 2).backward()
+            self.call("optimizer_step", self.step, model=self.model, optimizer=self.optimizer, step=self.step)
+            self.optimizer.zero_grad()
+        return self
 
-    def changed(self, batch: Batch, number: int = 1) -> Batch:
-        """Returns a batch as the hook changes it."""
-        changed: Batch = self.call("training_batch", self.step, number, batch=batch, step=self.step)
-        return changed
+    def changed(self, batch: Batch, number: int = 1) -> Any:
+        return self.call("training_batch", self.step, number, batch=batch, step=self.step)
 
-    def loss(self, batch: Batch, number: int = 1) -> Loss:
-        """Returns the loss of a batch as the hook changes it."""
-        loss: Loss = self.call("training_loss", self.step, number, model=self.model, batch=batch)
-        return loss
+    def loss(self, batch: Batch, number: int = 1) -> Any:
+        return self.call("training_loss", self.step, number, model=self.model, batch=batch)
 
-    def evaluated(self) -> Mapping[str, Tensor]:
-        """Returns the values that the hook replaces for evaluation."""
-        return self.call("evaluated_parameters", model=self.model) or {}
+    def evaluated(self) -> dict[str, Tensor]:
+        return dict(self.call("evaluated_parameters", model=self.model) or {})
 
     def values(self) -> dict[str, Tensor]:
         """Returns the parameters and the values for evaluation."""
         return self.parameters() | {f"evaluated {name}": x.clone() for name, x in self.evaluated().items()}
 
     def parameters(self) -> dict[str, Tensor]:
-        """Returns copies of the parameters."""
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}
 
 
@@ -113,11 +102,8 @@ def takes_part(subject: Subject) -> None:
 @contract_check()
 def a_model_trains_with_it(subject: Subject) -> None:
     """Losses are finite, and updates move the parameters."""
-    training = SmallTraining(subject)
-    before = training.values()
-    for number in range(1, UPDATES + 1):
-        require.finite(training.update().total, f"the loss of update {number}")
-    after = training.values()
+    training = _SmallTraining(subject)
+    before, after = training.values(), training.updated(UPDATES).values()
     require.that(any(not torch.equal(before[name], after[name]) for name in before), "no parameter moves")
     for name, value in after.items():
         require.finite(value, f"after {UPDATES} updates {name}")
@@ -126,15 +112,13 @@ def a_model_trains_with_it(subject: Subject) -> None:
 @contract_check()
 def a_model_without_values_will_do(subject: Subject) -> None:
     """`model_built` works if the model has shapes only, as in validation."""
-    SmallTraining(subject, device="meta")
+    _SmallTraining(subject, device="meta")
 
 
 @contract_check((0, 1, 3))
 def resuming_changes_nothing(subject: Subject, updates: int) -> None:
     """With its state saved and loaded, training continues exactly as if it had not stopped."""
-    training, resumed = SmallTraining(subject), SmallTraining(subject)
-    for _ in range(updates):
-        training.update()
+    training, resumed = _SmallTraining(subject).updated(updates), _SmallTraining(subject)
     try:
         record, tensors = split_tensors(training.hook.state_dict(), "hook")
     except RunError as error:
@@ -144,10 +128,8 @@ def resuming_changes_nothing(subject: Subject, updates: int) -> None:
     resumed.model.load_state_dict(training.model.state_dict())
     resumed.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
     resumed.step = training.step
-    for _ in range(LONG):
-        training.update()
-        resumed.update()
-    require.same(resumed.values(), training.values(), "after its state was saved and loaded")
+    found, expected = resumed.updated(LONG).values(), training.updated(LONG).values()
+    require.same(found, expected, "after its state was saved and loaded")
 
 
 @contract_check()
@@ -159,12 +141,8 @@ def random_numbers_come_from_its_generator(subject: Subject) -> None:
         random.seed(seed)
         np.random.seed(seed)
         before = _generators()
-        training = SmallTraining(subject)
-        for _ in range(2):
-            training.update()
-        ended.append(training.values())
-        message = "it draws from a generator of the whole process: draw from self.generator"
-        require.that(_generators() == before, message)
+        ended.append(_SmallTraining(subject).updated(2).values())
+        require.that(_generators() == before, "it draws from a generator of the process, not self.generator")
     require.same(ended[1], ended[0], "in a second training")
 
 
@@ -175,7 +153,7 @@ def _generators() -> tuple[object, ...]:
 @contract_check()
 def batches_are_replaced_and_not_changed(subject: Subject) -> None:
     """It does not change a batch in place, but returns a new one."""
-    training = SmallTraining(subject)
+    training = _SmallTraining(subject)
     batch, again = training.batch(1), training.batch(1)
     changed = training.changed(batch)
     same = torch.equal(batch.source.ids, again.source.ids) and torch.equal(batch.targets, again.targets)
@@ -186,7 +164,7 @@ def batches_are_replaced_and_not_changed(subject: Subject) -> None:
 @contract_check()
 def losses_add_up(subject: Subject) -> None:
     """The loss of a batch is the sum of those of its examples, so that processes can share a batch."""
-    training = SmallTraining(subject)
+    training = _SmallTraining(subject)
     whole, *parts = (training.loss(training.examples.batch(rows)).total for rows in ([0, 1], [0], [1]))
     require.close(torch.stack(parts).sum(), whole, "the losses of two examples do not add up", tolerance=1e-4)
 
@@ -194,8 +172,7 @@ def losses_add_up(subject: Subject) -> None:
 @contract_check()
 def evaluated_parameters_fit(subject: Subject) -> None:
     """Values for evaluation have names and shapes of parameters, and parameters are not changed."""
-    training = SmallTraining(subject)
-    training.update()
+    training = _SmallTraining(subject).updated()
     parameters = training.parameters()
     for name, value in training.evaluated().items():
         require.that(name in parameters, f"it wants {name!r} evaluated, not one of {[*parameters]}")

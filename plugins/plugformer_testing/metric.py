@@ -106,9 +106,8 @@ def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     """The aggregate is a finite number that depends only on statistics, which it does not change."""
     metric: Metric = subject.create()
     score, again = (metric.aggregate(_statistics(metric, case)) for _ in range(2))
-    require.that(
-        isinstance(score, float) and math.isfinite(score), f"the aggregate is {score!r}, expected a number"
-    )
+    number = isinstance(score, float) and math.isfinite(score)
+    require.that(number, f"the aggregate is {score!r}, expected a number")
     require.equal(again, score, "the aggregate of the same predictions")
     statistics = _statistics(metric, case)
     before = statistics.copy()
@@ -145,9 +144,8 @@ def any_joint_reference_counts(subject: Subject, references: str) -> None:
     """A text that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
     if isinstance(metric, OutputMetric) and OutputType.TEXT in metric.accepts:
-        several, one = (
-            metric.aggregate(_statistics(metric, Scored("x", each))) for each in (references, "x")
-        )
+        cases = (Scored("x", references), Scored("x"))
+        several, one = (metric.aggregate(_statistics(metric, case)) for case in cases)
         close = math.isclose(several, one, rel_tol=1e-6)
         require.that(close, f"a prediction that equals one of 2 references scores {several}, expected {one}")
 

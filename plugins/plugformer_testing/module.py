@@ -97,12 +97,10 @@ def draws_initial_values(subject: Subject) -> None:
     for name, before in constructed.items():
         now, first = drawn[name], before.flatten()[0]
         if before.numel() > 1 and (before == first).all():
-            what = f"{name} starts at {first.item():g} when constructed, at others after reset_parameters"
-            require.that(torch.equal(before, now), what)
+            require.that(torch.equal(before, now), f"{name} starts at {first:g}, reset_parameters disagrees")
         elif before.numel() >= 32:
             ratio = (now.std() / before.std()).item()
-            what = f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's"
-            require.that(0.5 < ratio < 2, what)
+            require.that(0.5 < ratio < 2, f"reset_parameters draws {name} {ratio:.2g} times as wide")
 
 
 def _values(module: nn.Module) -> dict[str, Tensor]:
@@ -174,8 +172,7 @@ def _require_near(output: Tensor, expected: Tensor, tolerance: float, what: str)
     # The median: if a near tie in a router is decided differently, a few values differ in full.
     error = (output.detach().double() - expected).abs().median().item()
     size = expected.abs().mean().item()
-    what = f"{what} its output is off by {error / max(size, 1e-9):.0%} of its size"
-    require.that(error <= tolerance * size + 1e-6, what)
+    require.that(error <= tolerance * size + 1e-6, f"{what} its output is off by {error:.2g} of {size:.2g}")
 
 
 @contract_check()
@@ -192,8 +189,7 @@ def saves_and_loads(subject: Subject) -> None:
     require.close(exercise(subject, copied), expected, "a deep copy computes otherwise", tolerance=1e-9)
     for parameter in copied.parameters():
         parameter.data.add_(1.0)
-    message = "a deep copy shares parameters with the original"
-    require.close(exercise(subject, module), expected, message, tolerance=1e-9)
+    require.close(exercise(subject, module), expected, "a deep copy shares parameters", tolerance=1e-9)
 
 
 @contract_check()
@@ -236,5 +232,4 @@ def last_map_is_linear(subject: Subject) -> None:
     expected = 2 * exercise(subject, module)
     for parameter in parameters:
         parameter.data.mul_(2)
-    message = f"the output is not a multiple of {last}, the last of residual_path"
-    require.close(exercise(subject, module), expected, message)
+    require.close(exercise(subject, module), expected, f"the output is not a multiple of {last}")

@@ -54,8 +54,7 @@ def _start(subject: Subject, updates: int = 0) -> tuple[Quadratic, TorchOptimize
 def builds_a_torch_optimizer(subject: Subject) -> None:
     """It builds a torch.optim.Optimizer that holds every parameter once."""
     quadratic, built = _start(subject)
-    what = f"build returns {type(built).__name__}, expected a torch.optim.Optimizer"
-    require.that(isinstance(built, TorchOptimizer), what)
+    require.that(isinstance(built, TorchOptimizer), f"build returns {built!r}, expected a torch Optimizer")
     held = [id(parameter) for group in built.param_groups for parameter in group["params"]]
     for name, parameter in quadratic.named_parameters():
         require.equal(held.count(id(parameter)), 1, f"how often the {name} is held")
@@ -109,8 +108,8 @@ def resuming_changes_nothing(subject: Subject, steps: int) -> None:
     state = copy.deepcopy(built.state_dict())
     for index, values in state["state"].items():
         for name, value in values.items():
-            what = f"the state {name!r} of parameter {index} is a {type(value).__name__}"
-            require.that(isinstance(value, (Tensor, int, float)), f"{what}: no checkpoint can hold it")
+            plain = isinstance(value, (Tensor, int, float))
+            require.that(plain, f"the state {name!r} of parameter {index} is {value!r}, no plain value")
     resumed, again = _start(subject)
     resumed.load_state_dict(quadratic.state_dict())
     again.load_state_dict(state)

@@ -18,44 +18,36 @@ from plugformer_testing.subject import Subject
 HEAD_WIDTH = 6
 
 
-class Effect(NamedTuple):
+class _Effect(NamedTuple):
     """What an encoding computes for one batch: embeddings, rotated heads, and everything added to scores."""
 
     embedded: Tensor
     rotated: Tensor
     bias: Tensor
 
-    def part(self, row: int, tokens: Tensor | slice = slice(None), keys: Tensor | None = None) -> "Effect":
+    def part(self, row: int, tokens: Tensor | slice = slice(None), keys: Tensor | None = None) -> "_Effect":
         """Returns the effect on some tokens of a row as a batch of one, with the same or other keys."""
         bias = self.bias[row, :, tokens][..., tokens if keys is None else keys]
-        return Effect(self.embedded[row, tokens][None], self.rotated[row, :, tokens][None], bias[None])
+        return _Effect(self.embedded[row, tokens][None], self.rotated[row, :, tokens][None], bias[None])
 
-    def require_same(self, other: "Effect", message: str) -> None:
-        """Requires another effect to be equal."""
+    def require_same(self, other: "_Effect", message: str) -> None:
         for one, two in zip(self, other, strict=True):
             require.close(one, two, message)
 
 
-class EncodedTokens(NamedTuple):
-    """Tokens that an encoding is tried on: positions, embeddings, and heads of queries and keys."""
+class _Tokens(NamedTuple):
+    """Positions, and embeddings and heads of tokens there."""
 
     positions: Positions
     x: Tensor
     heads: Tensor
 
-    @classmethod
-    def of(cls, subject: Subject, positions: Positions) -> "EncodedTokens":
-        """Returns random embeddings and heads at some positions."""
-        batch, length = positions.mask.shape
-        heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
-        return cls(positions, subject.tokens(batch, length), heads)
-
-    def effect(self, keys: "EncodedTokens | None" = None) -> Effect:
+    def effect(self, keys: "_Tokens | None" = None) -> _Effect:
         """Returns the effect of the encoding on them, and on their scores with some keys or their own."""
         embedded = self.positions.encoding.embed(self.x, self.positions)
-        return Effect(embedded, self.positions.rotate(self.heads), self.added(keys or self))
+        return _Effect(embedded, self.positions.rotate(self.heads), self.added(keys or self))
 
-    def added(self, keys: "EncodedTokens") -> Tensor:
+    def added(self, keys: "_Tokens") -> Tensor:
         """Returns all that the encoding adds to their scores with some keys, which are not scaled here."""
         encoding, (query, _, heads), (key, _, key_heads) = self.positions.encoding, self, keys
         total = torch.zeros(*heads.shape[:3], key.length, dtype=heads.dtype)
@@ -64,11 +56,18 @@ class EncodedTokens(NamedTuple):
         return total
 
 
+def _drawn(subject: Subject, positions: Positions) -> _Tokens:
+    """Returns random embeddings and heads at some positions."""
+    batch, length = positions.mask.shape
+    heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
+    return _Tokens(positions, subject.tokens(batch, length), heads)
+
+
 @contract_check((*FULL, *PADDED))
 def shapes(subject: Subject, batch: PaddedBatch) -> None:
     """Embeddings and heads keep their shape; a bias has a map for each head, a row for each query."""
     encoding: PositionalEncoding = subject.perturbed()
-    positions, x, heads = EncodedTokens.of(subject, batch.at(encoding))
+    positions, x, heads = _drawn(subject, batch.at(encoding))
     maps = (*heads.shape[:3], positions.length)
     for name, output, *expected in (
         ("embed", encoding.embed(x, positions), x.shape),
@@ -106,7 +105,7 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
 @contract_check((15, 16, 17, 40))
 def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
     """Up to the model's longest sequence everything works; beyond it works too, or is a LengthError."""
-    given = EncodedTokens.of(subject, full(1, length).at(subject.perturbed(max_length=16)))
+    given = _drawn(subject, full(1, length).at(subject.perturbed(max_length=16)))
     try:
         found = given.effect()
     except LengthError as error:
@@ -119,24 +118,24 @@ def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
 @contract_check(PADDED)
 def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
     """Tokens have the positions that they have without padding: positions count real tokens only."""
-    positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
+    positions, x, heads = given = _drawn(subject, batch.at(subject.perturbed()))
     whole = given.effect()
     for row, real in enumerate(batch.mask):
         unpadded = full(1, int(real.sum())).at(positions.encoding)
-        alone = EncodedTokens(unpadded, x[row, real][None], heads[row, :, real][None]).effect()
+        alone = _Tokens(unpadded, x[row, real][None], heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
 
 
 @contract_check((*FULL[1:], *PADDED[2:]))
 def positions_go_on_after_a_cache(subject: Subject, batch: PaddedBatch) -> None:
     """New tokens come after those kept before: a piece is encoded as that part of the whole."""
-    positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
+    positions, x, heads = given = _drawn(subject, batch.at(subject.perturbed()))
     whole = given.effect()
     for cut in range(1, positions.length):
         head = Positions.of(positions.mask[:, :cut], positions.encoding, batch.padding)
         tail = head.advance(positions.mask[:, cut:], batch.padding)
         keys = given._replace(positions=head.concatenate(tail))
-        piece = EncodedTokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
+        piece = _Tokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
         later = torch.arange(positions.length) >= cut
         for row, real in enumerate(batch.mask):
             found, expected = piece.part(row, real[cut:], real), whole.part(row, real & later, real)
@@ -146,10 +145,10 @@ def positions_go_on_after_a_cache(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check((*FULL[2:], *PADDED[2:]))
 def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
     """A row of a batch is encoded as it is alone."""
-    positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
+    positions, x, heads = given = _drawn(subject, batch.at(subject.perturbed()))
     whole = given.effect()
     for row, one in enumerate(torch.arange(len(x))[:, None]):
-        alone = EncodedTokens(positions.select(one), x[one], heads[one]).effect()
+        alone = _Tokens(positions.select(one), x[one], heads[one]).effect()
         whole.part(row).require_same(alone, f"row {row} is encoded differently in the batch than alone")
 
 
@@ -157,22 +156,21 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
 def scores_depend_on_distance(subject: Subject, shift: int) -> None:
     """With rotated heads and bias, the score of a query and a key depends on their distance alone."""
     batch, encoding = full(1, 6), subject.perturbed()
-    query, key = (EncodedTokens.of(subject, batch.at(encoding)) for _ in range(2))
+    query, key = (_drawn(subject, batch.at(encoding)) for _ in range(2))
 
     def scores(start: int) -> Tensor:
         at = batch.at(encoding, start)
-        queries, keys = (EncodedTokens(at, tokens.x, at.rotate(tokens.heads)) for tokens in (query, key))
+        queries, keys = (_Tokens(at, tokens.x, at.rotate(tokens.heads)) for tokens in (query, key))
         return queries.heads @ keys.heads.transpose(-2, -1) + queries.added(keys)
 
-    message = f"scores change when query and key both move by {shift}: they depend on more than the distance"
-    require.close(scores(shift), scores(0), message, tolerance=1e-4)
+    require.close(scores(shift), scores(0), "scores change when query and key both move", tolerance=1e-4)
 
 
 @contract_check()
 def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
     """Where an encoding does something, it does something else at each of the first positions."""
-    positions, x, heads = EncodedTokens.of(subject, FULL[2].at(subject.perturbed()))
-    found = EncodedTokens(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
+    positions, x, heads = _drawn(subject, FULL[2].at(subject.perturbed()))
+    found = _Tokens(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
     embedded, rotated = found.embedded[0], found.rotated[0].transpose(0, 1).flatten(1)
     distances = found.bias[0, :, -1].T  # what the last query sees
     slots = {"embed": embedded, "rotate": rotated, "bias": distances, "content_bias": distances}
@@ -187,14 +185,14 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
 def scores_change_between_two_tokens(subject: Subject, batch: PaddedBatch) -> None:
     """A bias for a query and a key depends on these two tokens alone."""
     positions, last = batch.at(subject.perturbed()), batch.mask.shape[1] - 1
-    query, key = (EncodedTokens.of(subject, positions) for _ in range(2))
+    query, key = (_drawn(subject, positions) for _ in range(2))
     added = query.added(key)
     for number in range(positions.length):
-        other_query, other_key = (EncodedTokens.of(subject, positions) for _ in range(2))
+        other_query, other_key = (_drawn(subject, positions) for _ in range(2))
         other_query.heads[:, :, last] = query.heads[:, :, last]
         other_key.heads[:, :, number] = key.heads[:, :, number]
-        message = "what is added to the score of a query and a key changes with the tokens around them"
-        require.close(other_query.added(other_key)[..., last, number], added[..., last, number], message)
+        found, expected = other_query.added(other_key)[..., last, number], added[..., last, number]
+        require.close(found, expected, "what is added to a score changes with other tokens")
 
 
 @contract_check()
@@ -203,7 +201,7 @@ def rotation_keeps_lengths(subject: Subject) -> None:
 
     Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
     """
-    positions, _, heads = EncodedTokens.of(subject, FULL[2].at(subject.perturbed()))
+    positions, _, heads = _drawn(subject, FULL[2].at(subject.perturbed()))
     factors = positions.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
     require.close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
@@ -211,5 +209,5 @@ def rotation_keeps_lengths(subject: Subject) -> None:
 def everything(encoding: PositionalEncoding, x: Tensor, heads: int, batch: PaddedBatch) -> Tensor:
     """Returns everything that an encoding does to a padded batch, end to end."""
     rows, length, _ = x.shape
-    given = EncodedTokens(batch.at(encoding), x, example(rows, heads, length, HEAD_WIDTH, dtype=x.dtype))
+    given = _Tokens(batch.at(encoding), x, example(rows, heads, length, HEAD_WIDTH, dtype=x.dtype))
     return torch.cat([part.flatten() for part in given.effect()])

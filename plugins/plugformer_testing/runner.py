@@ -20,7 +20,7 @@ from plugformer_testing.subject import Subject
 
 _MODULES: dict[Kind, tuple[str, ...]] = {
     Kind.POSITION: ("module", "position"),
-    Kind.ATTENTION: ("module", "attention", "attention_caching"),
+    Kind.ATTENTION: ("module", "attention"),
     Kind.HEAD: ("module", "head"),
     **dict.fromkeys((Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL), ("module", "tokenwise")),
 }

@@ -12,6 +12,7 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import HeadContext, LayerContext, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, checked_options, interface_of, options_model
 from plugformer_testing import require
+from plugformer_testing.contract import Violation
 from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed
 
 T = TypeVar("T")
@@ -74,13 +75,11 @@ class Subject:
                 class does not derive from an interface.
         """
         if isinstance(component, type):
+            target = f"{component.__module__}:{component.__qualname__}"
             kind = next((kind for kind in Kind if issubclass(component, interface_of(kind))), None)
             if kind is None:
-                raise RegistryError(
-                    f"{component.__module__}.{component.__qualname__} is not a component\n"
-                    "derive it from one of the interfaces in plugformer.interfaces"
-                )
-            target = f"{component.__module__}:{component.__qualname__}"
+                advice = "derive it from one of the interfaces in plugformer.interfaces"
+                raise RegistryError(f"{target.replace(':', '.')} is not a component\n{advice}")
             entry = Entry(kind, component.__name__, target, distribution="local")
         else:
             path, _, name = component.partition("/")
@@ -136,14 +135,18 @@ class Subject:
         return served
 
     def _serves(self, place: LayerContext) -> type | None:
-        """Returns the class of what serves a place, or None if it refuses; other errors are met when tried."""
+        """Returns the class of what serves a place, or None if it refuses; other errors are met later."""
 
         def constructed() -> type | None:
             try:
                 with torch.device("meta"):
                     return type(self.at(place).create())
-            except Exception as error:
-                return None if isinstance(error, ConfigurationError) else SharedState
+            except ConfigurationError:
+                return None
+            except Violation:
+                raise
+            except Exception:
+                return SharedState
 
         return self.once(("serves", place), constructed)
 

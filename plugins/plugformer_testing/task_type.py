@@ -15,8 +15,7 @@ from plugformer.interfaces import IGNORED, Encoded, Examples, Level, OutputType,
 from plugformer_testing import require
 from plugformer_testing.contract import Violation, contract_check, is_list_of_text
 from plugformer_testing.probes import require_gradients
-from plugformer_testing.small_models import take
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing.small import SmallTask, take
 from plugformer_testing.subject import Subject
 
 _UNSEEN = "☃"
@@ -46,9 +45,7 @@ def columns_are_sound(subject: Subject) -> None:
     require.that(len(sorts) == len(columns), "two of its columns have the same name")
     for column in columns:
         along = "words" if column.holds == "tags" else None
-        require.equal(
-            sorts.get(column.along), along, f"what {column.name!r} is along, as tags are along words,"
-        )
+        require.equal(sorts.get(column.along), along, f"what {column.name!r} is along, as tags of words,")
     source = any(column.tokenizer == "source" for column in columns)
     require.that(source, "no column is tokenized as source: a model has nothing to read")
 
@@ -62,8 +59,7 @@ def what_it_learns_survives_json(subject: Subject) -> None:
         schema: TypeAdapter[object] = TypeAdapter(declared, config=ConfigDict(strict=True))
         again = schema.validate_json(json.dumps(learned))
     except (TypeError, ValueError) as error:
-        what = f"`learn` returns {reprlib.repr(learned)}, which cannot be read from JSON as {declared}"
-        raise Violation(f"{what}: {error}") from error
+        raise Violation(f"{reprlib.repr(learned)} cannot be read from JSON as {declared}: {error}") from error
     require.equal(again, learned, "what it learns, read from JSON,")
     same = task.encode(task_type=_other(subject, again)) == task.encode()
     require.that(same, "with the state read from JSON it encodes other numbers")
@@ -118,8 +114,7 @@ def targets_arrive_as_encoded(subject: Subject) -> None:
         allowed = 1e-4 * np.ptp(expected) or 1e-6 * np.abs(expected).max()
         differences = np.abs(arrived - expected)
         at = np.unravel_index(differences.argmax(), differences.shape)
-        what = f"the target {expected[at]} arrives at the model as {arrived[at]}"
-        require.that(differences.max() <= allowed, what)
+        require.that(differences.max() <= allowed, f"the target {expected[at]} arrives as {arrived[at]}")
 
 
 @contract_check()
@@ -133,9 +128,7 @@ def encoding_is_repeatable(subject: Subject) -> None:
     for row in range(len(task)):
         alone = task.encode(_only(task.examples, row))
         for part, values in whole.items():
-            require.equal(
-                values[row], alone[part][0], f"the {part} of example {row} among others, alone another,"
-            )
+            require.equal(values[row], alone[part][0], f"the {part} of example {row} among others")
 
 
 @contract_check()
@@ -176,8 +169,7 @@ def unseen_labels_are_refused(subject: Subject) -> None:
             task.encode({**task.examples, column.name: values})
         except ExampleError as error:
             named = error.row == at and _UNSEEN in str(error)
-            what = f"an unseen {column.name} in example {at} is reported in example {error.row}: {error}"
-            require.that(named, what)
+            require.that(named, f"{_UNSEEN} in example {at} is reported in example {error.row}: {error}")
         else:
             raise Violation(f"{column.name} that training never saw are encoded, expected an ExampleError")
 
@@ -245,16 +237,14 @@ def answers_are_of_their_type(subject: Subject) -> None:
         output: Any = answer.output
         _require_answer(output_type, output, f"the answer to example {row}")
         if output_type is OutputType.TAGS and words:
-            require.equal(
-                len(output), len(task.questions[words[0]][row]), f"the number of tags of example {row}"
-            )
+            expected = len(task.questions[words[0]][row])
+            require.equal(len(output), expected, f"the number of tags of example {row}")
         score = answer.score
         logarithm = score is None or (math.isfinite(score) and score < 1e-6)
         require.that(logarithm, f"the score of example {row} is {score}, no logarithm of a probability")
         (alone,) = task.answers(_only(task.questions, row))
         same = _same([output, score], [alone.output, alone.score])
-        what = f"the answer to example {row} is {output!r} ({score}) in a batch"
-        require.that(same, f"{what}, {alone.output!r} ({alone.score}) alone")
+        require.that(same, f"the answer to example {row} is {answer} in a batch, {alone} alone")
 
 
 @contract_check()
@@ -271,8 +261,8 @@ def alternatives_follow_the_best(subject: Subject) -> None:
     for row, (two, one) in enumerate(zip(answers, task.answers() if answers else [], strict=True)):
         ranked = [two, *two.alternatives]
         require.equal(len(ranked), 2, f"the number of answers to example {row}, asked for 2,")
-        what = f"the best of 2 answers to example {row} is {two.output!r}, the only one {one.output!r}"
-        require.that(_same(two.output, one.output), what)
+        same = _same(two.output, one.output)
+        require.that(same, f"the best answer to example {row} is {two.output}, the only one {one.output}")
         scores = [answer.score for answer in ranked if answer.score is not None]
         in_order = all(first >= second - 1e-6 for first, second in pairwise(scores))
         require.that(in_order, f"the answers to example {row} score {scores}, expected the best first")
@@ -292,8 +282,8 @@ def references_are_answers(subject: Subject) -> None:
     split = task.split()
     for row in range(len(split)):
         references = task.task_type.references(split.example(row))
-        what = f"the references of example {row} are {references!r}, expected a list of answers"
-        require.that(isinstance(references, list) and references, what)
+        listed = isinstance(references, list) and references
+        require.that(listed, f"the references of example {row} are {references!r}, expected answers")
         for reference in references:
             _require_answer(task.task_type.output_type, reference, f"a reference of example {row}")
 
@@ -309,11 +299,12 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    **dict.fromkeys(
-        (OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS),
-        ("a text", lambda value: isinstance(value, str)),
-    ),
+    **dict.fromkeys((OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS), ("a text", _is_text)),
     **dict.fromkeys((OutputType.LABELS, OutputType.TAGS), ("a list of text", is_list_of_text)),
     OutputType.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
 }

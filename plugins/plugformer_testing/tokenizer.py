@@ -124,9 +124,7 @@ def words_give_the_tokens_of_their_text(subject: Subject) -> None:
 def nothing_gives_nothing(subject: Subject) -> None:
     """An empty text is read back as an empty text, an empty batch as an empty batch."""
     tokenizer, _, again = _encoded(subject, "")
-    require.equal(
-        (tokenizer.encode([]), tokenizer.decode([])), ([], []), "an empty batch, encoded and decoded,"
-    )
+    require.equal((tokenizer.encode([]), tokenizer.decode([])), ([], []), "an empty batch and back")
     require.equal(again, "", "the empty text, read back,")
     require.equal(tokenizer.decode([[]]), [""], "a row without tokens, decoded,")
 
@@ -135,10 +133,8 @@ def nothing_gives_nothing(subject: Subject) -> None:
 def known_text_survives(subject: Subject, text: str) -> None:
     """Text made of training words is read back, except for spaces and case: nothing is lost or added."""
     _, row, again = _encoded(subject, text)
-    bare, expected = (
-        "".join(unicodedata.normalize("NFKC", value).casefold().split()) for value in (again, text)
-    )
-    require.that(bare == expected and UNKNOWN not in row, f"it is read back as {again!r}")
+    bare, expected = (unicodedata.normalize("NFKC", each).casefold().split() for each in (again, text))
+    require.that("".join(bare) == "".join(expected) and UNKNOWN not in row, f"it is read back as {again!r}")
 
 
 @contract_check(NASTY)
@@ -148,9 +144,8 @@ def decoded_text_is_stable(subject: Subject, text: str) -> None:
     The pieces of a row's tokens, one after the other, are its text: patterns are spelled with them.
     """
     tokenizer, row, once = _encoded(subject, text)
-    first, later = subject.once(
-        "pieces", lambda: [tokenizer.token_bytes(at_start=at) for at in (True, False)]
-    )
+    made = lambda: [tokenizer.token_bytes(at_start=at) for at in (True, False)]  # noqa: E731
+    first, later = subject.once("pieces", made)
     require.equal((len(first), len(later)), (tokenizer.size,) * 2, "the number of first and of later pieces")
     pieces = [(later if place else first)[number] for place, number in enumerate(row)]
     same = not all(pieces) or "\ufffd" in once or b"".join(pieces) == once.encode()

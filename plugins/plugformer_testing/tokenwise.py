@@ -63,8 +63,7 @@ def training_mode_changes_nothing(subject: Subject) -> None:
 def the_scale_is_taken_out(subject: Subject, factor: float) -> None:
     """A token times a positive number gives the same as the token, up to the epsilon in the root."""
     norm, x = _with_states(subject, 1, 4)
-    message = f"the output changes when the input is multiplied by {factor:g}"
-    require.close(norm(factor * 10 * x), norm(10 * x), message, tolerance=1e-3)
+    require.close(norm(factor * 10 * x), norm(10 * x), "the output changes with the scale", tolerance=1e-3)
 
 
 @contract_check((None,), Kind.NORM)
@@ -118,8 +117,7 @@ def each_sublayer_runs_once(subject: Subject, case: tuple[bool, Sequence[str]]) 
         count = len(sublayer.given)
         require.that(count == 1 or (training and not count), f"{name} runs {count} times, expected once")
         for hidden in sublayer.given:
-            what = f"{name} is given the shape {tuple(hidden.shape)}, the stream has {tuple(x.shape)}"
-            require.that(hidden.shape == x.shape, what)
+            require.equal(tuple(hidden.shape), tuple(x.shape), f"the shape that {name} is given")
 
 
 @contract_check(_STACKS, Kind.RESIDUAL)
@@ -128,9 +126,8 @@ def every_sublayer_counts(subject: Subject, names: Sequence[str]) -> None:
     residual, x = subject.perturbed(sublayers=names), subject.tokens(2, 3)
     expected = residual(x, sublayers(names))
     for name in names:
-        same = torch.allclose(
-            residual(x, {**sublayers(names), name: Function(torch.cos)}), expected, atol=1e-9
-        )
+        changed = residual(x, {**sublayers(names), name: Function(torch.cos)})
+        same = torch.allclose(changed, expected, atol=1e-9)
         require.that(not same, f"the output of {name} makes no difference")
 
 
@@ -151,18 +148,16 @@ def tokens_stay_apart(subject: Subject, names: Sequence[str]) -> None:
     """Only sublayers exchange anything between tokens or sequences."""
     residual, x = subject.perturbed(sublayers=names), subject.tokens(2, 3)
     alone = [residual(token[None, None], sublayers(names)) for token in x.flatten(0, 1)]
-    message = "a token's stream depends on other tokens though no sublayer reads them"
-    require.close(torch.cat(alone, dim=1)[0], residual(x, sublayers(names)).flatten(0, 1), message)
+    expected = residual(x, sublayers(names)).flatten(0, 1)
+    require.close(torch.cat(alone, dim=1)[0], expected, "a token's stream depends on other tokens")
 
 
 @contract_check(PLACES, Kind.RESIDUAL)
 def says_what_it_needs(subject: Subject, place: LayerContext) -> None:
     """`final_norm` is true or false, and `gain` a finite number above zero, in any place of a model."""
     residual: Residual = subject.create(place=place)
-    require.that(
-        isinstance(residual.final_norm, bool), f"final_norm is {residual.final_norm}, expected a bool"
-    )
-    gain = residual.gain
+    final, gain = residual.final_norm, residual.gain
+    require.that(isinstance(final, bool), f"final_norm is {final!r}, expected a bool")
     sound = isinstance(gain, int | float) and math.isfinite(gain) and gain > 0
     require.that(sound, f"gain is {gain!r}, expected a finite number above zero")
 

@@ -15,7 +15,7 @@ from plugformer_plugins.tokenizer.bpe import BPE
 from plugformer_plugins.tokenizer.unigram import Unigram
 from plugformer_plugins.tokenizer.word_level import Characters, Words
 from plugformer_plugins.tokenizer.wordpiece import WordPiece
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing.small import SmallTask
 
 LENGTH, TEXTS = 100, 50
 

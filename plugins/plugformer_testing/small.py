@@ -1,22 +1,166 @@
-"""Small examples of any task type, and a tokenizer and a model for them."""
+"""Small models and tasks: models of built-in parts, encoded examples, and examples of any task type."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 from datasets import ClassLabel, Dataset
+from numpy import ndarray
 
 from plugformer.compatibility import reads, serves
 from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
 from plugformer.errors import RegistryError
-from plugformer.interfaces import Architecture, Examples, Model, Prediction, TaskType, Tokenizer, evaluating
+from plugformer.interfaces import (
+    IGNORED,
+    Architecture,
+    Encoded,
+    Examples,
+    LayerSpec,
+    Level,
+    Model,
+    ModelSpec,
+    PartSpec,
+    Prediction,
+    Ragged,
+    Sizes,
+    StackSpec,
+    TaskType,
+    Tokenizer,
+    evaluating,
+)
+from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer_testing import require
 from plugformer_testing.contract import Violation
-from plugformer_testing.small_models import small_model
+from plugformer_testing.probes import perturbed
+from plugformer_testing.subject import MODEL, OUTPUTS
+
+VOCABULARY = 13
+MAX_LENGTH = MODEL.max_length
+LAYERS = 2
+
+HEADS = {Level.NEXT_TOKEN: "language_model", Level.TOKEN: "token_classifier", Level.SEQUENCE: "classifier"}
+"""A built-in head for each level."""
+
+
+def small_model(
+    architecture: Architecture,
+    level: Level,
+    sizes: Sizes,
+    *,
+    head: str = "",
+    position: str = "rope",
+    max_length: int = MAX_LENGTH,
+    registry: Registry | None = None,
+) -> Model:
+    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed.
+
+    Its head and its positional encoding are given by name; the head is one of `HEADS` by default.
+    """
+    registry = registry or Registry.discover()
+
+    def part(kind: Kind, name: str) -> PartSpec:
+        return PartSpec(registry.load(kind, name), label=f"{kind} {name!r}")
+
+    attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
+    residual, feed_forward = part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
+    stacks: dict[str, StackSpec] = {}
+    for stack in architecture.stacks:
+        crossing = {"cross_attention": attention} if stack.cross else {}
+        sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
+        stacks[stack.name] = StackSpec(
+            name=stack.name,
+            causal=stack.causal,
+            layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
+            position=part(Kind.POSITION, position),
+            norm=norm,
+            read_by=0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks),
+        )
+    shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
+    spec = ModelSpec(
+        architecture=architecture,
+        level=level,
+        stacks=stacks,
+        head=part(Kind.HEAD, head or HEADS[level]),
+        initialization=part(Kind.INITIALIZATION, "default"),
+        max_length=max_length,
+        **shared,
+    )
+    return perturbed(build(spec, sizes))
+
+
+@dataclass(frozen=True)
+class EncodedCase:
+    """Examples by the lengths of their inputs and outputs, if any, and what is predicted from them.
+
+    Packed outputs are pieces of a text, without END.
+    """
+
+    level: Level
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...] = ()
+    packed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.inputs or self.outputs)
+
+    def encoded(self) -> Encoded:
+        """Returns the examples: the same tokens each time, different in every example."""
+        targets: Ragged | ndarray | None = None
+        if self.level is Level.SEQUENCE:
+            targets = np.arange(len(self)) * 3 % OUTPUTS
+        elif self.level is Level.TOKEN:
+            numbers = [np.arange(length) for length in self.inputs]
+            targets = Ragged.of(
+                [np.where(x % 3 == 1, IGNORED, x + row).tolist() for row, x in enumerate(numbers)]
+            )
+        return Encoded(
+            ragged(self.inputs, 1) if self.inputs else None,
+            ragged(self.outputs, 2) if self.outputs else None,
+            targets,
+            Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
+            complete=not self.packed,
+        )
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of a model for them."""
+        return Sizes(VOCABULARY, VOCABULARY if self.level is Level.NEXT_TOKEN else OUTPUTS)
+
+
+CASES = (
+    EncodedCase(Level.NEXT_TOKEN, (3, 1, 5), (2, 4, 1)),
+    EncodedCase(Level.NEXT_TOKEN, (), (4, 2, 5)),
+    EncodedCase(Level.NEXT_TOKEN, (), (4, 4, 3), packed=True),
+    EncodedCase(Level.TOKEN, (3, 1, 5)),
+    EncodedCase(Level.SEQUENCE, (3, 1, 5)),
+)
+"""Examples of every level: with and without an input, whole texts and pieces of texts."""
+
+
+def ragged(lengths: Sequence[int], seed: int) -> Ragged:
+    """Returns sequences of ordinary tokens."""
+    draw = np.random.default_rng(seed)
+    return Ragged(draw.integers(4, VOCABULARY, sum(lengths)), np.array(lengths, dtype=np.int64))
+
+
+def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
+    """Returns some examples, in the order of `rows`."""
+
+    def chosen(part: Ragged | ndarray | None) -> Any:
+        if isinstance(part, Ragged):
+            sequences = part.rows()
+            return Ragged.of([sequences[row] for row in rows])
+        return None if part is None else part[list(rows)]
+
+    parts = ("input", "output", "targets", "start")
+    return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
+
 
 LONGEST = 128
 """Positions of a model."""
@@ -64,9 +208,7 @@ class SmallTask:
     Its small examples are the type's own or made-up ones by default.
     """
 
-    def __init__(
-        self, task_type: TaskType, examples: Examples | None = None, registry: Registry | None = None
-    ) -> None:
+    def __init__(self, task_type: TaskType, examples: Any = None, registry: Registry | None = None) -> None:
         self.task_type, self._registry = task_type, registry or Registry.discover()
         self.examples = _examples_of(task_type) if examples is None else examples
         texts: list[str] = []
@@ -91,20 +233,16 @@ class SmallTask:
         inputs = [column.name for column in self.task_type.columns if column.role == "input"]
         return {name: self.examples[name] for name in inputs if name in self.examples}
 
-    def encode(
-        self, examples: Examples | None = None, task_type: TaskType | None = None
-    ) -> dict[str, list[Any]]:
+    def encode(self, examples: Any = None, task_type: TaskType | None = None) -> dict[str, list[Any]]:
         """Returns examples, by default the task's, as the type or another one encodes them."""
         encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
         require.that(isinstance(encoded, Mapping), f"it encodes {type(encoded)}, expected lists by name")
-        return {
-            part: [list(row) if isinstance(row, Sequence) else row for row in rows]
-            for part, rows in encoded.items()
-        }
+        listed = [
+            [list(row) if isinstance(row, Sequence) else row for row in rows] for rows in encoded.values()
+        ]
+        return dict(zip(encoded, listed, strict=True))
 
-    def split(
-        self, examples: Examples | None = None, *, packed: bool = False, inference: bool = False
-    ) -> EncodedSplit:
+    def split(self, examples: Any = None, *, packed: bool = False, inference: bool = False) -> EncodedSplit:
         """Returns examples, by default the task's, as training, evaluation and prediction see them.
 
         For `inference` they are questions. Outputs may be `packed`, if the type packs them.
@@ -118,10 +256,12 @@ class SmallTask:
     @cached_property
     def architecture(self) -> Architecture:
         """The first installed architecture that serves the type."""
-        level, otherwise = self.task_type.level, "no installed architecture serves its level and columns"
-        name = self._installed(
-            Kind.ARCHITECTURE, lambda found: level in found.levels and reads(self.task_type, found), otherwise
-        )
+
+        def fits(found: Any) -> bool:
+            return self.task_type.level in found.levels and reads(self.task_type, found)
+
+        otherwise = "no installed architecture serves its level and columns"
+        name = self._installed(Kind.ARCHITECTURE, fits, otherwise)
         architecture: Architecture = self._registry.create(Kind.ARCHITECTURE, name)
         return architecture
 
