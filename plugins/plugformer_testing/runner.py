@@ -9,27 +9,21 @@ from pkgutil import resolve_name
 from typing import Any
 
 import torch
+from torch import nn
 
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, checked_options, options_model
+from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, checked_options, interface_of, options_model
 from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject
 
-_MODULES: dict[Kind, tuple[str, ...]] = {
-    Kind.POSITION: ("module", "position"),
-    Kind.ATTENTION: ("module", "attention"),
-    Kind.HEAD: ("module", "head"),
-    **dict.fromkeys((Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL), ("module", "tokenwise")),
-}
-"""The modules with the checks of a kind, if not one module with its name."""
-
-
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""
-    modules = (import_module(f"plugformer_testing.{name}") for name in _MODULES.get(kind, (kind,)))
+    own = "tokenwise" if kind in (Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL) else kind
+    names = ["module", own] if issubclass(interface_of(kind), nn.Module) else [own]
+    modules = [import_module(f"plugformer_testing.{name}") for name in names]
     checks = (value for module in modules for value in vars(module).values() if isinstance(value, Check))
     return tuple(check for check in checks if not check.kinds or kind in check.kinds)
 
