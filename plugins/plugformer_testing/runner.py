@@ -14,10 +14,20 @@ from torch import nn
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, checked_options, interface_of, options_model
+from plugformer.registry import (
+    Entry,
+    EntryKind,
+    EntryState,
+    Kind,
+    Registry,
+    checked_options,
+    interface_of,
+    options_model,
+)
 from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject
+
 
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""

@@ -115,9 +115,11 @@ class EncodedCase:
         if self.level is Level.SEQUENCE:
             targets = np.arange(len(self)) * 3 % OUTPUTS
         elif self.level is Level.TOKEN:
-            numbers = [np.arange(length) for length in self.inputs]
             targets = Ragged.of(
-                [np.where(x % 3 == 1, IGNORED, x + row).tolist() for row, x in enumerate(numbers)]
+                [
+                    [IGNORED if place % 3 == 1 else (row + place) % OUTPUTS for place in range(length)]
+                    for row, length in enumerate(self.inputs)
+                ]
             )
         return Encoded(
             ragged(self.inputs, 1) if self.inputs else None,
