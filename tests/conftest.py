@@ -156,7 +156,6 @@ def registry() -> Registry:
 @pytest.fixture(scope="session")
 def tiny_task(registry: Registry) -> MakeTask:
     """Makes a task like `dates`, but tiny and without dropout, with overrides as after --set."""
-
     return cache(
         lambda *overrides, task="dates": check_components(resolve(task, tiny(*overrides), registry)).task
     )
@@ -195,10 +194,8 @@ def train_tiny(registry: Registry) -> Train:
     """Trains a tiny `dates` in a run directory, with overrides as after --set."""
 
     def run(out: Path, *overrides: str, **watching: Any) -> Report:
-        settings = tiny(*SHORT, *overrides)
-        return train(
-            "dates", overrides=settings, out=out, registry=registry, **{"notify": str, **watching}
-        ).report
+        given = {"overrides": tiny(*SHORT, *overrides), "notify": str, **watching}
+        return train("dates", out=out, registry=registry, **given).report
 
     return run
 
@@ -288,11 +285,7 @@ def run_copy(trained: Trained, tmp_path: Path) -> Path:
 
 
 COLORS = [("red", "rot", "rouge", "红"), ("blue", "blau", "bleu", "蓝"), ("green", "grün", "vert", "绿")]
-THINGS = [
-    ("house", "Haus", "maison", "房"),
-    ("tree", "Baum", "arbre", "树"),
-    ("car", "Auto", "voiture", "车"),
-]
+THINGS = [("house", "Haus", "maison", "房"), ("tree", "Baum", "arbre", "树"), ("car", "Auto", "auto", "车")]
 
 
 @pytest.fixture(scope="session")
@@ -314,11 +307,8 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(folder / "ag_news/test.csv", rows)
     _write(folder / "tinyshakespeare/input.txt.gz", english)
     tags = ("PRON", "VERB", "NUM", "NOUN", "NOUN")
-    tagged = [
-        line
-        for each in english
-        for line in (*(f"{n}\t{word}\t_\t{tags[n - 1]}" for n, word in enumerate(each.split(), 1)), "")
-    ]
+    words = enumerate(" ".join(english).split())
+    tagged = [f"{1 + n % 5}\t{word}\t_\t{tags[n % 5]}" + "\n" * (n % 5 == 4) for n, word in words]
     for name in ("train", "dev", "test"):
         _write(folder / f"ud_ewt/{name}.conllu.gz", tagged)
     related = ["sentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
