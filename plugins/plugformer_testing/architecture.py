@@ -106,18 +106,17 @@ def every_level_builds(subject: Subject) -> None:
         require.finite(small.model(small.batch()).total, f"the loss of a model for {level}")
 
 
-@contract_check(CASES)
-def sequences_are_padded_as_asked(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
     """Padding is on the requested side and marked as padding; sequences have at least the requested length.
 
     Each example has a row, in order.
     """
-    small = _SmallExperiment.of(subject, case)
     for side, least in product(_SIDES, (0, MAX_LENGTH)):
         sequences = _sequences(small.batch(side=side, length=least or None))
         for tokens in sequences:
             real, declared = tokens.mask, tokens.padding
-            require.equal(len(real), len(case), "the number of rows")
+            require.equal(len(real), len(small.case), "the number of rows")
             require.that((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
             steps = real.long().diff(dim=1) * (1 if side == "right" else -1)
             require.that((steps <= 0).all(), f"padding is not on the {side}, or within a sequence")
@@ -131,14 +130,13 @@ def _sequences(batch: Batch) -> list[Tokens]:
     return [tokens for tokens in (batch.source, batch.target) if tokens.ids.numel()]
 
 
-@contract_check(CASES)
-def targets_are_those_of_the_examples(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def targets_are_those_of_the_examples(small: _SmallExperiment) -> None:
     """Each example has its own targets, in order, once, wherever the padding is.
 
     At next-token these are the tokens of the output, and END behind one that is complete; at token those of
     the input that are not IGNORED; at sequence the example's own.
     """
-    small = _SmallExperiment.of(subject, case)
     encoded, own = small.encoded, small.encoded.targets
     if isinstance(own, np.ndarray):
         expected = own.tolist()
@@ -156,10 +154,9 @@ def targets_are_those_of_the_examples(subject: Subject, case: EncodedCase) -> No
         require.equal(hidden.shape[:2], real.shape, "the shape of hidden states, by that of targets,")
 
 
-@contract_check(CASES)
-def padding_changes_nothing(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def padding_changes_nothing(small: _SmallExperiment) -> None:
     """On the other side, or more of it: the same loss, from the same hidden states."""
-    small = _SmallExperiment.of(subject, case)
     states, loss = small.states(), small.model(small.batch()).total
     for side, length in product(_SIDES, (None, MAX_LENGTH)):
         what = f"with {'more ' if length else ''}padding on the {side}"
@@ -168,18 +165,20 @@ def padding_changes_nothing(subject: Subject, case: EncodedCase) -> None:
         require.close(found, loss, f"{what} the loss differs")
 
 
-@contract_check(CASES)
-def examples_are_independent(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def examples_are_independent(small: _SmallExperiment) -> None:
     """An example has the same hidden states in a batch as alone, in any order of the batch.
 
     The loss of a batch and its number of targets are the sums of those of its examples.
     """
-    small = _SmallExperiment.of(subject, case)
-    alone = [small.states([row]) for row in range(len(case))]
+    alone = [small.states([row]) for row in range(len(small.case))]
     for order in ([0, 1, 2], [2, 0, 1]):
         expected = torch.cat([alone[row] for row in order])
         require.close(small.states(order), expected, "an example's hidden states change with others")
-    whole, parts = small.model(small.batch()), [small.model(small.batch([row])) for row in range(len(case))]
+    whole, parts = (
+        small.model(small.batch()),
+        [small.model(small.batch([row])) for row in range(len(small.case))],
+    )
     counts = sum(int(part.targets) for part in parts)
     found = int(whole.targets), small.model.count(small.batch())
     require.equal(found, (counts, counts), "the number of targets of a batch, and by `count`,")
@@ -187,17 +186,16 @@ def examples_are_independent(subject: Subject, case: EncodedCase) -> None:
     require.close(whole.total, total, "the losses of examples do not add up")
 
 
-@contract_check(CASES)
-def nothing_reads_what_it_predicts(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def nothing_reads_what_it_predicts(small: _SmallExperiment) -> None:
     """No hidden state depends on its own target or a later one."""
-    small = _SmallExperiment.of(subject, case)
     targets, blank = small.encoded.targets, None
     if isinstance(targets, Ragged):
         blank = Ragged(np.where(targets.values == IGNORED, IGNORED, 0), targets.lengths)
     without = small.batch(encoded=replace(small.encoded, targets=blank))
     one, two = (small.model.hidden(batch) for batch in (without, small.batch()))
     require.close(one, two, "hidden states change with the targets")
-    for row, length in enumerate(case.outputs):
+    for row, length in enumerate(small.case.outputs):
         alone = take(small.encoded, [row])
         states = small.states(encoded=alone)
         for place in range(length):
@@ -205,10 +203,9 @@ def nothing_reads_what_it_predicts(subject: Subject, case: EncodedCase) -> None:
             require.close(changed, states[: place + 1], "hidden states before a token change with it")
 
 
-@contract_check(CASES)
-def all_that_is_given_is_read(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def all_that_is_given_is_read(small: _SmallExperiment) -> None:
     """Another first token of the input, of the output or of its beginning changes the hidden states."""
-    small = _SmallExperiment.of(subject, case)
     for part in ("input", "output", "start"):
         if getattr(small.encoded, part) is not None:
             changed = small.states(encoded=_with_other_token(small.encoded, part, 0))
@@ -225,24 +222,22 @@ def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
     return replace(encoded, **other)
 
 
-@contract_check(CASES)
-def every_parameter_gets_a_gradient(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def every_parameter_gets_a_gradient(small: _SmallExperiment) -> None:
     """Every parameter of its model takes part in the loss, and has a finite gradient."""
-    small = _SmallExperiment.of(subject, case)
     require_gradients(small.model, small.model(small.batch()).total)
 
 
-@contract_check(CASES)
-def positions_cover_a_batch(subject: Subject, case: EncodedCase) -> None:
+@contract_check(CASES, given=_SmallExperiment.of)
+def positions_cover_a_batch(small: _SmallExperiment) -> None:
     """`positions` are at least as many as a batch has columns, with outputs and without."""
-    small = _SmallExperiment.of(subject, case)
-    encoded, absent = small.encoded, np.full(len(case), -1)
-    for examples in (encoded, replace(encoded, output=None)) if case.inputs else (encoded,):
+    encoded, absent = small.encoded, np.full(len(small.case), -1)
+    for examples in (encoded, replace(encoded, output=None)) if small.case.inputs else (encoded,):
         parts = (examples.input, examples.output)
         lengths = np.stack([absent if part is None else part.lengths for part in parts], axis=1)
         for rows in ([0], [1], [2], [0, 1, 2]):
             columns = sum(tokens.ids.shape[1] for tokens in _sequences(small.batch(rows, encoded=examples)))
-            count = int(small.architecture.positions(lengths[rows], case.level).max(axis=0).sum())
+            count = int(small.architecture.positions(lengths[rows], small.case.level).max(axis=0).sum())
             require.that(columns <= count, f"positions returns {count}, a batch has {columns} columns")
 
 

@@ -280,9 +280,7 @@ class Pieces:
         return f"{self.batch} in pieces, cut before the tokens {self.cuts}"
 
 
-STEPS = tuple(Pieces(batch, tuple(range(1, len(batch.rows[0])))) for batch in BATCHES[1:])
-"""Token by token."""
-
+STEPS = tuple(Pieces(batch, tuple(range(1, len(batch.rows[0])))) for batch in BATCHES[1:])  # token by token
 CHUNKS = tuple(
     Pieces(batch, cuts)
     for batch in BATCHES

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.errors import ConfigurationError
 from plugformer_cli import AsJson, LocalManifest, installed, print_text
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ def command(
     known = installed(ctx, registry)
     kind, slash, name = (what or "").partition("/")
     entries = [known.find(kind, name)] if slash else offered(known, "plugformer" if what is None else what)
-    if settings and len(entries) > 1:
-        raise ConfigurationError("--set gives options to one component: name it as KIND/NAME")
     options: dict[str, Any] = plain(read_overrides(settings or []))
     width = max(len(f"{entry.kind}/{entry.name}") for entry in entries)
     reports = []

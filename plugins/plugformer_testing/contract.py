@@ -24,11 +24,13 @@ class Check:
             or returns a note for the report. Its name is that of the check, its docstring the sentence.
         cases: What it is tried on, the smallest first; None alone if there is nothing to choose.
         kinds: The kinds of component that it holds for; none if for all kinds of its module.
+        given: Returns what the function takes instead, made of the subject and the case.
     """
 
     function: Callable[..., str | None]
     cases: tuple[Any, ...] = (None,)
     kinds: tuple[Kind, ...] = ()
+    given: Callable[..., Any] | None = None
 
     @property
     def name(self) -> str:
@@ -36,9 +38,11 @@ class Check:
         return self.function.__name__
 
 
-def contract_check(cases: Iterable[Any] = (None,), *kinds: Kind) -> Callable[..., Check]:
+def contract_check(
+    cases: Iterable[Any] = (None,), *kinds: Kind, given: Callable[..., Any] | None = None
+) -> Callable[..., Check]:
     """Turns a function into a check."""
-    return lambda function: Check(function, tuple(cases), kinds)
+    return lambda function: Check(function, tuple(cases), kinds, given)
 
 
 def is_list_of_text(value: object) -> bool:

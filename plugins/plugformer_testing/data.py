@@ -41,8 +41,7 @@ _ROW |= {"label": "yes", "labels": ["yes", "no"], "number": 1.5, "words": ["a", 
 ROWS = {"train": [_ROW, {**_ROW, "text": "bad", "label": "no"}]}
 """Rows in memory with the columns of all task types; components that do not read `rows` ignore them."""
 
-_STREAMED = 200
-"""The most examples of each split that are compared with those of its stream."""
+_STREAMED = 200  # the most examples of each split that are compared with those of its stream
 
 
 def _create(subject: Subject) -> Data:

@@ -64,13 +64,12 @@ def _targets(head: Head, logits: Tensor, real: Tensor) -> tuple[Tensor, bool]:
     return torch.randint(OUTPUTS, real.shape[:1]), False
 
 
-@contract_check(BATCHES)
-def shapes(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check(BATCHES, given=_HeadCase.of)
+def shapes(case: _HeadCase) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); the loss is a scalar.
 
     It comes with the number of real targets: of tokens, or of sequences.
     """
-    case = _HeadCase.of(subject, batch)
     logits, real = case.logits(), case.mask
     outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
     expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
@@ -116,10 +115,9 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
     require.close(loss, expected, f"the loss in {mode} is {float(loss):.4g}, expected {float(expected):.4g}")
 
 
-@contract_check(PADDED)
-def padding_does_not_count(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check(PADDED, given=_HeadCase.of)
+def padding_does_not_count(case: _HeadCase) -> None:
     """Values at padding change neither the loss nor the prediction, and get no gradient."""
-    case = _HeadCase.of(subject, batch)
     head, hidden, real = case.head, case.hidden, case.mask
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
     other = case.targets.masked_fill(~real, 3) if case.by_token else case.targets
@@ -163,13 +161,12 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
         require.equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
 
 
-@contract_check(BATCHES)
-def likelihoods_are_those_of_the_loss(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check(BATCHES, given=_HeadCase.of)
+def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
     """The likelihoods of examples add up to the loss in evaluation mode, and count the same targets.
 
     No more of an example's targets are right than it has; for numbers `correct` is None.
     """
-    case = _HeadCase.of(subject, batch)
     loss, count = case.loss()
     found = case.head.likelihoods(case.hidden, case.targets, case.mask)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):

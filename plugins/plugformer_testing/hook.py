@@ -23,8 +23,7 @@ from plugformer_testing.subject import Subject
 
 UPDATES = 8
 
-LONG = 12
-"""Updates after which also every tenth update has happened."""
+LONG = 12  # updates after which also every tenth update has happened
 
 
 class _SmallTraining:

@@ -11,8 +11,7 @@ from plugformer_testing.subject import Subject
 
 TorchOptimizer = torch.optim.Optimizer
 
-LONG = 20
-"""Updates after which also every tenth update has happened, such as one with new preconditioners."""
+LONG = 20  # updates after which also every tenth update has happened, such as one with new preconditioners
 
 
 class Quadratic(nn.Module):

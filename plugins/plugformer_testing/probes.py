@@ -49,9 +49,7 @@ def full(batch: int, length: int) -> PaddedBatch:
     return PaddedBatch(("x" * length,) * batch, Padding.NONE)
 
 
-FULL = (full(1, 1), full(1, 2), full(2, 7))
-"""Without padding."""
-
+FULL = (full(1, 1), full(1, 2), full(2, 7))  # without padding
 PADDED = (
     PaddedBatch(("xx", "x."), Padding.RIGHT),
     PaddedBatch(("xx", ".x"), Padding.ANYWHERE),
@@ -61,8 +59,7 @@ PADDED = (
 )
 """With padding on the right, on the left, and in other places."""
 
-BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])
-"""All, the smallest first."""
+BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])  # all, the smallest first
 
 
 def example(*shape: int, dtype: torch.dtype) -> Tensor:

@@ -244,8 +244,9 @@ def _tried(subject: Subject, check: Check) -> tuple[Status, str, Any, BaseExcept
         return Status.SKIPPED, f"{needed}: give it with `--set {missing[0]}=...` or `options=`", None, None
     note, reasons = "", []
     for case in check.cases:
+        arguments = (subject,) if case is None else (subject, case)
         try:
-            note = check.function(subject, *[case] * (case is not None)) or note
+            note = check.function(*((check.given(*arguments),) if check.given else arguments)) or note
         except Violation as violation:
             return Status.FAILED, str(violation), case, None
         except NotApplicable as reason:

@@ -7,9 +7,7 @@ from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
-LENGTHS = (1, 2, 7, 1000)
-"""Updates of trainings, also shorter ones than a warm-up."""
-
+LENGTHS = (1, 2, 7, 1000)  # updates of trainings, also shorter ones than a warm-up
 WIDTH = 64
 
 

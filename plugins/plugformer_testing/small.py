@@ -164,9 +164,7 @@ def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
 
 
-LONGEST = 128
-"""Positions of a model."""
-
+LONGEST = 128  # positions of a model
 _SENTENCES = (
     "the quick brown fox jumps over the lazy dog",
     "it rains",

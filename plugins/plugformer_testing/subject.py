@@ -28,14 +28,9 @@ PLACES = (
 )
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
 
-_DEEP = 6
-"""Number of layers in which the first one that reads the state of another is looked for."""
-
-OUTPUTS = 7
-"""Classes that a head predicts."""
-
-SUBLAYERS = ("attention", "cross_attention", "feed_forward")
-"""What a residual connection joins."""
+_DEEP = 6  # number of layers in which the first one that reads the state of another is looked for
+OUTPUTS = 7  # classes that a head predicts
+SUBLAYERS = ("attention", "cross_attention", "feed_forward")  # what a residual connection joins
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,7 @@ from plugformer_testing.probes import require_gradients
 from plugformer_testing.small import SmallTask, take
 from plugformer_testing.subject import Subject
 
-_UNSEEN = "☃"
-"""A label that no example has."""
+_UNSEEN = "☃"  # a label that no example has
 
 
 def _task(subject: Subject) -> SmallTask:
@@ -65,14 +64,13 @@ def what_it_learns_survives_json(subject: Subject) -> None:
     require.that(same, "with the state read from JSON it encodes other numbers")
 
 
-@contract_check()
-def numbers_fit_the_level(subject: Subject) -> None:
+@contract_check(given=_task)
+def numbers_fit_the_level(task: SmallTask) -> None:
     """Examples have tokens of the vocabulary, and targets that the head has an output for.
 
     At next-token, tokens to read and tokens to follow; at token, a target for each token; at sequence, for
     each example.
     """
-    task = _task(subject)
     encoded, level, outputs = task.encode(), task.task_type.level, task.known.sizes.outputs
     predicted = "output" if level is Level.NEXT_TOKEN else "targets"
     require.equal(set(encoded), {"input", predicted} if task.questions else {predicted}, "what it encodes")
@@ -91,10 +89,9 @@ def numbers_fit_the_level(subject: Subject) -> None:
     require.that(np.isfinite(numbers).all(), "targets are not finite")
 
 
-@contract_check()
-def targets_arrive_as_encoded(subject: Subject) -> None:
+@contract_check(given=_task)
+def targets_arrive_as_encoded(task: SmallTask) -> None:
     """A model receives the targets that it encodes: stored, put into a batch, and in single precision."""
-    task = _task(subject)
     encoded, level = task.encode(), task.task_type.level
     if "targets" not in encoded:
         return
@@ -131,13 +128,12 @@ def encoding_is_repeatable(subject: Subject) -> None:
             require.equal(values[row], alone[part][0], f"the {part} of example {row} among others")
 
 
-@contract_check()
-def questions_are_read_as_their_examples(subject: Subject) -> None:
+@contract_check(given=_task)
+def questions_are_read_as_their_examples(task: SmallTask) -> None:
     """Without outputs an example has the same input, and it is known which tokens are to be labeled.
 
     The inputs of an example as they are displayed, if a user types them, are encoded the same.
     """
-    task = _task(subject)
     whole, names = task.encode(), {column.name for column in task.task_type.columns}
     if task.questions:
         question = task.encode(task.questions)
@@ -155,10 +151,9 @@ def questions_are_read_as_their_examples(subject: Subject) -> None:
         require.equal(found, whole[part][row], f"what the question {text!r} is read as")
 
 
-@contract_check()
-def unseen_labels_are_refused(subject: Subject) -> None:
+@contract_check(given=_task)
+def unseen_labels_are_refused(task: SmallTask) -> None:
     """A label or tag that was not learned is an ExampleError with the label and the row of its example."""
-    task = _task(subject)
     for column in task.task_type.columns:
         values = list(task.examples.get(column.name, ()))
         at = max((row for row, value in enumerate(values) if value), default=None)
@@ -174,13 +169,12 @@ def unseen_labels_are_refused(subject: Subject) -> None:
             raise Violation(f"{column.name} that training never saw are encoded, expected an ExampleError")
 
 
-@contract_check()
-def draws_follow_their_generators(subject: Subject) -> None:
+@contract_check(given=_task)
+def draws_follow_their_generators(task: SmallTask) -> None:
     """Random choices come from the generator of the example: the same again, alone and together.
 
     The examples that were given are not changed.
     """
-    task = _task(subject)
     parts: dict[str, Any] = dict(task.encode())
     token = task.task_type.level is Level.TOKEN
     for part, rows in parts.items():
@@ -210,10 +204,9 @@ def _values(encoded: Encoded) -> dict[str, list[Any]]:
     }
 
 
-@contract_check()
-def a_model_learns_from_it(subject: Subject) -> None:
+@contract_check(given=_task)
+def a_model_learns_from_it(task: SmallTask) -> None:
     """A model of an installed architecture has a finite loss on its examples, and finite gradients."""
-    task = _task(subject)
     split = task.split(packed=True)
     loss = task.model(split.batch(range(len(split))))
     require.that(int(loss.targets) > 0, "there is nothing to be predicted")
@@ -221,13 +214,12 @@ def a_model_learns_from_it(subject: Subject) -> None:
     require_gradients(task.model, loss.total, everywhere=False)
 
 
-@contract_check()
-def answers_are_of_their_type(subject: Subject) -> None:
+@contract_check(given=_task)
+def answers_are_of_their_type(task: SmallTask) -> None:
     """Each example has one answer of `output_type` that survives JSON, the same in a batch as alone.
 
     Scores are logarithms of probabilities.
     """
-    task = _task(subject)
     if task.task_type.level is Level.NEXT_TOKEN:
         return
     answers, output_type = task.answers(), task.task_type.output_type
@@ -247,13 +239,12 @@ def answers_are_of_their_type(subject: Subject) -> None:
         require.that(same, f"the answer to example {row} is {answer} in a batch, {alone} alone")
 
 
-@contract_check()
-def alternatives_follow_the_best(subject: Subject) -> None:
+@contract_check(given=_task)
+def alternatives_follow_the_best(task: SmallTask) -> None:
     """The first of two answers to an example is its only answer, and the second scores no higher.
 
     Asked for more answers than there are, it raises ConfigurationError.
     """
-    task = _task(subject)
     if task.task_type.level is Level.NEXT_TOKEN:
         return
     many, answers = (_answers(task, count) for count in (100_000, 2))
@@ -275,10 +266,9 @@ def _answers(task: SmallTask, n_best: int) -> list[Any]:
         return []
 
 
-@contract_check()
-def references_are_answers(subject: Subject) -> None:
+@contract_check(given=_task)
+def references_are_answers(task: SmallTask) -> None:
     """Each example has at least one right answer, of `output_type`, that survives JSON."""
-    task = _task(subject)
     split = task.split()
     for row in range(len(split)):
         references = task.task_type.references(split.example(row))

@@ -32,9 +32,7 @@ TRAINING = (
 KNOWN = ("fox", "the lazy dog", "low lower lowest", "a new house", TRAINING[0])
 """Made of training words in lower case, with single spaces: no tokenizer changes them."""
 
-STRANGE = "☃龘ж"
-"""Characters that training never saw."""
-
+STRANGE = "☃龘ж"  # characters that training never saw
 _PIECES = (
     *("fox", "dog", "new", "a", "0", "42"),
     *(" ", "  ", "\n", "\t", "\r\n", "\u00a0", "\u2028", "\u200b"),
