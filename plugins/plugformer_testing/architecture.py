@@ -159,10 +159,9 @@ def padding_changes_nothing(small: _SmallExperiment) -> None:
     """On the other side, or more of it: the same loss, from the same hidden states."""
     states, loss = small.states(), small.model(small.batch()).total
     for side, length in product(_SIDES, (None, MAX_LENGTH)):
-        what = f"with {'more ' if length else ''}padding on the {side}"
-        require.close(small.states(side=side, length=length), states, f"{what} hidden states differ")
-        found = small.model(small.batch(side=side, length=length)).total
-        require.close(found, loss, f"{what} the loss differs")
+        padding: Any = {"side": side, "length": length}
+        require.close(small.states(**padding), states, "with other padding hidden states differ")
+        require.close(small.model(small.batch(**padding)).total, loss, "with other padding the loss differs")
 
 
 @contract_check(CASES, given=_SmallExperiment.of)
@@ -175,10 +174,7 @@ def examples_are_independent(small: _SmallExperiment) -> None:
     for order in ([0, 1, 2], [2, 0, 1]):
         expected = torch.cat([alone[row] for row in order])
         require.close(small.states(order), expected, "an example's hidden states change with others")
-    whole, parts = (
-        small.model(small.batch()),
-        [small.model(small.batch([row])) for row in range(len(small.case))],
-    )
+    whole, parts = small.model(small.batch()), [small.model(small.batch([row])) for row in range(3)]
     counts = sum(int(part.targets) for part in parts)
     found = int(whole.targets), small.model.count(small.batch())
     require.equal(found, (counts, counts), "the number of targets of a batch, and by `count`,")

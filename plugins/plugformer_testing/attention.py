@@ -40,20 +40,21 @@ class PlacedAttention:
         """Returns the same attention for tokens at other positions."""
         return replace(self, positions=positions)
 
-    def attend(self, x: Tensor, query: Tensor | None = None, observer: Observer | None = None) -> Tensor:
-        """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself."""
+    def read(
+        self, x: Tensor, query: Tensor | None = None, observer: Observer | None = None, padded: bool = False
+    ) -> Tensor:
+        """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself.
+
+        The outputs at padding, where any are allowed, are zeros unless they are asked for.
+        """
         at = keys = self.positions
         if not self.place.cross or query is None:
             query = x
         if self.place.cross:
             at = full(*query.shape[:2]).at(keys.encoding)
         scope = AttentionContext(at, keys, causal=self.place.causal, observer=observer)
-        return self.attention.attend(query, self.attention.project(x, keys), scope)
-
-    def read(self, x: Tensor, query: Tensor | None = None, observer: Observer | None = None) -> Tensor:
-        """Returns the same with zeros at padding, where any output is allowed."""
-        output = self.attend(x, query, observer)
-        return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
+        output = self.attention.attend(query, self.attention.project(x, keys), scope)
+        return output if padded or self.place.cross else output.masked_fill(~keys.mask[..., None], 0.0)
 
 
 def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
@@ -84,7 +85,7 @@ def shapes(subject: Subject, sizes: tuple[int, int, int, int]) -> None:
     memory, query = (torch.randn(3, count, width, dtype=torch.float64) for count in (keys, queries))
     for there in subject.serving(CROSS, DECODER, ENCODER):
         attention = there.perturbed(width=width, heads=heads)
-        output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).attend(memory, query)
+        output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).read(memory, query)
         expected = tuple((query if there.place.cross else memory).shape)
         require.equal(tuple(output.shape), expected, "the shape of the output, as that of the query,")
         require.finite(output, "the output")
@@ -173,7 +174,7 @@ def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) 
     """A row that is all padding gives no NaN, forward or backward, and does not affect other rows."""
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         x, query = subject.tokens(*batch.mask.shape).requires_grad_(), subject.tokens(len(batch.rows), 2)
-        output = placed.attend(x, query)
+        output = placed.read(x, query, padded=True)
         require.finite(output, "with a row that is all padding, the output")
         leaves = [x, *placed.attention.parameters()]
         for gradient in torch.autograd.grad(output.sum(), leaves, allow_unused=True):
@@ -275,9 +276,6 @@ class Pieces:
 
     batch: PaddedBatch
     cuts: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"{self.batch} in pieces, cut before the tokens {self.cuts}"
 
 
 STEPS = tuple(Pieces(batch, tuple(range(1, len(batch.rows[0])))) for batch in BATCHES[1:])  # token by token

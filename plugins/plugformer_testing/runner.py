@@ -28,10 +28,15 @@ from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject
 
+_SHARED = {
+    "tokenwise": (Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL),
+    "training": (Kind.INITIALIZATION, Kind.OPTIMIZER, Kind.SCHEDULE),
+}
+
 
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""
-    own = "tokenwise" if kind in (Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL) else kind
+    own = next((module for module, kinds in _SHARED.items() if kind in kinds), kind)
     names = ["module", own] if issubclass(interface_of(kind), nn.Module) else [own]
     modules = [import_module(f"plugformer_testing.{name}") for name in names]
     checks = (value for module in modules for value in vars(module).values() if isinstance(value, Check))

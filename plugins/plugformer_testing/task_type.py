@@ -289,12 +289,9 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
+_TEXT: tuple[str, Callable[[object], bool]] = ("a text", lambda value: isinstance(value, str))
 _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    **dict.fromkeys((OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS), ("a text", _is_text)),
+    **dict.fromkeys((OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS), _TEXT),
     **dict.fromkeys((OutputType.LABELS, OutputType.TAGS), ("a list of text", is_list_of_text)),
     OutputType.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
 }
