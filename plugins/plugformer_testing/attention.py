@@ -61,9 +61,6 @@ def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> I
     """Yields the attention, perturbed and in double precision, in those of the places that it serves.
 
     Each comes with encodings that do nothing, rotate its heads, and add to its scores.
-
-    Raises:
-        ConfigurationError: It refuses all the places.
     """
     for there in subject.serving(*places):
         attention = there.once(("perturbed", there.place), there.perturbed)
@@ -258,11 +255,7 @@ def _erases(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
 def _read_with_weights(
     placed: PlacedAttention, x: Tensor, query: Tensor | None = None
 ) -> tuple[Tensor, list[Tensor]]:
-    """Returns the output and the recorded weights.
-
-    Raises:
-        NotApplicable: There are none: not every attention has weights.
-    """
+    """Returns the output and the recorded weights, which not every attention has."""
     taken: list[Tensor] = []
     output = placed.read(x, query, lambda name, value: taken.append(value) if name == "weights" else None)
     if not taken:

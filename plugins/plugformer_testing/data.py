@@ -51,11 +51,7 @@ def _create(subject: Subject) -> Data:
 
 
 def _loaded(subject: Subject, task: str) -> "DatasetDict":
-    """Returns the splits for a task type, loaded once for all checks.
-
-    Raises:
-        NotApplicable: The component does not serve this type.
-    """
+    """Returns the splits for a task type, if the component serves it, loaded once for all checks."""
 
     def load() -> "DatasetDict | str":
         data = _create(subject)

@@ -125,8 +125,7 @@ def _tokens(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
 def outputs_are_possible(subject: Subject, script: Script) -> None:
     """Each sentence has hypotheses, in the order of the batch, that could be generated.
 
-    None is longer than its limit or has a special token, or a token or END where its probability is zero. The
-    session itself refuses to extend a row that has ended.
+    None is longer than its limit or has a special token, or a token or END where its probability is zero.
     """
     found = _search(subject, script)
     require.equal(len(found), len(script.sentence_ids), "the number of sentences with results")

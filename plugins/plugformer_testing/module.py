@@ -14,7 +14,7 @@ from jaxtyping import config
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.errors import ConfigurationError
 from plugformer.model import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
@@ -87,10 +87,7 @@ def draws_initial_values(subject: Subject) -> None:
     The core calls it with a random stream for each module. The same seed gives the same values.
     """
     module: nn.Module = subject.create()
-    try:
-        refuse_hidden_values(module, subject.entry.name)
-    except RegistryError as error:
-        raise Violation(str(error)) from error
+    refuse_hidden_values(module, subject.entry.name)
     constructed, drawn, again = _values(module), _drawn(module, 7.25), _drawn(module, -7.25)
     require.same(again, drawn, "drawn again from the same seed")
     for name, before in constructed.items():
@@ -148,12 +145,9 @@ def runs_in_bfloat16(subject: Subject) -> None:
     _agrees(subject, torch.bfloat16, 0.1)
     module = subject.perturbed()
     expected, mixed = exercise(subject, module).detach(), module.float()
-    try:
-        with torch.autocast("cpu", torch.bfloat16):
-            output = exercise(subject, mixed, torch.float32)
-        require_gradients(mixed, output.float(), everywhere=False)
-    except Exception as error:  # types that do not fit: torch raises several errors
-        raise Violation(f"in float32 mixed with bfloat16 (torch.autocast): {error}") from error
+    with torch.autocast("cpu", torch.bfloat16):
+        output = exercise(subject, mixed, torch.float32)
+    require_gradients(mixed, output.float(), everywhere=False)
     _require_near(output, expected, 0.1, "in float32 mixed with bfloat16 (torch.autocast)")
 
 
@@ -211,8 +205,6 @@ def compiles(subject: Subject) -> None:
     try:
         actual = compiled()
         compiled_gradients = gradients(module, actual)
-    except Exception as error:  # the compiler has many
-        raise Violation(f"torch.compile fails: {type(error).__name__}: {error}") from error
     finally:
         torch.compiler.reset()
         logger.setLevel(level)

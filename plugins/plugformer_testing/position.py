@@ -56,8 +56,10 @@ class _Tokens(NamedTuple):
         return total
 
 
-def _drawn(subject: Subject, positions: Positions) -> _Tokens:
-    """Returns random embeddings and heads at some positions."""
+def _drawn(subject: Subject, positions: Positions | PaddedBatch) -> _Tokens:
+    """Returns random embeddings and heads at some positions, or those of a batch."""
+    if isinstance(positions, PaddedBatch):
+        positions = positions.at(subject.perturbed())
     batch, length = positions.mask.shape
     heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
     return _Tokens(positions, subject.tokens(batch, length), heads)
@@ -115,38 +117,35 @@ def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
         require.finite(output, f"what is computed for a sequence of {length} tokens")
 
 
-@contract_check(PADDED)
-def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check(PADDED, given=_drawn)
+def padding_moves_nothing(given: _Tokens) -> None:
     """Tokens have the positions that they have without padding: positions count real tokens only."""
-    positions, x, heads = given = _drawn(subject, batch.at(subject.perturbed()))
-    whole = given.effect()
-    for row, real in enumerate(batch.mask):
+    (positions, x, heads), whole = given, given.effect()
+    for row, real in enumerate(positions.mask):
         unpadded = full(1, int(real.sum())).at(positions.encoding)
         alone = _Tokens(unpadded, x[row, real][None], heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
 
 
-@contract_check((*FULL[1:], *PADDED[2:]))
-def positions_go_on_after_a_cache(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check((*FULL[1:], *PADDED[2:]), given=_drawn)
+def positions_go_on_after_a_cache(given: _Tokens) -> None:
     """New tokens come after those kept before: a piece is encoded as that part of the whole."""
-    positions, x, heads = given = _drawn(subject, batch.at(subject.perturbed()))
-    whole = given.effect()
+    (positions, x, heads), whole = given, given.effect()
     for cut in range(1, positions.length):
-        head = Positions.of(positions.mask[:, :cut], positions.encoding, batch.padding)
-        tail = head.advance(positions.mask[:, cut:], batch.padding)
+        head = Positions.of(positions.mask[:, :cut], positions.encoding, positions.padding)
+        tail = head.advance(positions.mask[:, cut:], positions.padding)
         keys = given._replace(positions=head.concatenate(tail))
         piece = _Tokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
         later = torch.arange(positions.length) >= cut
-        for row, real in enumerate(batch.mask):
+        for row, real in enumerate(positions.mask):
             found, expected = piece.part(row, real[cut:], real), whole.part(row, real & later, real)
             found.require_same(expected, f"tokens after {cut} kept ones are not encoded behind them")
 
 
-@contract_check((*FULL[2:], *PADDED[2:]))
-def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check((*FULL[2:], *PADDED[2:]), given=_drawn)
+def rows_are_independent(given: _Tokens) -> None:
     """A row of a batch is encoded as it is alone."""
-    positions, x, heads = given = _drawn(subject, batch.at(subject.perturbed()))
-    whole = given.effect()
+    (positions, x, heads), whole = given, given.effect()
     for row, one in enumerate(torch.arange(len(x))[:, None]):
         alone = _Tokens(positions.select(one), x[one], heads[one]).effect()
         whole.part(row).require_same(alone, f"row {row} is encoded differently in the batch than alone")

@@ -20,12 +20,7 @@ _OTHER_PROCESS = {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_P
 
 
 def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
-    """Returns `function(component, options)`, computed in another process.
-
-    Raises:
-        NotApplicable: Another process cannot import the class.
-        Violation: The component raises something there.
-    """
+    """Returns `function(component, options)`, computed in another process, if that can import the class."""
     module, name = subject.component.__module__, subject.component.__qualname__
     if "<locals>" in name or getattr(sys.modules.get(module), "__file__", None) is None:
         raise NotApplicable(f"another process cannot import {name}, defined in a function or a notebook")

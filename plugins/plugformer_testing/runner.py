@@ -44,11 +44,7 @@ def checks_of(kind: Kind) -> tuple[Check, ...]:
 
 
 def find_checks(kind: Kind, names: Iterable[str]) -> list[Check]:
-    """Returns checks of a kind by their names.
-
-    Raises:
-        RegistryError: There is no check of that name.
-    """
+    """Returns checks of a kind by their names; an unknown one is a RegistryError."""
     checks = {check.name: check for check in checks_of(kind)}
     for name in (names := list(names)):
         if name not in checks:
@@ -99,11 +95,7 @@ def check(
 
 
 def offered(registry: Registry, distribution: str) -> list[Entry]:
-    """Returns the components, commands and hooks of a distribution, or the reason why it has none to check.
-
-    Raises:
-        RegistryError: There is no such distribution.
-    """
+    """Returns the components, commands and hooks of a distribution; an unknown one is a RegistryError."""
     known = registry.entries()
     entries = [
         entry
@@ -124,11 +116,7 @@ def offered(registry: Registry, distribution: str) -> list[Entry]:
 def check_entries(
     registry: Registry, entries: list[Entry], options: Mapping[str, Any] | None = None
 ) -> Iterator[CheckReport]:
-    """Yields a report for each entry. One that cannot be imported does not stop the others.
-
-    Raises:
-        ConfigurationError: There are options, but several components; or an option is wrong.
-    """
+    """Yields a report for each entry. One that cannot be imported does not stop the others."""
     if options and len(entries) > 1:
         raise ConfigurationError("options are for one component: name it as KIND/NAME")
     for entry in entries:
@@ -188,12 +176,7 @@ def contract_tests(
 
 
 def report(subject: Subject, only: Iterable[str] | None = None) -> CheckReport:
-    """Runs the checks of a subject's kind, or only those with these names.
-
-    Raises:
-        ConfigurationError: An option is unknown, of the wrong type or out of range.
-        RegistryError: There is no check of that name.
-    """
+    """Runs the checks of a subject's kind, or only those with these names."""
     if not subject.missing_options:  # else checks are skipped
         checked_options(subject.component, subject.options, f"{subject.kind}/{subject.entry.name}")
     find_checks(subject.kind, subject.expected_failures)

@@ -58,10 +58,7 @@ def small_model(
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
-    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed.
-
-    Its head and its positional encoding are given by name; the head is one of `HEADS` by default.
-    """
+    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed."""
     registry = registry or Registry.discover()
 
     def part(kind: Kind, name: str) -> PartSpec:
@@ -96,10 +93,7 @@ def small_model(
 
 @dataclass(frozen=True)
 class EncodedCase:
-    """Examples by the lengths of their inputs and outputs, if any, and what is predicted from them.
-
-    Packed outputs are pieces of a text, without END.
-    """
+    """Examples by the lengths of their inputs and outputs, if any; packed ones are pieces without END."""
 
     level: Level
     inputs: tuple[int, ...]
@@ -115,12 +109,10 @@ class EncodedCase:
         if self.level is Level.SEQUENCE:
             targets = np.arange(len(self)) * 3 % OUTPUTS
         elif self.level is Level.TOKEN:
-            targets = Ragged.of(
-                [
-                    [IGNORED if place % 3 == 1 else (row + place) % OUTPUTS for place in range(length)]
-                    for row, length in enumerate(self.inputs)
-                ]
-            )
+            rows = [(np.arange(length) + row) % OUTPUTS for row, length in enumerate(self.inputs)]
+            for row in rows:
+                row[1::3] = IGNORED
+            targets = Ragged.of([row.tolist() for row in rows])
         return Encoded(
             ragged(self.inputs, 1) if self.inputs else None,
             ragged(self.outputs, 2) if self.outputs else None,
@@ -203,10 +195,7 @@ def _examples_of(task_type: TaskType) -> dict[str, list[Any]]:
 
 
 class SmallTask:
-    """A task of any type, which learns here, with everything else that is learned before the model.
-
-    Its small examples are the type's own or made-up ones by default.
-    """
+    """A task of any type that has learned from examples, by default the type's own or made-up ones."""
 
     def __init__(self, task_type: TaskType, examples: Any = None, registry: Registry | None = None) -> None:
         self.task_type, self._registry = task_type, registry or Registry.discover()
@@ -243,10 +232,7 @@ class SmallTask:
         return dict(zip(encoded, listed, strict=True))
 
     def split(self, examples: Any = None, *, packed: bool = False, inference: bool = False) -> EncodedSplit:
-        """Returns examples, by default the task's, as training, evaluation and prediction see them.
-
-        For `inference` they are questions. Outputs may be `packed`, if the type packs them.
-        """
+        """Returns examples, by default the task's, as training sees them, or prediction (`inference`)."""
         examples = examples or self.examples
         data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
         piece = LONGEST if packed and self.task_type.packed else None

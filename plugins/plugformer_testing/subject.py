@@ -35,13 +35,9 @@ SUBLAYERS = ("attention", "cross_attention", "feed_forward")  # what a residual 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A component under test, with its options and the sizes of a model, whose place it may refuse.
+    """A component under test, with its options, the sizes of a model, and failures that are expected.
 
-    Attributes:
-        entry: Its entry in a manifest; for a class, an entry that names the class.
-        expected_failures: Names of checks that fail by design, with the reasons.
-        registry: Has the components that it is tried with; the installed ones if None.
-        fixed: The place that it is constructed for; the first that it does not refuse if None.
+    It is constructed for the place that is fixed, or for the first that it does not refuse.
     """
 
     entry: Entry
@@ -63,12 +59,7 @@ class Subject:
         model: ModelContext | None = None,
         expected_failures: Mapping[str, str] | None = None,
     ) -> "Subject":
-        """Returns a subject for `kind/name`, `kind/distribution:name` or a class.
-
-        Raises:
-            RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported; or the
-                class does not derive from an interface.
-        """
+        """Returns a subject for `kind/name`, `kind/distribution:name` or a class."""
         if isinstance(component, type):
             target = f"{component.__module__}:{component.__qualname__}"
             kind = next((kind for kind in Kind if issubclass(component, interface_of(kind))), None)
@@ -113,13 +104,9 @@ class Subject:
         return next((place for place in (self.model.place, *PLACES) if self._serves(place)), self.model.place)
 
     def serving(self, *places: LayerContext) -> list["Subject"]:
-        """Returns the component at those of the places that it does not refuse.
+        """Returns the component at those of the places that it does not refuse, or raises its refusal.
 
-        An attention whose layers share states is also there in the first layer that reads the state of
-        another.
-
-        Raises:
-            ConfigurationError: It refuses all of them.
+        An attention whose layers share states is also there in the first layer that reads another's state.
         """
         served = [self.at(place) for place in places if self._serves(place)]
         if not served:
@@ -146,11 +133,7 @@ class Subject:
         return self.once(("serves", place), constructed)
 
     def create(self, **sizes: Any) -> Any:
-        """Constructs the component; `sizes` are fields of its context that differ.
-
-        Raises:
-            ConfigurationError: It refuses its options, the sizes or the place.
-        """
+        """Constructs the component, which may refuse; `sizes` are fields of its context that differ."""
         made = self._construct(sizes)
         if self.kind is not Kind.ATTENTION or made.reads_layer is None:
             return made

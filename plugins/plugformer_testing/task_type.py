@@ -2,7 +2,6 @@
 
 import json
 import math
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -54,11 +53,8 @@ def what_it_learns_survives_json(subject: Subject) -> None:
     """What it learns has the type `state_type`, and read back from JSON it encodes the same."""
     task = _task(subject)
     learned, declared = task.task_type.state, task.task_type.state_type
-    try:
-        schema: TypeAdapter[object] = TypeAdapter(declared, config=ConfigDict(strict=True))
-        again = schema.validate_json(json.dumps(learned))
-    except (TypeError, ValueError) as error:
-        raise Violation(f"{reprlib.repr(learned)} cannot be read from JSON as {declared}: {error}") from error
+    schema: TypeAdapter[object] = TypeAdapter(declared, config=ConfigDict(strict=True))
+    again = schema.validate_json(json.dumps(learned))
     require.equal(again, learned, "what it learns, read from JSON,")
     same = task.encode(task_type=_other(subject, again)) == task.encode()
     require.that(same, "with the state read from JSON it encodes other numbers")

@@ -221,4 +221,6 @@ def test_another_process_finds_the_class_of_a_script(tmp_path):
     assert done.stdout.split() == ["passed"], done.stderr
 
 
-test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.TOKENIZER)
+test_is_caught, test_every_check_catches_one = mutant_tests(
+    MUTANTS, Kind.TOKENIZER, raising=("OrderOfAHashTable",)
+)
