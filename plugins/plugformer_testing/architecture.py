@@ -24,7 +24,6 @@ from plugformer.interfaces import (
     Model,
     Padding,
     Ragged,
-    Side,
     Tokens,
 )
 from plugformer_testing import require
@@ -34,7 +33,7 @@ from plugformer_testing.small import CASES, MAX_LENGTH, EncodedCase, ragged, sma
 from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
-_SIDES: tuple[Side, ...] = ("right", "left")
+_SIDES = ("right", "left")
 _STEPS = 3
 
 
@@ -107,10 +106,7 @@ def every_level_builds(subject: Subject) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
-    """Padding is on the requested side and marked as padding; sequences have at least the requested length.
-
-    Each example has a row, in order.
-    """
+    """Each example has a row with padding on the requested side, marked, of at least the requested length."""
     for side, least in product(_SIDES, (0, MAX_LENGTH)):
         sequences = _sequences(small.batch(side=side, length=least or None))
         for tokens in sequences:
@@ -265,7 +261,7 @@ def continuing_equals_reading(subject: Subject, case: EncodedCase) -> None:
         continuations: Any = small.encoded.output
         outputs = torch.tensor(continuations.rows())
         with torch.no_grad():
-            past, last = small.model.begin(_prompt(small))
+            past, last = small.model.begin(small.batch(encoded=replace(small.encoded, output=None)))
             found = small.model.step(_one(last), past)[:, -1]
             first = torch.stack([states[0] for states in rows])
             require.close(found, first, "the first step differs from reading all at once")
@@ -288,7 +284,7 @@ def continuing_equals_reading(subject: Subject, case: EncodedCase) -> None:
 def there_is_room_for_an_output(subject: Subject, case: EncodedCase) -> None:
     """Outputs of the length that `room` returns run in one pass; `input_lengths` are those of the inputs."""
     for small in _prompted(subject, case, "learned"):
-        encoded, prompt = small.encoded, _prompt(small)
+        encoded, prompt = small.encoded, small.batch(encoded=replace(small.encoded, output=None))
         given = encoded.input or encoded.start
         if given is not None:
             expected = given.lengths - (encoded.input is None)  # BEGIN in front of a prompt
@@ -309,10 +305,6 @@ def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> li
         begin = Ragged.repeated(BEGIN, len(case))
         encoded = replace(encoded, start=begin.followed_by(ragged((3, 1, 4), 3)))
     return [replace(small, encoded=encoded)]
-
-
-def _prompt(small: _SmallExperiment) -> Batch:
-    return small.batch(encoded=replace(small.encoded, output=None))
 
 
 def _one(ids: Tensor) -> Tokens:

@@ -33,9 +33,6 @@ class PlacedAttention:
     place: LayerContext
     positions: Positions
 
-    def __str__(self) -> str:
-        return f"{self.place} with the encoding {type(self.positions.encoding).__name__}"
-
     def at(self, positions: Positions) -> "PlacedAttention":
         """Returns the same attention for tokens at other positions."""
         return replace(self, positions=positions)
@@ -72,7 +69,6 @@ _SIZES = (
     *((24, 4, 1, 1), (24, 4, 1, 5), (24, 4, 5, 1), (24, 4, 7, 40)),
     *((2, 1, 3, 3), (15, 3, 3, 3), (35, 5, 3, 4)),
 )
-"""Width, number of heads, number of queries and number of keys."""
 
 
 @contract_check(_SIZES)
@@ -134,7 +130,7 @@ def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
     query = subject.tokens(len(real), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         output = placed.read(x, query)
-        require.close(placed.read(changed, query), output, f"outputs change with padding, in {placed}")
+        require.close(placed.read(changed, query), output, f"outputs change with padding, in {placed.place}")
         (gradient,) = torch.autograd.grad(output.square().sum(), x)
         _require_none(gradient[~real], "outputs of real tokens have a gradient at padding")
 
@@ -185,7 +181,7 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     x = subject.tokens(*batch.mask.shape)
     for placed in attentions(subject, batch, DECODER, ENCODER):
         moved = placed.at(batch.at(placed.positions.encoding, start=9))
-        require.close(moved.read(x), placed.read(x), f"outputs change if positions move by 9, in {placed}")
+        require.close(moved.read(x), placed.read(x), f"outputs change when positions move, in {placed.place}")
 
 
 @contract_check(BATCHES)
@@ -218,9 +214,8 @@ def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None
 def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
     """The recorded weights are the ones by which the output is computed.
 
-    Shown in one of two ways. By recomputing: with one head, what a query reads from several keys is the sum
-    of what it reads from each alone, each times its weight. Or by erasing: if the recorded weights are set to
-    zero before they are used, the output no longer depends on the memory.
+    Shown in one of two ways: with one head, what a query reads from several keys is the sum of what it reads
+    from each alone, times its weight; or with the weights set to zero, the memory has no effect.
     """
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
     there, keys = subject.at(CROSS), batch.at(NoPositions())
@@ -286,24 +281,19 @@ def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
     """Single tokens or pieces with a cache give the same as the whole sequence at once."""
     real, x = case.batch.mask, subject.tokens(*case.batch.mask.shape)
     for placed in attentions(subject, case.batch, DECODER):
+        attention, whole, keys, state, outputs = placed.attention, placed.positions, None, None, []
+        pieces = zip(x.tensor_split(case.cuts, 1), real.tensor_split(case.cuts, 1), strict=True)
         with torch.no_grad():
-            pieces, whole = _read_pieces(placed, x, case.cuts), placed.read(x)
-        require.close(pieces[real], whole[real], f"tokens read something else from the cache, in {placed}")
-
-
-def _read_pieces(placed: PlacedAttention, x: Tensor, cuts: tuple[int, ...]) -> Tensor:
-    """Computes causal self-attention piece by piece, like a decoder with a cache."""
-    attention, whole = placed.attention, placed.positions
-    pieces = zip(x.tensor_split(cuts, dim=1), whole.mask.tensor_split(cuts, dim=1), strict=True)
-    first, real = next(pieces)
-    keys = Positions.of(real, whole.encoding, whole.padding)
-    state = attention.project(first, keys)
-    outputs = [attention.attend(first, state, AttentionContext(keys, keys, causal=True))]
-    for piece, real in pieces:
-        new = keys.advance(real, whole.padding)
-        keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
-        outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
-    return torch.cat(outputs, dim=1)
+            for piece, mask in pieces:
+                if keys is None or state is None:
+                    new = keys = Positions.of(mask, whole.encoding, whole.padding)
+                    state = attention.project(piece, keys)
+                else:
+                    new = keys.advance(mask, whole.padding)
+                    keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
+                outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
+            found, expected = torch.cat(outputs, dim=1), placed.read(x)
+        require.close(found[real], expected[real], f"tokens read otherwise from the cache, in {placed.place}")
 
 
 @contract_check(CHUNKS)
@@ -361,4 +351,4 @@ def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
             state = project(x, placed.positions) if placed.place.cross else _project_two(placed, x, 2)
             turned = selected.at(selected.positions.select(again))
             moved = _continue(turned, step[again], state.select(index).select(again))[again]
-        require.close(moved, alone, f"after rows were selected, a row goes on differently, in {placed}")
+        require.close(moved, alone, f"after rows were selected, a row goes on differently, in {placed.place}")

@@ -42,9 +42,6 @@ class _HeadCase:
         """Whether the targets of a sequence are predicted together, as by a conditional random field."""
         return self.by_token and type(self.head).likelihoods is not Head.likelihoods
 
-    def logits(self) -> Tensor:
-        return self.head.logits(self.hidden, self.mask)
-
     def loss(self) -> tuple[Tensor, Tensor]:
         return self.head.loss(self.hidden, self.targets, self.mask)
 
@@ -66,11 +63,8 @@ def _targets(head: Head, logits: Tensor, real: Tensor) -> tuple[Tensor, bool]:
 
 @contract_check(BATCHES, given=_HeadCase.of)
 def shapes(case: _HeadCase) -> None:
-    """Logits are (batch, length, outputs) or (batch, outputs); the loss is a scalar.
-
-    It comes with the number of real targets: of tokens, or of sequences.
-    """
-    logits, real = case.logits(), case.mask
+    """Logits are (batch, length, outputs) or (batch, outputs); loss and count of real targets are scalars."""
+    logits, real = case.head.logits(case.hidden, case.mask), case.mask
     outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
     expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
     require.equal(tuple(logits.shape), expected, "the shape of the logits")
@@ -95,7 +89,7 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
         return
     head.train(training)
     state = torch.get_rng_state()
-    logits = given.logits()
+    logits = head.logits(given.hidden, given.mask)
     torch.set_rng_state(state)  # a head may drop out: the same in both passes
     loss, _ = given.loss()
     smoothing = 0.2 if training else 0.0
@@ -131,7 +125,9 @@ def padding_does_not_count(case: _HeadCase) -> None:
         require.that((gradient[~real].abs() < 1e-9).all(), f"{mode} the loss has a gradient at padding")
     if not case.by_token:
         found = head.logits(changed, real)
-        require.close(found, case.logits(), "the prediction changes with values at padding")
+        require.close(
+            found, case.head.logits(case.hidden, case.mask), "the prediction changes with values at padding"
+        )
 
 
 @contract_check(PADDED[:4])
@@ -183,12 +179,9 @@ def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
 
 @contract_check(BATCHES[1:])
 def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
-    """A sequence gets the same scores in a batch as alone without padding.
-
-    If targets are tokens, the scores at a position depend only on its own hidden state.
-    """
+    """A sequence gets the same scores in a batch as alone, and a token scores of its own hidden state."""
     case = _HeadCase.of(subject, batch)
-    head, hidden, real, whole = case.head, case.hidden, case.mask, case.logits()
+    head, hidden, real, whole = case.head, case.hidden, case.mask, case.head.logits(case.hidden, case.mask)
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
         expected = whole[row, marks] if case.by_token else whole[row]

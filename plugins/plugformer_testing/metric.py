@@ -18,9 +18,7 @@ from plugformer_testing.subject import Subject
 class Scored(NamedTuple):
     """Some examples: which predictions are right (x), wrong (o) or empty (-), and the references of each.
 
-    References are the right answer (x), and sometimes another one (o). For a metric that reads sources, the
-    source is the right answer. For a metric of likelihoods, the words of a right prediction have the
-    probability 0.9, and those of a wrong one 0.1.
+    Sources are the right answers. Words of a right prediction have the probability 0.9, others 0.1.
     """
 
     predictions: str
@@ -40,7 +38,6 @@ ANSWERS: dict[str, Sequence[tuple[Value, Value]]] = {
     OutputType.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
     OutputType.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
 }
-"""Right answers of other types, each with a wrong one."""
 
 
 def _arguments(metric: Metric, case: Scored, first: int = 0) -> tuple[Any, ...]:

@@ -88,7 +88,8 @@ def draws_initial_values(subject: Subject) -> None:
     """
     module: nn.Module = subject.create()
     refuse_hidden_values(module, subject.entry.name)
-    constructed, drawn, again = _values(module), _drawn(module, 7.25), _drawn(module, -7.25)
+    constructed = copy.deepcopy(dict(module.named_parameters()))
+    drawn, again = _drawn(module, 7.25), _drawn(module, -7.25)
     require.same(again, drawn, "drawn again from the same seed")
     for name, before in constructed.items():
         now, first = drawn[name], before.flatten()[0]
@@ -99,18 +100,14 @@ def draws_initial_values(subject: Subject) -> None:
             require.that(0.5 < ratio < 2, f"reset_parameters draws {name} {ratio:.2g} times as wide")
 
 
-def _values(module: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in module.named_parameters()}
-
-
-def _drawn(module: nn.Module, mark: float) -> dict[str, Tensor]:
+def _drawn(module: nn.Module, mark: float) -> dict[str, nn.Parameter]:
     """Returns the values that reset_parameters draws in place of a mark."""
     for parameter in module.parameters():
         parameter.data.fill_(mark)
     draw_own_values(module, 1)
     for name, value in module.named_parameters():
         require.that((value != mark).any(), f"reset_parameters does not draw {name}")
-    return _values(module)
+    return copy.deepcopy(dict(module.named_parameters()))
 
 
 @contract_check()
@@ -138,10 +135,7 @@ def runs_in_float32(subject: Subject) -> None:
 
 @contract_check()
 def runs_in_bfloat16(subject: Subject) -> None:
-    """In bfloat16 the output is bfloat16, and as close to that in float64 as 8 bits allow.
-
-    The same holds for float32 mixed with bfloat16, as with `training.precision`.
-    """
+    """In bfloat16, also mixed with float32, the output is as close to that in float64 as 8 bits allow."""
     _agrees(subject, torch.bfloat16, 0.1)
     module = subject.perturbed()
     expected, mixed = exercise(subject, module).detach(), module.float()
@@ -189,9 +183,8 @@ def saves_and_loads(subject: Subject) -> None:
 def compiles(subject: Subject) -> None:
     """Under torch.compile it computes the same, forward and backward.
 
-    The aot_eager backend traces both passes as the default backend does and then runs PyTorch's own kernels.
-    What an author can get wrong is the tracing, which needs no C++ compiler and little time. Code that cannot
-    be traced (a value that decides about shapes) may run uncompiled.
+    The aot_eager backend traces both passes as the default one does, but needs no C++ compiler and little
+    time. Code that cannot be traced (a value that decides about shapes) may run uncompiled.
     """
     typed = any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path)
     if typed and not config.jaxtyping_disable:

@@ -31,9 +31,6 @@ class PaddedBatch:
     rows: tuple[str, ...]
     padding: Padding
 
-    def __str__(self) -> str:
-        return " / ".join(self.rows)
-
     @property
     def mask(self) -> Bool[Tensor, "batch length"]:
         """True for real tokens, False for padding."""
@@ -57,7 +54,6 @@ PADDED = (
     PaddedBatch(("xxxxx", "..xxx", "....x"), Padding.ANYWHERE),
     PaddedBatch((".xxx.", "xxxxx", "x.x.x"), Padding.ANYWHERE),
 )
-"""With padding on the right, on the left, and in other places."""
 
 BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])  # all, the smallest first
 

@@ -146,9 +146,6 @@ def contract_tests(
 ) -> Callable[[str], None]:
     """Returns a pytest test with one case for each check of a component's kind.
 
-    A failing check fails with what is wrong and the smallest failing case. A skip and an expected failure
-    give their reasons.
-
     Example:
         `test_contract = contract_tests("attention/gqa", options={"kv_heads": 2})`
 
@@ -165,10 +162,8 @@ def contract_tests(
     @pytest.mark.parametrize("check", [check.name for check in checks_of(subject.kind)])
     def test_contract(check: str) -> None:
         ended = run_check(subject, *find_checks(subject.kind, [check]))
-        if ended.status is Status.SKIPPED:
-            pytest.skip(ended.message)
-        if ended.status is Status.EXPECTED_FAILURE:
-            pytest.xfail(ended.message)
+        if ended.status in (Status.SKIPPED, Status.EXPECTED_FAILURE):
+            (pytest.skip if ended.status is Status.SKIPPED else pytest.xfail)(ended.message)
         if ended.status is Status.FAILED:
             pytest.fail(f"{subject.entry.kind}/{subject.entry.name}: {ended}\n{ended.traceback}".rstrip())
 

@@ -45,7 +45,6 @@ MAX_LENGTH = MODEL.max_length
 LAYERS = 2
 
 HEADS = {Level.NEXT_TOKEN: "language_model", Level.TOKEN: "token_classifier", Level.SEQUENCE: "classifier"}
-"""A built-in head for each level."""
 
 
 def small_model(
@@ -176,7 +175,6 @@ _MAKE: dict[str, Callable[[int, str], Any]] = {
     "tags": lambda row, _: [_NAMES[row % 3]],
     "number": lambda row, _: 1.5 * row - 2,
 }
-"""The value that a column of each sort has in a row with that text."""
 
 
 def _examples_of(task_type: TaskType) -> dict[str, list[Any]]:

@@ -64,8 +64,7 @@ def what_it_learns_survives_json(subject: Subject) -> None:
 def numbers_fit_the_level(task: SmallTask) -> None:
     """Examples have tokens of the vocabulary, and targets that the head has an output for.
 
-    At next-token, tokens to read and tokens to follow; at token, a target for each token; at sequence, for
-    each example.
+    At next-token these are tokens to follow; at token, one for each token; at sequence, for each example.
     """
     encoded, level, outputs = task.encode(), task.task_type.level, task.known.sizes.outputs
     predicted = "output" if level is Level.NEXT_TOKEN else "targets"
@@ -167,10 +166,7 @@ def unseen_labels_are_refused(task: SmallTask) -> None:
 
 @contract_check(given=_task)
 def draws_follow_their_generators(task: SmallTask) -> None:
-    """Random choices come from the generator of the example: the same again, alone and together.
-
-    The examples that were given are not changed.
-    """
+    """Random choices come from the generator of the example alone; what was given is not changed."""
     parts: dict[str, Any] = dict(task.encode())
     token = task.task_type.level is Level.TOKEN
     for part, rows in parts.items():

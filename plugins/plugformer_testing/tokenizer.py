@@ -27,7 +27,6 @@ TRAINING = (
     "晚风 摇树 树 还 挺，晨露 润花 花 更 红。",
     "3 10 7; 12.5 - 4 = 8.5 <b> #1 @home",
 ) * 3
-"""The texts that tokenizers are trained on; every word occurs three times at least."""
 
 KNOWN = ("fox", "the lazy dog", "low lower lowest", "a new house", TRAINING[0])
 """Made of training words in lower case, with single spaces: no tokenizer changes them."""
@@ -80,10 +79,7 @@ def special_numbers_come_first(subject: Subject) -> None:
 
 @contract_check(NASTY)
 def numbers_are_in_the_vocabulary(subject: Subject, text: str) -> None:
-    """Every number is in the vocabulary and has a spelling. No text is encoded as PADDING, BEGIN or END.
-
-    This includes texts that spell a special token.
-    """
+    """Every number is in the vocabulary and has a spelling. No text is encoded as PADDING, BEGIN or END."""
     tokenizer, row, _ = _encoded(subject, text)
     outside = [number for number in row if not 0 <= number < tokenizer.size]
     require.that(not outside, f"the numbers {outside} are outside the vocabulary of {tokenizer.size}")
@@ -104,10 +100,7 @@ def unknown_characters_are_not_dropped(subject: Subject, text: str) -> None:
 
 @contract_check()
 def words_give_the_tokens_of_their_text(subject: Subject) -> None:
-    """A text given as words has the same tokens as the words joined by spaces.
-
-    Each word has a row of tokens, the same whatever the other words are.
-    """
+    """Words have the tokens of a text of them, a row for each word, the same whatever the others are."""
     tokenizer, words = trained(subject), KNOWN[1].split()
     row = list(itertools.chain.from_iterable(tokenizer.encode_words(words)))
     texts = tokenizer.encode([" ".join(words), " ".join(["", *words])])

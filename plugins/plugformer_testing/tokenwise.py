@@ -16,10 +16,8 @@ from plugformer_testing.probes import Function
 from plugformer_testing.subject import PLACES, SUBLAYERS, Subject
 
 _AXES = {Kind.NORM: (1, 2, 3), Kind.FEED_FORWARD: (2,), Kind.RESIDUAL: (3,)}
-"""The number of axes of hidden states."""
 
 _STACKS = (("attention", "feed_forward"), SUBLAYERS)
-"""The sublayers of a layer that reads no other stack, and of one that does."""
 
 _COMPUTE = {"attention": torch.sin, "cross_attention": torch.erf, "feed_forward": torch.atan}
 _SHAPES = (

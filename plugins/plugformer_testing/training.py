@@ -114,10 +114,7 @@ def frozen_parameters_stay(subject: Subject) -> None:
 
 @contract_check((None,), Kind.OPTIMIZER)
 def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
-    """`lr` is the learning rate of every parameter group, which the schedule's factor multiplies.
-
-    Updates follow it: at zero nothing moves, nor decays.
-    """
+    """`lr` is the learning rate of every group, which the schedule multiplies: at zero nothing moves."""
     lr = getattr(subject.create(), "lr", None)
     require.that(isinstance(lr, float), f"lr is {lr!r}, expected the learning rate")
     quadratic, built = _start(subject)
@@ -132,10 +129,9 @@ def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
 
 @contract_check((1, 5), Kind.OPTIMIZER)
 def resuming_changes_nothing(subject: Subject, steps: int) -> None:
-    """With its state saved and loaded, training continues exactly as if it had not stopped.
+    """With its state, tensors and plain values, saved and loaded, training continues exactly.
 
-    The state must consist of tensors and plain values, which checkpoints can hold. The same gradients give
-    the same updates.
+    The same gradients give the same updates.
     """
     quadratic, built = _start(subject, updates=steps)
     require.same(_start(subject, updates=steps)[0].values(), quadratic.values(), "with the same gradients")
