@@ -19,11 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from plugformer.configuration.task import Task
-from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.streaming import BlockReader, StreamPosition
+from plugformer.data import PreparedData
 from plugformer.experiment import Experiment
+from plugformer.hooks import prepared_data
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
+from plugformer_streaming.batches import BlockReader, StreamPosition
 
 WORDS = 20_000
 CHUNK = 10_000
@@ -46,7 +47,7 @@ def main() -> None:
         streaming = {"buffer": arguments.buffer, "tokenizer_examples": arguments.tokenizer_examples}
         task = _task(files, None if arguments.prepared else streaming)
         started = time.perf_counter()
-        data = prepare(Experiment.of(task, Registry.discover()))
+        data = prepared_data(Experiment.of(task, Registry.discover()))
         print(f"prepared in {time.perf_counter() - started:,.1f} s, {_peak()}")
         if arguments.prepared:
             kept = sum(file.stat().st_size for file in Path(folder, "cache").rglob("*") if file.is_file())
@@ -57,11 +58,11 @@ def main() -> None:
 
 def _stream(data: PreparedData, task: Task, pairs: int) -> None:
     """Goes through a pass, then goes on from its end."""
-    if data.streamed is None:
+    if not isinstance(data.batches, partial):
         sys.exit("nothing is streamed")
     order = partial(order_of, task.training)
     with ThreadPoolExecutor(1) as background:
-        made = partial(BlockReader, data.streamed, 0, 1, order=order, background=background)
+        made = partial(BlockReader, data.batches.args[0], 0, 1, order=order, seed=1, background=background)
         started, reader, tokens, rows, told = time.perf_counter(), made(position=StreamPosition()), 0, 0, 0
         while rows < pairs:
             batch = reader.next()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.cache import _scratch_folder, cache_folder, scratch_folder
+from plugformer.cache import cache_folder, scratch_folder
 
 
 def test_the_users_word_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,26 +50,13 @@ print((folder / "file").exists())
     assert list((tmp_path / "examples").iterdir()) == []
 
 
-def test_what_killed_processes_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_killed_processes_left_is_removed_when_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path))
-    program = (
-        "import os, sys; from plugformer.cache import scratch_folder; "
-        "print(scratch_folder('examples'), flush=True); sys.stdin.readline(); os.kill(os.getpid(), 9)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        left = Path(process.stdout.readline().strip())
-        own = scratch_folder("examples")
-        assert left.parent == own.parent == tmp_path / "examples"
-        assert left.is_dir()  # its process lives
-        process.stdin.write("\n")
-        process.stdin.close()
-        process.wait()
-    assert left.is_dir()
-    _scratch_folder.cache_clear()  # as in the next process
-    assert scratch_folder("examples") != own
-    assert not left.exists()
-    assert own.is_dir()
+    old, new = (tmp_path / "examples" / f"scratch-{name}" for name in ("old", "new"))
+    for left in (old, new):
+        left.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    scratch_folder("examples")
+    assert (old.exists(), new.exists()) == (False, True)

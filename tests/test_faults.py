@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from plugformer.configuration import check_components, resolve
-from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
@@ -106,13 +105,6 @@ def test_a_part_that_is_no_module_and_an_error_without_a_message(parts):
     assert cause.startswith("schedule 'flat' (local) failed: Silent")
 
 
-def test_memory_that_runs_out_at_an_import_is_that_of_the_plugin(registry, tmp_path):
-    (tmp_path / "greedy_of_fault_tests.py").write_text("raise MemoryError")
-    (tmp_path / "registry.yaml").write_text("components: {norm: {big: {class: 'greedy_of_fault_tests:Big'}}}")
-    with pytest.raises(RegistryError, match=r"norm 'big' .*greedy_of_fault_tests.*MemoryError"):
-        registry.with_local(tmp_path / "registry.yaml").load(Kind.NORM, "big")
-
-
 def test_an_object_that_a_part_has_made_is_named_by_its_distribution(parts):
     linear = torch.nn.Linear(1, 1)
     optimizer = parts.create(Kind.OPTIMIZER, "steps", lr=1.0).build(linear.named_parameters())
@@ -125,7 +117,9 @@ def test_an_error_that_comes_from_no_part_has_no_cause():
 
 def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(parts):
     notices = []
-    (module,) = [hook for hook in load_observers(parts.hooks(), notices.append) if "fault" in hook.__name__]
+    (module,) = [
+        hook for hook in load_observers(parts.entries("hooks"), notices.append) if "fault" in hook.__name__
+    ]
     HookManager([module], notices.append).call("run_ended", run=None)
     assert "run_ended" in notices[0]
     assert "SystemExit" in notices[0]

@@ -13,7 +13,6 @@ PACKAGES = {
     f"plugformer.{name}"
     for name in (
         *(
-            "compatibility",
             "configuration",
             "data",
             "distributed",

@@ -10,20 +10,28 @@ The names below are imported when they are first used, so that `import plugforme
 
 from typing import TYPE_CHECKING
 
-from plugformer.lazy import lazily
+from plugformer.lazy import lazily, limit_spinning
 
 if TYPE_CHECKING:
     from plugformer.models import create_model, model_spec
     from plugformer.registry.catalog import components, create
     from plugformer.runs.loading import load
     from plugformer.training.train import resume, train
+else:
+    __getattr__ = lazily(
+        {
+            "plugformer.models": ("create_model", "model_spec"),
+            "plugformer.registry.catalog": ("components", "create"),
+            "plugformer.runs.loading": ("load",),
+            "plugformer.training.train": ("resume", "train"),
+        }
+    )
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "components", "create", "create_model", "load", "model_spec", "resume", "train"]
+limit_spinning()  # before torch is imported
 
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__)
+__all__ = ["__version__", "components", "create", "create_model", "load", "model_spec", "resume", "train"]
 
 
 def __dir__() -> list[str]:

@@ -3,15 +3,12 @@
 import os
 from importlib import import_module
 
-from plugformer.lazy import limit_spinning
-
 
 def main() -> None:
     """Runs a command and exits."""
     # A worker process is started by `python -c`, which would import a `torch.py` of the working directory.
     # https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    limit_spinning()  # before torch is imported
     import_module("plugformer_cli.main").main()
 
 

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from types import FrameType
@@ -24,16 +24,21 @@ from torch import distributed
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RunError, described
 
+__all__ = ["SINGLE_PROCESS", "Processes"]
+
+T = TypeVar("T")
+
+STEP = timedelta(minutes=10)
+"""Time-out of a process that waits for another one within a step."""
+
+PREPARATION = timedelta(days=7)
+"""Time-out of processes that wait for one that prepares data, scores outputs or writes."""
+
 _CHOSEN = "ACCELERATE_TORCH_DEVICE"
 """The variable that Accelerate reads the device from."""
 
 _chosen_here: set[str | None] = set()
 """The devices that this process has chosen itself."""
-
-
-def best_device() -> torch.device:
-    """Returns the GPU of this machine, CUDA's before another one; the CPU if there is none."""
-    return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
 
 
 def chosen_device(name: str | torch.device | None = None) -> torch.device:
@@ -42,20 +47,16 @@ def chosen_device(name: str | torch.device | None = None) -> torch.device:
     Raises:
         ConfigurationError: There is no such device.
     """
+    best = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     if name is None:
-        return best_device()
-    best = best_device()
+        return best
     count = 1 if best.type == "cpu" else torch.accelerator.device_count()
-    try:
+    with suppress(RuntimeError):  # no type of device has this name
         device = torch.device(name)
-    except RuntimeError:  # no type of device has this name
-        device = None
-    if device is None or (
-        device.type != "cpu" and (device.type != best.type or (device.index or 0) >= count)
-    ):
-        known = "cpu" if best.type == "cpu" else f"cpu and {best.type}:0 to {best.type}:{count - 1}"
-        raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {known}")
-    return device
+        if device.type == "cpu" or (device.type == best.type and (device.index or 0) < count):
+            return device
+    known = "cpu" if best.type == "cpu" else f"cpu and {best.type}:0 to {best.type}:{count - 1}"
+    raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {known}")
 
 
 def use_device(name: str | torch.device | None) -> None:
@@ -75,21 +76,6 @@ def use_device(name: str | torch.device | None) -> None:
     from accelerate.state import AcceleratorState  # for which `predict` need not wait
 
     AcceleratorState._reset_state(reset_partial_state=True)
-
-
-__all__ = ["SINGLE_PROCESS", "Processes"]
-
-T = TypeVar("T")
-
-STEP = timedelta(minutes=10)
-"""Time-out of a process that waits for another one within a step."""
-
-PREPARATION = timedelta(days=7)
-"""Time-out of processes that wait for one that prepares data, scores outputs or writes."""
-
-
-class ReportedByMainProcess(SystemExit):
-    """The end of a process because of an error that the main process reports."""
 
 
 class Processes:
@@ -134,7 +120,13 @@ class Processes:
 
     def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:
         """Returns the sums of numbers over all processes."""
-        return self._sum(values, self._steps)
+        numbers = np.asarray(values, dtype=np.float64)
+        if self.count == 1:
+            return numbers
+        sums = torch.tensor(numbers)
+        with self.peer_failure_as_error():
+            distributed.all_reduce(sums, group=self._steps)
+        return sums.numpy()
 
     def any(self, flag: bool) -> bool:
         """Returns whether a flag is true in any process."""
@@ -175,19 +167,18 @@ class Processes:
 
         Raises:
             Exception: That error; on the main process a RunError with its message, if another process failed.
-            ReportedByMainProcess: In the other processes.
+            SystemExit: In the other processes.
         """
         failure: Exception | None = None
         try:
             yield
         except Exception as error:
             failure = error
-        if not self._sum([failure is not None], self._patient).any():
-            return
-        messages = self.gather("" if failure is None else _message(failure))
-        failed = [index for index, message in enumerate(messages) if message]
+        message = str(failure) if isinstance(failure, PlugformerError) else failure and described(failure)
+        messages = self.gather(message)
+        failed = [index for index, message in enumerate(messages) if message is not None]
         if failed and not self.main:
-            raise ReportedByMainProcess(_status(failure))
+            raise SystemExit(_status(failure))
         if failure is not None:
             raise failure
         if failed:
@@ -195,7 +186,7 @@ class Processes:
 
     def abort(self, error: PlugformerError) -> NoReturn:
         """Raises an error that all processes have reached; only the main process reports it."""
-        raise error if self.main else ReportedByMainProcess(_status(error))
+        raise error if self.main else SystemExit(_status(error))
 
     @contextmanager
     def peer_failure_as_error(self) -> Iterator[None]:
@@ -210,15 +201,6 @@ class Processes:
                 f"({str(error).splitlines()[0]}); see its messages, then resume with --resume"
             ) from error
 
-    def _sum(self, values: ArrayLike, group: distributed.ProcessGroup | None) -> Float[ndarray, "*values"]:
-        numbers = np.asarray(values, dtype=np.float64)
-        if self.count == 1:
-            return numbers
-        sums = torch.tensor(numbers)
-        with self.peer_failure_as_error():
-            distributed.all_reduce(sums, group=group)
-        return sums.numpy()
-
 
 SINGLE_PROCESS = Processes()
 """The process of a training that no launcher has started."""
@@ -230,17 +212,12 @@ def _joined() -> Processes:
 
     # Accelerate alone takes several processes without a GPU for single ones; no process group knows mps.
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    device = torch.accelerator.current_accelerator(check_available=True)
     on_cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
-    on_cpu = on_cpu or (several and (device is None or device.type == "mps"))
+    on_cpu = on_cpu or (several and chosen_device().type in ("cpu", "mps"))
     state = PartialState(cpu=on_cpu, timeout=STEP)
     if state.num_processes == 1:
         return SINGLE_PROCESS
     return Processes(state.process_index, state.num_processes, first=state.local_process_index == 0)
-
-
-def _message(error: Exception) -> str:
-    return str(error) if isinstance(error, PlugformerError) else described(error)
 
 
 def _status(error: Exception | None) -> int:
@@ -258,8 +235,7 @@ class Interruption:
         requested: The name of the signal, or None.
     """
 
-    def __init__(self) -> None:
-        self.requested: str | None = None
+    requested: str | None = None
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -267,28 +243,23 @@ class Interruption:
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread may set handlers; a notebook's worker keeps its own
             return
-        usual = {number: signal.signal(number, self._note) for number in _signals()}
-        self._usual = usual
+        signals = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signals.append(signal.SIGHUP)  # the end of the terminal; Windows has none, nohup ignores it
+        self._usual = {number: signal.signal(number, self._note) for number in signals}
         try:
             yield
         finally:
-            for number, handler in usual.items():
-                signal.signal(number, handler)
+            self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._usual.items():
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (Python's signature)
         now = time.monotonic()
         if self.requested is None:
             self.requested, self._since = signal.Signals(number).name, now
         elif now - self._since > ONE_REQUEST:
-            for usual, handler in self._usual.items():
-                signal.signal(usual, handler)
+            self._restore()
             signal.raise_signal(number)
-
-
-def _signals() -> list[signal.Signals]:
-    """Returns Ctrl-C, SIGTERM, and SIGHUP, the end of the terminal, unless it is ignored as by nohup."""
-    signals = [signal.SIGINT, signal.SIGTERM]
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
-        signals.append(hangup)
-    return signals

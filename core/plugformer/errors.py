@@ -1,14 +1,4 @@
-"""Every error that Plugformer raises on purpose.
-
-PlugformerError
-├── ConfigurationError   what the user wrote: task files, --set, component options
-├── RegistryError        components and plugins: unknown, in conflict, quarantined, not what they claim
-├── DataError            examples: missing, empty, malformed or unreadable files
-│   └── ExampleError     an example that cannot be encoded, by its number
-├── LengthError          a sequence longer than a component or a model can take
-├── RunError             run directories: existing, damaged, incomplete, from another version
-├── InterruptedRunError  training that was stopped from outside and has saved what it had
-└── NotFiniteError       loss, gradients, parameters or a model's scores that are infinite or no numbers
+"""Every error that Plugformer raises on purpose, and how messages describe other errors.
 
 A message says what is wrong with the offending value in it, what was expected, and what to do.
 The command line prints these without a traceback and exits with status 2 (130 when interrupted).
@@ -40,12 +30,7 @@ class DataError(PlugformerError):
 
 
 class ExampleError(DataError):
-    """An example cannot be encoded; the caller adds its place in the data.
-
-    Args:
-        row: Its number among those that were to be encoded together.
-        message: What is wrong with it.
-    """
+    """An example cannot be encoded; `row` is its number among those that were to be encoded together."""
 
     def __init__(self, row: int, message: str) -> None:
         super().__init__(message)
@@ -65,10 +50,7 @@ class InterruptedRunError(PlugformerError):
 
 
 class NotFiniteError(PlugformerError):
-    """Loss, gradients, parameters or a model's scores are infinite or no numbers.
-
-    A training that ends so keeps its last good checkpoint.
-    """
+    """Loss, gradients, parameters or scores are infinite or no numbers; the last good checkpoint stays."""
 
 
 @contextmanager
@@ -78,9 +60,6 @@ def needing(extra: str, what: str) -> Iterator[None]:
     Args:
         extra: Its name in pyproject.toml.
         what: What needs it, in the user's words, such as "decoding.pattern".
-
-    Raises:
-        ConfigurationError: An import found no package; the message says how to install the extra.
     """
     try:
         yield
@@ -108,14 +87,9 @@ def described(error: BaseException) -> str:
 
 
 def raised_in(error: BaseException, package: str) -> str:
-    """Returns the origin of an exception, `file:line (function)`, in the innermost frame of a package.
+    """Returns the innermost frame of a top-level package in an exception's traceback, or an empty text.
 
-    Args:
-        error: The exception.
-        package: A top-level package or module.
-
-    Returns:
-        The place; an empty text if the traceback has no frame of the package.
+    The form is `file:line (function)`.
     """
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:

@@ -7,12 +7,11 @@ from typing import Any, Self
 
 from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.structure import origin_of
-from plugformer.configuration.task import Component, LayerOverrides, ModelSettings, Task, TrainingSettings
-from plugformer.errors import ConfigurationError, PlugformerError
+from plugformer.configuration.task import Component, ModelSettings, Task, TrainingSettings
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
     Data,
-    EmbeddingSpec,
     LayerSpec,
     Level,
     ModelSpec,
@@ -24,7 +23,7 @@ from plugformer.interfaces import (
 from plugformer.registry import Kind, Registry
 from plugformer.registry.discovery import label
 from plugformer.registry.options import checked_options
-from plugformer.yaml_tree import Finding, KeyPath, MappingNode, Origin, Problem, report
+from plugformer.yaml_tree import Finding, KeyPath, MappingNode, Origin, Problem, placed, report
 
 __all__ = ["Experiment"]
 
@@ -33,10 +32,7 @@ ALL_KINDS = frozenset(Kind)
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The settings of a task with its type and architecture.
-
-    An experiment holds what is decided before any data is read. The processor holds what is learned from the
-    data, and the model what is trained.
+    """The settings of a task with its type and architecture: what is decided before any data is read.
 
     Attributes:
         task: The settings. The options of all components are complete, their paths absolute.
@@ -64,20 +60,16 @@ class Experiment:
         """Returns the experiment of settings whose options are complete.
 
         Raises:
-            ConfigurationError: The task type or the architecture refuses its options; with both places.
+            ConfigurationError: The task type or the architecture refuses its options.
         """
         tree: MappingNode | None = attributes.get("tree")
-        created, problems = [], []
+        created = []
         for kind, path, block in (
             (Kind.TASK_TYPE, ("type",), task.type),
             (Kind.ARCHITECTURE, ("model", "architecture"), task.model.architecture),
         ):
-            try:
+            with placed(None if tree is None else origin_of(tree, path), path):
                 created.append(registry.create(kind, block.name, **block.options))
-            except PlugformerError as error:
-                problems.append(Problem(None if tree is None else origin_of(tree, path), path, str(error)))
-        if problems:
-            raise ConfigurationError(report(problems))
         return cls(task, registry, *created, **attributes)
 
     @classmethod
@@ -87,23 +79,15 @@ class Experiment:
         kinds: Collection[Kind] = ALL_KINDS,
         rows: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Imports the components that a task names, checks their options and creates type and architecture.
-
-        Components of other kinds are not imported. `rows` are examples in memory, by split.
+        """Imports the components of some kinds that a task names, and creates its type and architecture.
 
         Raises:
             ConfigurationError: A component cannot be imported, or an option is unknown, missing, of the wrong
                 type or out of range; all problems, each with its place.
         """
         checked = check_components(resolved, kinds)
-        return cls.of(
-            checked.task,
-            checked.registry,
-            kinds=kinds,
-            rows=dict(rows or {}),
-            notices=checked.notices,
-            tree=checked.tree,
-        )
+        attributes = {"rows": dict(rows or {}), "notices": checked.notices, "tree": checked.tree}
+        return cls.of(checked.task, checked.registry, kinds=kinds, **attributes)
 
     def with_task(self, task: Task) -> Self:
         """Returns this experiment with other settings of the same task type and architecture."""
@@ -111,9 +95,7 @@ class Experiment:
 
     @cached_property
     def spec(self) -> ModelSpec:
-        """The specification of the model.
-
-        Without `Kind.INITIALIZATION` among `kinds`, the model gets no initial values.
+        """The specification of the model, with initial values only if `kinds` has `Kind.INITIALIZATION`.
 
         Raises:
             RegistryError: A part cannot be loaded.
@@ -153,11 +135,7 @@ class Experiment:
         return self._created[id(block)][1]
 
     def raise_for(self, findings: Iterable[Finding]) -> Self:
-        """Returns this experiment if there are no findings.
-
-        Raises:
-            ConfigurationError: There are findings; the message has all of them with their places.
-        """
+        """Returns this experiment, or raises ConfigurationError for all findings with their places."""
         problems = [Problem(self.locate(path), path, message) for path, message in findings]
         if problems:
             raise ConfigurationError(report(problems))
@@ -180,6 +158,9 @@ def by_split(data: Any) -> dict[str, Any]:
 
 
 NO_POSITION = Component(name="none")
+
+SIZES = {"width", "heads", "ffn_width", "max_length", "dropout", "attention_dropout", "final_norm"}
+"""The settings that a specification has under the same name."""
 
 Candidate = tuple[KeyPath, Component | None]
 """Where the settings may name a component, and the component, if they do."""
@@ -215,25 +196,20 @@ def model_spec(
         return parts[origin]
 
     initialization = ("model", "initialization"), settings.initialization
+    stacks = architecture.stacks
     return ModelSpec(
         architecture=architecture,
         level=level,
-        stacks={
-            stack.name: _stack(stack, settings, architecture.stacks, choose) for stack in architecture.stacks
-        },
+        stacks={stack.name: _stack(stack, settings, stacks, choose) for stack in stacks},
         head=choose(Kind.HEAD, (("model", "head"), settings.head)),
-        width=settings.width,
-        heads=settings.heads,
-        ffn_width=settings.ffn_width,
-        max_length=settings.max_length,
-        dropout=settings.dropout,
-        attention_dropout=settings.attention_dropout,
-        embeddings=EmbeddingSpec(**settings.embeddings.model_dump()),
-        final_norm=settings.final_norm,
+        shared_embeddings=settings.embeddings.shared,
+        tied_embeddings=settings.embeddings.tied,
+        scaled_embeddings=settings.embeddings.scaled,
         label_smoothing=training.label_smoothing,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, initialization) if fresh else None,
         seed=training.replicate_seed,
+        **settings.model_dump(include=SIZES),
     )
 
 
@@ -242,12 +218,10 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
     path, overrides = ("model", stack.name), getattr(settings, stack.name)
     depths = {other.name: getattr(settings, other.name).layers or settings.layers for other in stacks}
     cross = settings.decoder.cross_attention if stack.cross else None
-    per_layer: Mapping[int, LayerOverrides] = overrides.per_layer
 
     def candidates(part: str, layer: int | None = None) -> list[Candidate]:
-        component = getattr(per_layer[layer], part) if layer is not None and layer in per_layer else None
         return [
-            ((*path, "per_layer", layer or 0, part), component),
+            ((*path, "per_layer", layer or 0, part), getattr(overrides.per_layer.get(layer), part, None)),
             ((*path, part), getattr(overrides, part)),
             (("model", part), getattr(settings, part)),
         ]
@@ -263,20 +237,16 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
             sublayers=sublayers,
             norm=choose(Kind.NORM, *candidates("norm", layer)),
             residual=choose(Kind.RESIDUAL, *candidates("residual", layer)),
-            origin=(*path, "per_layer", layer) if layer in per_layer else (),
+            origin=(*path, "per_layer", layer) if layer in overrides.per_layer else (),
         )
 
-    cross_position = None
-    if cross is not None:
-        keys = (*path, "cross_attention", "position")
-        cross_position = choose(Kind.POSITION, (keys, cross.position or NO_POSITION))
-    position = ((*path, "position"), overrides.position), (("model", "position"), settings.position)
+    keys = (*path, "cross_attention", "position")
     return StackSpec(
         name=stack.name,
         causal=stack.causal,
-        layers=tuple(layer_spec(layer) for layer in range(depths[stack.name])),
-        position=choose(Kind.POSITION, *position),
+        layers=tuple(map(layer_spec, range(depths[stack.name]))),
+        position=choose(Kind.POSITION, *candidates("position")),
         norm=choose(Kind.NORM, *candidates("norm")),
-        cross_position=cross_position,
+        cross_position=choose(Kind.POSITION, (keys, cross.position or NO_POSITION)) if cross else None,
         read_by=0 if stack.cross else sum(depths[other.name] for other in stacks if other.cross),
     )

@@ -1,11 +1,9 @@
 """Unexpected exceptions: the part that raised them, and the file with the traceback."""
 
 import os
-import tempfile
 import traceback
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from types import FrameType
 
 from plugformer.cache import cache_folder, remove_unused
@@ -14,10 +12,9 @@ from plugformer.registry import Entry, EntryKind
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOADED, label
 
-__all__ = ["cause_of", "explained", "unexpected"]
+__all__ = ["explained", "unexpected"]
 
-_CLICK = ("click", "typer")
-"""The packages of the command line; their exceptions end a command, and they write to standard output."""
+_CLICK = ("click", "typer")  # their exceptions end a command, and they write to standard output
 
 
 def explained(error: BaseException) -> PlugformerError | None:
@@ -31,8 +28,8 @@ def unexpected(error: BaseException) -> str:
     place = f"the traceback is in {save_traceback(error)}"
     if out_of_memory(error):
         return (
-            f"Error: there is not enough memory ({described(error)})\n  for training, choose fewer tokens in "
-            "a batch (training.batch_tokens), with more training.batches_per_update; "
+            f"Error: there is not enough memory ({described(error)})\n  choose fewer tokens in a batch "
+            "(training.batch_tokens), with more training.batches_per_update; "
             f"training.gradient_checkpointing; a smaller model; or shorter sequences; {place}"
         )
     return f"unexpected error: {described(error)}; this is a bug in Plugformer or in a plugin: {place}"
@@ -43,53 +40,43 @@ def cause_of(error: BaseException) -> str | None:
     if out_of_memory(error) or isinstance(error, KeyboardInterrupt | PlugformerError | BrokenPipeError):
         return None
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]
-    if type(error).__module__.startswith(_CLICK) or (
-        isinstance(error, OSError) and frames and _package(frames[0]) in _CLICK
-    ):
+    package = _package(frames[0]) if frames else ""
+    if type(error).__module__.startswith(_CLICK) or (isinstance(error, OSError) and package in _CLICK):
         return None  # the command ends, or standard output cannot be written
-    entries: list[Entry] = []
-    for frame in frames:
-        if entries := [entry for entry in LOADED.values() if _is_within(frame, entry)]:
-            break
-    else:
+    inside = ((frame, [entry for entry in LOADED.values() if _is_within(frame, entry)]) for frame in frames)
+    found = next((pair for pair in inside if pair[1]), None)
+    if found is None:
         return None
-    package, module = _package(frame), frame.f_globals["__name__"]
+    frame, entries = found
+    module = frame.f_globals["__name__"]
     target = f"{module}:{frame.f_code.co_qualname.partition('.')[0]}"
     matching = [entry for entry in entries if entry.target == target]
-    matching = matching or [entry for entry in entries if _module(entry) == module]
+    matching = matching or [entry for entry in entries if entry.target.partition(":")[0] == module]
     if isinstance(error, SystemExit) and EntryKind.COMMAND in [entry.kind for entry in matching or entries]:
         return None
     labels = {label(entry) for entry in matching}
     name = labels.pop() if len(labels) == 1 else f"a part of {entries[0].owner}"
-    return f"{name} failed: {described(error)}\nraised in {raised_in(error, package)}"
+    return f"{name} failed: {described(error)}\nraised in {raised_in(error, _package(frame))}"
 
 
 def save_traceback(error: BaseException) -> str:
-    """Writes an exception's traceback to a file in the cache, or a temporary one; returns the file's path."""
+    """Writes an exception's traceback to a file in the cache; returns its path, or else the traceback."""
     text = "".join(traceback.format_exception(error))
-    name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S-%f}-{os.getpid()}.txt"
-    for folder in (
-        lambda: cache_folder() / "tracebacks",
-        lambda: Path(tempfile.mkdtemp(prefix="plugformer-")),
-    ):
-        with suppress(OSError, PlugformerError):
-            file = folder() / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8", errors="backslashreplace")
-            remove_unused(file.parent)
-            return str(file)
-    return f"no file, since none can be written:\n{text}"
+    with suppress(OSError):
+        folder = cache_folder() / "tracebacks"
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_unused(folder)
+        file = folder / f"{datetime.now().astimezone():%Y%m%d-%H%M%S-%f}-{os.getpid()}.txt"
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return str(file)
+    return f"no file, since the cache cannot be written:\n{text}"
 
 
 def _is_within(frame: FrameType, entry: Entry) -> bool:
     """Returns whether code is in the package of a part; of a session, in the class itself."""
     if entry.owner == SESSION:
         return f"{frame.f_globals.get('__name__')}:{frame.f_code.co_qualname}".startswith(f"{entry.target}.")
-    return _module(entry).partition(".")[0] == _package(frame)
-
-
-def _module(entry: Entry) -> str:
-    return entry.target.partition(":")[0]
+    return entry.target.partition(":")[0].partition(".")[0] == _package(frame)
 
 
 def _package(frame: FrameType) -> str:

@@ -14,14 +14,9 @@ from torch import Tensor
 
 CPU = torch.device("cpu")
 
-_CPU = "generator/cpu"
-_DEVICE = "generator/device/"
-"""The type of the device follows, without its number, which may differ on another machine."""
-
-_PYTHON = "generator/python"
-_NUMPY = "generator/numpy"
-_GAUSS = "/gauss"
-"""The generators draw normal numbers in pairs and keep the second one here."""
+_CPU, _PYTHON, _NUMPY = "generator/cpu", "generator/python", "generator/numpy"
+_GAUSS = "/gauss"  # normal numbers are drawn in pairs: the second one
+_DEVICE = "generator/device/"  # its type follows, without the number, which another machine may lack
 
 
 def seed_generators(seed: int, process: int = 0) -> None:
@@ -50,12 +45,7 @@ def generator_states(device: torch.device = CPU) -> dict[str, Tensor]:
 
 
 def restore_generators(states: Mapping[str, Tensor], device: torch.device = CPU) -> None:
-    """Restores the states that `generator_states` returned; ignores that of a device of another type.
-
-    Raises:
-        KeyError: A state is missing.
-        RuntimeError: A state is not that of a generator; or TypeError or ValueError.
-    """
+    """Restores the states that `generator_states` returned; ignores that of a device of another type."""
     gauss = states[_PYTHON + _GAUSS].tolist()
     random.setstate((3, tuple(states[_PYTHON].tolist()), gauss[0] if gauss else None))
     position, has_gauss, second = states[_NUMPY + _GAUSS].tolist()

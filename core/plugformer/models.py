@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from plugformer.configuration.overrides import read_dictionary
 from plugformer.configuration.task import ModelSettings, TrainingSettings
-from plugformer.errors import ConfigurationError, nearest
+from plugformer.errors import ConfigurationError
 from plugformer.experiment import model_spec as spec_of_settings
 from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, OutputType, Sizes
 from plugformer.model import build
@@ -48,16 +48,16 @@ def create_model(
         `model = create_model("decoder-only", vocabulary=14, width=64, layers=2, attention="gqa")`
 
     Args:
-        architecture: `encoder-decoder` or `decoder-only` to generate, `encoder-only` to label.
+        architecture: As for `model_spec`.
         vocabulary: Number of tokens, the four special ones included; for two vocabularies, the numbers by
             `source` and `target`.
         outputs: Number of classes, or of numbers, that the head predicts; at level `next-token` the size of
             the target vocabulary.
-        level: What the head predicts from; see `model_spec`.
-        seed: Seed of the initial values.
-        components: Classes of your own, which the settings use by name.
+        level: As for `model_spec`.
+        seed: As for `model_spec`.
+        components: As for `model_spec`.
         device: The device of the model; the CPU if None.
-        **settings: The keys of `model` in a task file; see `model_spec`.
+        **settings: As for `model_spec`.
 
     Raises:
         ConfigurationError: A setting or an option is unknown or wrong; or parts do not fit together.
@@ -83,7 +83,7 @@ def model_spec(
     class with options (`(MyAttention, {"window": 8})`).
 
     Args:
-        architecture: The architecture.
+        architecture: `encoder-decoder` or `decoder-only` to generate, `encoder-only` to label.
         level: `next-token`, `token` or `sequence`; if None, `next-token` where the architecture has it.
         seed: Seed of the initial values.
         components: Classes of your own by kind and name: `{"attention": {"mine": MyAttention}}`.
@@ -98,10 +98,10 @@ def model_spec(
     known = Registry.discover().with_components(components or {})
     tree, registry = read_dictionary({"architecture": architecture, "head": None, **settings}, "model", known)
     written = plain(tree)
-    made = _architecture(written, registry)
+    block = _checked(written | {"head": "-"}).architecture
+    made: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
     chosen = _level(made, level)
-    written["head"] = written["head"] or _HEADS[chosen]
-    checked = _checked(written)
+    checked = _checked(written | {"head": written["head"] or _HEADS[chosen]})
     spec = spec_of_settings(checked, registry, made, chosen, training=TrainingSettings(seed=seed))
     _refuse_misfits(spec)
     return spec
@@ -114,30 +114,20 @@ def _checked(written: Mapping[str, Any]) -> ModelSettings:
         raise ConfigurationError(report(explain(error, ModelSettings, written))) from None
 
 
-def _architecture(written: Mapping[str, Any], registry: Registry) -> Architecture:
-    """Returns the architecture that the settings name."""
-    block = _checked({"architecture": written["architecture"], "head": "-"}).architecture
-    architecture: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
-    return architecture
-
-
 def _level(architecture: Architecture, level: Level | str | None) -> Level:
     known = sorted(architecture.levels)
     if level is None and Level.NEXT_TOKEN in known:
         return Level.NEXT_TOKEN
     if level not in known:
-        cause = "this architecture has no level by default" if level is None else f"unknown level {level!r}"
-        raise ConfigurationError(f"level: {cause}{nearest(str(level), known)}; expected {' or '.join(known)}")
+        raise ConfigurationError(f"level: expected {' or '.join(known)}, found {level!r}")
     return Level(level)
 
 
 def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | None) -> Sizes:
     sizes = {"source": vocabulary, "target": vocabulary} if isinstance(vocabulary, int) else vocabulary
     if set(sizes) != {"source", "target"}:
-        raise ConfigurationError(
-            f"vocabulary: expected a size for source and for target, found {dict(sizes)}"
-        )
-    if spec.embeddings.shared and sizes["source"] != sizes["target"]:
+        raise ConfigurationError(f"vocabulary: expected sizes of source and target, found {dict(sizes)}")
+    if spec.shared_embeddings and sizes["source"] != sizes["target"]:
         raise ConfigurationError("embeddings: a shared embedding needs one vocabulary, found two sizes")
     if spec.level is Level.NEXT_TOKEN:
         outputs = sizes["target"]
@@ -153,15 +143,9 @@ def _refuse_misfits(spec: ModelSpec) -> None:
     if isinstance(head, type) and issubclass(head, Head):
         if spec.level not in head.levels:
             expected = " or ".join(sorted(head.levels))
-            raise ConfigurationError(
-                f"head: {spec.head.label} predicts from {expected}, the level of this model is {spec.level}"
-            )
+            raise ConfigurationError(f"head: {spec.head.label} predicts from {expected}, not {spec.level}")
         numbered = OutputType.LABEL in head.output_types or spec.level is Level.NEXT_TOKEN
-    batch = example_batch(spec.architecture, spec.level)
-    failures = dry_run(spec, Sizes(8, 8), batch, targets=numbered)
+    failures = dry_run(spec, Sizes(8, 8), example_batch(spec.architecture, spec.level), targets=numbered)
     if failures:
-        raise ConfigurationError(
-            report(
-                Problem(None, () if part is None else part.origin[1:], message) for part, message in failures
-            )
-        )
+        places = ((part.origin[1:] if part else (), message) for part, message in failures)
+        raise ConfigurationError(report(Problem(None, path, message) for path, message in places))

@@ -9,33 +9,36 @@ from typing import Any
 import torch
 from torch import nn
 
-from plugformer.compatibility import incompatibilities
 from plugformer.configuration import ResolvedTask
-from plugformer.configuration.task import Component
+from plugformer.configuration.resolving import tokenizer_of
+from plugformer.configuration.task import Component, DecodingBlock, TokenizerSettings
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.faults import cause_of
 from plugformer.generators import random_stream
 from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
+    Architecture,
+    Head,
     Initialization,
+    Level,
+    Metric,
     Optimizer,
     OutputType,
     ParameterContext,
     Schedule,
     Sizes,
+    TaskType,
+    Tokenizer,
 )
 from plugformer.model.build import build
-from plugformer.model.dry_run import PartFailure, dry_run, example_batch
-from plugformer.registry import Kind
-from plugformer.registry.discovery import guarded
-from plugformer.registry.options import keys_of, options_model
-from plugformer.runs.lock import misfits
-from plugformer.yaml_tree import Finding, KeyPath
+from plugformer.model.dry_run import dry_run, example_batch
+from plugformer.registry import EntryState, Kind, Registry
+from plugformer.registry.discovery import BUILT_IN, guarded
+from plugformer.yaml_tree import Finding, KeyPath, plain
 
-__all__ = ["validate", "validate_model"]
+__all__ = ["fitting", "measures", "reads", "serves", "validate"]
 
 _NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
 """Answers whose targets are numbers of outputs."""
@@ -44,162 +47,240 @@ _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """The sizes of a model that is built to see whether it can be built."""
 
 
-def validate(resolved: ResolvedTask, rows: Mapping[str, Any] | None = None) -> Experiment:
-    """Imports a task's components and checks their options, their combination, and that the data are there.
+def validate(
+    resolved: ResolvedTask, rows: Mapping[str, Any] | None = None, *, data: bool = True
+) -> Experiment:
+    """Imports a task's components, tries each once, and runs the model once on a few tokens.
 
-    `rows` are examples in memory, by split.
+    Args:
+        resolved: The task.
+        rows: Examples in memory, by split.
+        data: Whether to look for the data, too.
 
     Raises:
-        ConfigurationError: Something does not fit; all problems together, each with its place.
+        ConfigurationError: Components refuse their options or do not fit together, or data are missing; all
+            problems, each with its place.
     """
     experiment = Experiment.from_resolved(resolved, rows=rows)
-    findings = check(experiment) or misfits(experiment.task)
-    known = {path for path, _ in findings}
-    others = (finding for finding in data_problems(experiment) if finding[0] not in known)
-    return experiment.raise_for([*findings, *others])
-
-
-def validate_model(resolved: ResolvedTask) -> Experiment:
-    """Does what `validate` does, without looking at the data.
-
-    Raises:
-        ConfigurationError: As for `validate`.
-    """
-    experiment = Experiment.from_resolved(resolved)
-    return experiment.raise_for(check(experiment))
-
-
-def check(experiment: Experiment) -> list[Finding]:
-    """Compares what components declare, uses each once, and runs the model once on a few tokens.
-
-    Returns:
-        Every problem: components that do not fit the task, that refuse their options or the sizes of the
-        model, that raise an error, or return another shape than they should.
-    """
-    findings = list(incompatibilities(experiment))
-    unfit = {path for path, _ in findings}
+    findings = list(_unfit(experiment))
+    refused = {path for path, _ in findings}
     with random_stream(0, "trial"):
-        for path, use in _uses(experiment):
-            if path not in unfit:
-                findings += _findings(path, use)
-        if ("model", "architecture") not in unfit:
-            findings += [finding for finding in _model_problems(experiment) if finding[0] not in unfit]
-        return findings or list(_refused_by_hooks(experiment))
+        findings += [finding for finding in _tried(experiment) if finding[0] not in refused]
+        if ("model", "architecture") not in refused:
+            findings += [finding for finding in _model_problems(experiment) if finding[0] not in refused]
+        findings = findings or list(_refused_by_hooks(experiment)) or list(_other_tokenizers(experiment))
+    if data:
+        refused = {path for path, _ in findings}
+        findings += [finding for finding in _data_problems(experiment) if finding[0] not in refused]
+    return experiment.raise_for(findings)
 
 
-def data_problems(experiment: Experiment) -> list[Finding]:
+def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
+    """Returns whether a task has an input for every stack that needs one."""
+    inputs = any(column.role == "input" for column in task_type.columns)
+    return inputs or all(stack.causal for stack in architecture.stacks)
+
+
+def serves(head: type[Head], task_type: TaskType) -> bool:
+    """Returns whether a head has the level and the output type of a task."""
+    return task_type.level in head.levels and task_type.output_type in head.output_types
+
+
+def measures(metric: type[Metric], task_type: TaskType) -> bool:
+    """Returns whether a metric can measure a task's answers; one per character needs complete texts."""
+    whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
+    return task_type.output_type in metric.accepts and whole
+
+
+def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict[str, Any]:
+    """Returns the installed components of a kind that fit, by name; the built-in ones first."""
+    components = {}
+    for entry in sorted(registry.entries(kind), key=lambda entry: entry.distribution != BUILT_IN):
+        full = f"{entry.distribution}:{entry.name}"
+        try:
+            component = None if entry.state is EntryState.QUARANTINED else registry.load(kind, full)
+            if component is not None and fits(component):
+                components[full if entry.state is EntryState.CONFLICT else entry.name] = component
+        except (RegistryError, AttributeError):  # a broken plugin does not keep others from being offered
+            continue
+    return components
+
+
+def _names(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
+    """Returns the end of a message: what would fit instead."""
+    names = sorted(fitting(registry, kind, fits))
+    return f"; expected {' or '.join(map(repr, names)) or 'another one, but nothing that fits is installed'}"
+
+
+def _unfit(experiment: Experiment) -> Iterator[Finding]:
+    """Yields every component or setting that does not fit the others, and what would fit."""
+    settings, registry, task_type = experiment.task.model, experiment.registry, experiment.task_type
+    architecture, level = experiment.architecture, task_type.level
+    name, task = settings.architecture.name, f"a {experiment.task.type.name} task"
+    if level not in architecture.levels or not reads(task_type, architecture):
+        expected = _names(
+            registry, Kind.ARCHITECTURE, lambda other: level in other.levels and reads(task_type, other)
+        )
+        yield ("model", "architecture"), f"{name!r} does not fit {task}{expected}"
+    head: Any = registry.load(Kind.HEAD, settings.head.name)
+    if not serves(head, task_type):
+        levels, types = " or ".join(sorted(head.levels)), " or ".join(sorted(head.output_types))
+        message = f"head {settings.head.name!r} predicts {types} from {levels}"
+        expected = _names(registry, Kind.HEAD, lambda other: serves(other, task_type))
+        yield ("model", "head"), f"{message}, {task} {task_type.output_type} from {level}{expected}"
+    yield from unfit_metrics(experiment)
+    for stack in {"encoder", "decoder"} - {stack.name for stack in architecture.stacks}:
+        if (overrides := getattr(settings, stack)) != type(overrides)():
+            yield ("model", stack), f"architecture {name!r} has no {stack}; take these settings out"
+    if settings.embeddings.shared and len(architecture.stacks) < 2:
+        path = ("model", "embeddings", "shared")
+        yield path, f"architecture {name!r} has one embedding, which nothing can share; set it to false"
+    generates = level is Level.NEXT_TOKEN or task_type.output_type == OutputType.TOKENS
+    if settings.embeddings.tied and not generates:
+        path = ("model", "embeddings", "tied")
+        yield path, f"the outputs of {task} are no tokens, so no embedding can be tied; set it to false"
+    tokenizer = experiment.task.tokenizer
+    one_text = all(stack.causal for stack in architecture.stacks)
+    sides = {column.tokenizer for column in task_type.columns}
+    if one_text and not tokenizer.shared and {"source", "target"} <= sides:
+        message = f"a {name} model reads source and target as one text: give one tokenizer, shared: true"
+        yield ("tokenizer",), message
+    source: Any = registry.load(Kind.TOKENIZER, tokenizer.source.name)
+    if task_type.packed and source.sampling is not Tokenizer.sampling:
+        message = f"tokenizer {tokenizer.source.name!r} cuts texts anew in every epoch, {task} cuts them once"
+        yield ("tokenizer", "source"), f"{message}; choose another one"
+    if not task_type.packed and level in architecture.levels:
+        limits = architecture.limits(settings.max_length, level)
+        room = [limits.input] * any(column.role == "input" for column in task_type.columns)
+        room += [limits.output] * (level is Level.NEXT_TOKEN)
+        if min([limits.together - len(room) + 1, *room]) < 1:
+            message = f"{settings.max_length} leaves no room for tokens besides the special ones; raise it"
+            yield ("model", "max_length"), message
+    yield from unfit_decoding(experiment)
+
+
+def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
+    """Yields metrics that cannot measure a task's answers, and those that can."""
+    task, registry, task_type = experiment.task, experiment.registry, experiment.task_type
+    for index, block in enumerate(task.evaluation.metrics):
+        metric: Any = registry.load(Kind.METRIC, block.name)
+        if not measures(metric, task_type):
+            known = task_type.output_type in metric.accepts
+            accepted = "whole texts" if known else " or ".join(sorted(metric.accepts))
+            message = f"metric {block.name!r} measures {accepted}, but a {task.type.name} task answers with"
+            expected = _names(registry, Kind.METRIC, lambda other: measures(other, task_type))
+            yield ("evaluation", "metrics", index), f"{message} {task_type.output_type}{expected}"
+
+
+def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:
+    """Yields settings of the decoding of a task that decodes nothing."""
+    task = experiment.task
+    for name in ("name", "length", "pattern"):
+        changed = getattr(task.decoding, name) != DecodingBlock.model_fields[name].default
+        if changed and experiment.task_type.level is not Level.NEXT_TOKEN:
+            yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
+
+
+def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
+    """Yields tokenizers that come from a run and are other ones there."""
+    tokenizer = experiment.task.tokenizer
+    if tokenizer.run is not None:
+        saved = TokenizerSettings.model_validate(plain(tokenizer_of(Path(tokenizer.run))))
+        if saved.model_copy(update={"run": tokenizer.run}) != tokenizer:
+            message = f"the tokenizers of {tokenizer.run} have another name or other options; leave these out"
+            yield ("tokenizer", "run"), message
+
+
+def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
     columns, data = experiment.task_type.columns, experiment.data
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
-    if unfit := _findings(("data", "name"), lambda: data.check_columns(columns)):
+    if unfit := _finding(("data", "name"), lambda: data.check_columns(columns)):
         return unfit
     findings: list[Finding] = []
 
     def look() -> None:
         findings.extend((("data", *path), message) for path, message in data.problems(columns))
 
-    return _findings(("data",), lambda: guarded(entry, "looking for problems", look)) or findings
+    return _finding(("data",), lambda: guarded(entry, "looking for problems", look)) or findings
 
 
-def _uses(experiment: Experiment) -> Iterator[tuple[KeyPath, Callable[[], object]]]:
-    """Yields, by place, a first use of each component that is not part of the model."""
+def _tried(experiment: Experiment) -> Iterator[Finding]:
+    """Uses each component once that is not part of the model; yields the errors by place."""
     task, registry = experiment.task, experiment.registry
-    width = task.model.width
 
-    def used(kind: Kind, block: Component, use: Callable[[Any], object]) -> Callable[[], object]:
-        def action() -> None:
-            component = experiment.create(kind, block)
-            try:
-                with torch.no_grad():
-                    guarded(registry.find(kind, block.name), "trying it", lambda: use(component))
-            except RegistryError as error:
-                if error.__cause__ is None or (explanation := cause_of(error.__cause__)) is None:
-                    raise
-                raise RegistryError(explanation) from error
+    def draw(scheme: Initialization) -> None:
+        linear = nn.Linear(2, 2)
+        for name, parameter in linear.named_parameters():
+            scheme.draw(parameter, ParameterContext(name=name, path=name, module=linear))
 
-        return action
+    def update(optimizer: Optimizer) -> None:
+        linear = nn.Linear(2, 2)
+        for parameter in linear.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.build(linear.named_parameters()).step()
 
-    yield ("data",), lambda: experiment.data
+    def scale(schedule: Schedule) -> None:
+        factor = schedule.factor(1, steps=100, width=task.model.width)
+        if not (isinstance(factor, int | float) and isfinite(factor)):
+            raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
+
+    def use(kind: Kind, block: Component, action: Callable[[Any], object]) -> None:
+        component = experiment.create(kind, block)
+        with torch.no_grad():
+            guarded(registry.find(kind, block.name), "trying it", lambda: action(component))
+
+    uses: dict[KeyPath, Callable[[], object]] = {
+        ("data",): lambda: experiment.data,
+        ("training", "optimizer"): partial(use, Kind.OPTIMIZER, task.training.optimizer, update),
+        ("training", "schedule"): partial(use, Kind.SCHEDULE, task.training.schedule, scale),
+        ("decoding",): partial(experiment.create, Kind.DECODING, task.decoding),
+        ("model", "initialization"): partial(use, Kind.INITIALIZATION, task.model.initialization, draw),
+    }
     for side in ("source", "target"):
         block = getattr(task.tokenizer, side)
-        yield ("tokenizer", side), partial(registry.create, Kind.TOKENIZER, block.name, **block.options)
-    yield ("training", "optimizer"), used(Kind.OPTIMIZER, task.training.optimizer, _make_an_update)
-    yield (
-        ("training", "schedule"),
-        used(Kind.SCHEDULE, task.training.schedule, lambda schedule: _require_factor(schedule, width)),
-    )
-    yield ("decoding",), lambda: experiment.create(Kind.DECODING, task.decoding)
-    yield ("model", "initialization"), used(Kind.INITIALIZATION, task.model.initialization, _draw_values)
+        uses["tokenizer", side] = partial(registry.create, Kind.TOKENIZER, block.name, **block.options)
     for index, block in enumerate(task.evaluation.metrics):
-        yield ("evaluation", "metrics", index), partial(experiment.create, Kind.METRIC, block)
-    for index, block in enumerate(task.training.hooks):
-        yield ("training", "hooks", index), partial(create_hooks, [block], registry)
+        uses["evaluation", "metrics", index] = partial(experiment.create, Kind.METRIC, block)
     if task.decoding.pattern:  # its parser needs no tokens
-        yield ("decoding", "pattern"), lambda: output_pattern(task.decoding.pattern or "", registry)
-
-
-def _make_an_update(component: Optimizer) -> None:
-    kind = type(component)
-    if "lr" not in keys_of(options_model(kind)):
-        raise RegistryError(
-            f"{kind.__module__}:{kind.__qualname__} has no option `lr`, the learning rate that the schedule "
-            "multiplies\nits author must add it to the constructor"
-        )
-    linear = nn.Linear(2, 2)
-    for parameter in linear.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    component.build(linear.named_parameters()).step()
-
-
-def _draw_values(component: Initialization) -> None:
-    linear = nn.Linear(2, 2)
-    for name, parameter in linear.named_parameters():
-        component.draw(parameter, ParameterContext(name=name, path=name, module=linear))
-
-
-def _require_factor(component: Schedule, width: int) -> None:
-    factor = component.factor(1, steps=100, width=width)
-    if not (isinstance(factor, int | float) and isfinite(factor)):
-        raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
+        uses["decoding", "pattern"] = partial(output_pattern, task.decoding.pattern, registry)
+    for path, action in uses.items():
+        yield from _finding(path, action)
 
 
 def _model_problems(experiment: Experiment) -> list[Finding]:
     """Returns what is wrong with the parts of the model."""
+    place = ("model", "architecture")
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
     task_type = experiment.task_type
-    reads = any(column.role == "input" for column in task_type.columns)
-    batch = example_batch(experiment.architecture, task_type.level, reads=reads)
+    has_inputs = any(column.role == "input" for column in task_type.columns)
+    batch = example_batch(experiment.architecture, task_type.level, reads=has_inputs)
     targets = task_type.output_type in _NUMBERED
-    try:
-        failures: list[PartFailure] = guarded(
-            entry, "building the model", lambda: dry_run(experiment.spec, _SIZES, batch, targets=targets)
-        )
-    except PlugformerError as error:
-        return [(("model", "architecture"), str(error))]
-    return [
-        (("model", "architecture") if failure.part is None else failure.part.origin, failure.message)
-        for failure in failures
-    ]
+    findings: list[Finding] = []
+
+    def run() -> None:
+        failures = dry_run(experiment.spec, _SIZES, batch, targets=targets)
+        findings.extend((place if part is None else part.origin, message) for part, message in failures)
+
+    return _finding(place, lambda: guarded(entry, "building the model", run)) or findings
 
 
 def _refused_by_hooks(experiment: Experiment) -> Iterator[Finding]:
     """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
-    task = experiment.task
+    task, registry = experiment.task, experiment.registry
     if not task.training.hooks:
         return
     with torch.device("meta"):
-        model = build(experiment.spec, _SIZES)
-    run = Run(Path(), task, model, steps=1, epoch_steps=1)
+        run = Run(Path(), task, build(experiment.spec, _SIZES), steps=1, epoch_steps=1)
+
+    def show(block: Component) -> None:
+        HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)
+
     for index, block in enumerate(task.training.hooks):
-
-        def show(block: Component = block) -> None:
-            hooks = create_hooks([block], experiment.registry)
-            HookManager([], lambda _: None, hooks).ask("model_built", run=run)
-
-        yield from _findings(("training", "hooks", index), show)
+        yield from _finding(("training", "hooks", index), partial(show, block))
 
 
-def _findings(path: KeyPath, action: Callable[[], object]) -> list[Finding]:
+def _finding(path: KeyPath, action: Callable[[], object]) -> list[Finding]:
     """Returns the error that an action raises, if it raises one, with its place in the task."""
     try:
         action()

@@ -8,14 +8,15 @@ nesting overflows its stack and ends the process.
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, PlugformerError
 
 Key: TypeAlias = str | int
 """A key of a mapping, or the number of an item of a list."""
@@ -39,7 +40,7 @@ class Origin:
 
     Attributes:
         document: A file, as the user named it, or a quoted command-line argument.
-        line: Line in the file, counted from 1; None for an argument. `column` is the same for columns.
+        line: Line in the file, counted from 1, like `column`; None for an argument.
         folder: The folder that relative paths in the document start from.
     """
 
@@ -50,8 +51,8 @@ class Origin:
 
     @classmethod
     def of_argument(cls, option: str, argument: str) -> "Origin":
-        """Returns the origin of an argument: the option, and the beginning of the argument."""
-        return cls(f"{option} {shlex.quote(_clipped(argument, 200))}", folder=Path.cwd())
+        """Returns the origin of an argument of a command."""
+        return cls(f"{option} {shlex.quote(argument[:200])}", folder=Path.cwd())
 
     def __str__(self) -> str:
         return self.document if self.line is None else f"{self.document}:{self.line}:{self.column}"
@@ -63,8 +64,6 @@ class Problem:
 
     Attributes:
         origin: Where it was written; None for a default that nobody wrote.
-        path: The keys that lead to the value.
-        message: The problem, with the offending value.
         hint: What was expected, or what to do, on lines of its own; may be empty.
         at_key: Whether the last key is wrong, rather than the value under it.
     """
@@ -79,7 +78,7 @@ class Problem:
         place = "" if self.origin is None else f"{self.origin}  "
         path = f"{dotted(self.path)}: " if self.path else ""
         lines = [*f"{place}{path}{self.message}".split("\n"), *self.hint.splitlines()]
-        return "\n  ".join(_clipped(line, _LONGEST) for line in lines)
+        return "\n  ".join(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in lines)
 
     @property
     def error(self) -> ConfigurationError:
@@ -87,8 +86,13 @@ class Problem:
         return ConfigurationError(str(self))
 
 
-def _clipped(line: str, length: int) -> str:
-    return line if len(line) <= length else f"{line[:length].rstrip()}…"
+@contextmanager
+def placed(origin: Origin | None, path: KeyPath) -> Iterator[None]:
+    """Adds the place of a value to the errors of the block that uses it."""
+    try:
+        yield
+    except PlugformerError as error:
+        raise Problem(origin, path, str(error)).error from error
 
 
 def dotted(path: Iterable[Key]) -> str:
@@ -108,17 +112,19 @@ def report(problems: Iterable[Problem]) -> str:
     return "\n".join([*map(str, unique[:MOST]), *more])
 
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, about ten times as fast, is optional
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast, is optional
 
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_DECIMAL = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_NUMBERS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] = (
+    (re.compile(r"[-+]?[0-9]+"), int),
+    (re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+"), lambda text: int(text, base=0)),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), lambda text: float(text.replace(".", "", 1))),
+)
 
 _MOST_NODES = 100_000
 """Nodes of a document, those behind aliases included: a few nested aliases can stand for billions."""
@@ -166,173 +172,127 @@ def resolve_scalar(text: str) -> str | int | float | bool | None:
     """Returns the value of an unquoted scalar in YAML 1.2."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if _DECIMAL.fullmatch(text):
-        return int(text)
-    if _BASED.fullmatch(text):
-        return int(text, base=0)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    if _SPECIAL_FLOAT.fullmatch(text):
-        return float(text.replace(".", "", 1))
-    return text
+    number = next((convert for pattern, convert in _NUMBERS if pattern.fullmatch(text)), None)
+    return text if number is None else number(text)
 
 
 def read_file(file: Path, name: str) -> MappingNode:
-    """Reads a file that holds one mapping; `name` is what messages call it.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or is not one well-formed YAML mapping.
-    """
-    if os.path.isdir(file):  # noqa: PTH112 (which fails if the path is too long)
-        raise ConfigurationError(f"{name}: is a folder, expected a file{file_within(file, name)}")
+    """Returns the mapping of a file, which messages call `name`, or raises ConfigurationError."""
     try:
         content = file.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigurationError(f"{name}: cannot be read: {reason}") from error
+        raise ConfigurationError(f"{name}: cannot be read: {reason}{file_within(file, name)}") from error
     return read_mapping(content, name, file.absolute().parent)
 
 
 def file_within(folder: Path, name: str) -> str:
     """Returns a line for messages with the task or study in a folder; an empty text if there is none."""
-    names = (file for file in ("task.yaml", "study.yaml") if os.path.isfile(folder / file))  # noqa: PTH113 (as above)
+    names = (file for file in ("task.yaml", "study.yaml") if os.path.isfile(folder / file))  # noqa: PTH113 (which fails if the path is too long)
     return next((f"\nwrite {Path(name, file)}" for file in names), "")
 
 
 def read_mapping(content: bytes, name: str, folder: Path) -> MappingNode:
-    """Reads a document that holds one mapping.
-
-    Raises:
-        ConfigurationError: It is not UTF-8, empty, not YAML, not a mapping, or has a key twice.
-    """
+    """Returns the mapping of a document in UTF-8, or raises ConfigurationError."""
     start = Origin(name, 1, 1, folder)
     try:
-        text = content.decode("utf-8-sig")
+        node = read_text(content.decode("utf-8-sig"), start)
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        column = error.start - before.rfind(b"\n")
-        origin = Origin(name, before.count(b"\n") + 1, column, folder)
-        message = f"byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise Problem(origin, (), message).error from error
-    node = read_text(text, start)
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{name}:{line}  is not UTF-8; save the file as UTF-8") from error
     if node is None:
         raise Problem(start, (), "is empty; expected a mapping of keys to values").error
     if not isinstance(node, MappingNode):
-        kind = "a list" if isinstance(node, SequenceNode) else repr(node.value)[:60]
+        kind = "a list" if isinstance(node, SequenceNode) else repr(node.value)
         raise Problem(node.origin, (), f"expected a mapping of keys to values, found {kind}").error
     return node
 
 
 def read_text(text: str, start: Origin) -> Node | None:
-    """Reads a document; every node gets its own line and column, or `start` itself if that has none.
+    """Returns the tree of a document, None if it is empty, or raises ConfigurationError.
 
-    Returns:
-        The tree, or None if the document is empty.
-
-    Raises:
-        ConfigurationError: The text is not one well-formed YAML document.
+    Every node gets its own line and column, or `start` itself if that has none.
     """
-    composer = _Composer(start)
+    composer = _Composer(yaml.parse(text, Loader=_Loader), start)
     try:
-        tree = composer.document(yaml.parse(text, Loader=_Loader))
-    except yaml.MarkedYAMLError as error:
-        composer.fail(error.problem_mark, _syntax_error(error, text))
+        return composer.document()
     except (UnicodeError, yaml.YAMLError) as error:
-        composer.fail(None, f"is not readable as YAML: {error}")
-    if composer.problems:
-        raise ConfigurationError(report(composer.problems))
-    return tree
-
-
-def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Returns a message for a YAML syntax error; it names tabs, which are the most common cause."""
-    lines, mark = text.splitlines(), error.problem_mark
-    line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
-    if "\t" in line[: len(line) - len(line.lstrip())]:
-        return "a tab in the indentation; YAML is indented with spaces"
-    return f"is not valid YAML: {' '.join(filter(None, (error.problem, error.context)))}"
+        mark = getattr(error, "problem_mark", None)
+        message = f"is not valid YAML: {getattr(error, 'problem', None) or error}"
+        lines = text.splitlines()
+        line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            message = "a tab in the indentation; YAML is indented with spaces"
+        composer.fail(mark, message)
 
 
 class _Composer:
-    """Turns the parser's events into a tree, and collects problems."""
+    """Turns the parser's events into a tree."""
 
-    def __init__(self, start: Origin) -> None:
-        self.problems: list[Problem] = []
+    def __init__(self, events: Iterator[Any], start: Origin) -> None:
+        self._events = events
         self._start = start
         self._anchors: dict[str, tuple[Node, int]] = {}
         self._nodes = 0
 
-    def document(self, events: Iterator[Any]) -> Node | None:
-        next(events)  # the start of the stream
-        if isinstance(next(events), yaml.StreamEndEvent):
+    def document(self) -> Node | None:
+        """Returns the tree of the only document, or None if the text is empty."""
+        next(self._events)  # the start of the stream
+        if isinstance(next(self._events), yaml.StreamEndEvent):
             return None
-        tree = self._node(next(events), events)
-        next(events)  # the end of the document
-        after = next(events)
+        tree = self._node(next(self._events))
+        next(self._events)  # the end of the document
+        after = next(self._events)
         if not isinstance(after, yaml.StreamEndEvent):
             self.fail(after.start_mark, "a second document starts here; expected only one")
         return tree
 
     def fail(self, mark: Any, message: str) -> NoReturn:
-        """Stops reading, and reports all problems."""
-        self._problem(mark, message)
-        raise ConfigurationError(report(self.problems))
-
-    def _problem(self, mark: Any, message: str) -> None:
-        self.problems.append(Problem(self._origin(mark), (), message))
+        """Raises ConfigurationError with the place of a mark."""
+        raise Problem(self._origin(mark), (), message).error
 
     def _origin(self, mark: Any) -> Origin:
         if mark is None or self._start.line is None:
             return self._start
         return Origin(self._start.document, mark.line + 1, mark.column + 1, self._start.folder)
 
-    def _node(self, event: Any, events: Iterator[Any]) -> Node:
+    def _node(self, event: Any) -> Node:
         before = self._nodes
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchors:
-                self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
-            node, size = self._anchors[event.anchor]
-            self._nodes += size
-        else:
-            node = self._new_node(event, events)
-            self._nodes += 1
+        if not isinstance(event, yaml.AliasEvent):
+            node, size = self._new_node(event), 1 + self._nodes - before
             if event.anchor is not None:
-                self._anchors[event.anchor] = node, self._nodes - before
+                self._anchors[event.anchor] = node, size
+        elif event.anchor in self._anchors:
+            node, size = self._anchors[event.anchor]
+        else:
+            self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
+        self._nodes = before + size
         if self._nodes > _MOST_NODES:
             self.fail(event.start_mark, f"more than {_MOST_NODES:,} values, counting those behind aliases")
         return node
 
-    def _new_node(self, event: Any, events: Iterator[Any]) -> Node:
+    def _new_node(self, event: Any) -> Node:
+        origin = self._origin(event.start_mark)
         allowed = ("!", "tag:yaml.org,2002:str") if isinstance(event, yaml.ScalarEvent) else ()
         if event.tag is not None and event.tag not in allowed:
-            self._problem(event.start_mark, f"the tag {event.tag!r} is not allowed")
-        origin = self._origin(event.start_mark)
+            self.fail(event.start_mark, f"the tag {event.tag!r} is not allowed")
         if isinstance(event, yaml.ScalarEvent):
             is_plain = event.implicit[0] and not event.tag
             return ScalarNode(resolve_scalar(event.value) if is_plain else event.value, origin)
         if isinstance(event, yaml.SequenceStartEvent):
-            nodes = [self._node(item, events) for item in _until(yaml.SequenceEndEvent, events)]
-            return SequenceNode(tuple(nodes), origin)
+            return SequenceNode(tuple(map(self._node, self._until(yaml.SequenceEndEvent))), origin)
         mapping = MappingNode({}, {}, origin)
-        for key_event in _until(yaml.MappingEndEvent, events):
-            key = self._key(self._node(key_event, events), key_event.start_mark)
+        for key_event in self._until(yaml.MappingEndEvent):
+            key = plain(self._node(key_event))
+            if isinstance(key, bool) or not isinstance(key, str | int):
+                self.fail(key_event.start_mark, f"a key must be text or a whole number, found {key!r}")
             if key in mapping.items:
-                first = mapping.keys[key]
-                self._problem(key_event.start_mark, f"key {key!r} is written twice; first at {first}")
+                self.fail(key_event.start_mark, f"key {key!r} is written twice; first at {mapping.keys[key]}")
             mapping.keys[key] = self._origin(key_event.start_mark)
-            mapping.items[key] = self._node(next(events), events)
+            mapping.items[key] = self._node(next(self._events))
         return mapping
 
-    def _key(self, node: Node, mark: Any) -> Key:
-        value = node.value if isinstance(node, ScalarNode) else None
-        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-            return value
-        shown = repr(value)[:60] if isinstance(node, ScalarNode) else "a list or mapping"
-        self._problem(mark, f"a key must be text or a whole number, not {shown}")
-        return ""
-
-
-def _until(end: type, events: Iterator[Any]) -> Iterator[Any]:
-    """Yields events up to one that ends a collection."""
-    while not isinstance(event := next(events), end):
-        yield event
+    def _until(self, end: type) -> Iterator[Any]:
+        """Yields events up to one that ends a collection."""
+        while not isinstance(event := next(self._events), end):
+            yield event

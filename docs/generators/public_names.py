@@ -11,7 +11,6 @@ PACKAGES = (
     "plugformer.errors",
     "plugformer.registry",
     "plugformer.configuration",
-    "plugformer.compatibility",
     "plugformer.data",
     "plugformer.model",
     "plugformer.validation",

@@ -72,7 +72,7 @@ def _row(
         "required" if field["required"] and not issubclass(parent, TokenizerSettings) else _default(field)
     )
     if key == "name" and issubclass(parent, Component):
-        return code(key), "text", default, "A component's name; its options stand beside it."
+        return code(key), "text", default, "A component's name, or a mapping with the name and its options."
     return code(key), _value(path, field, inner), default, field.get("description", "") or _meaning(inner)
 
 

@@ -84,7 +84,5 @@ class BIOTags(TaskType):
                 known = ", ".join(self.state)
                 raise ExampleError(row, f"unknown tag {tag!r}{nearest(tag, self.state)}; known: {known}")
             if tag.startswith("I-") and before not in (tag, f"B-{tag[2:]}"):
-                raise ExampleError(
-                    row, f"{tag!r} stands behind {before!r}; expected 'B-{tag[2:]}' or {tag!r}"
-                )
+                raise ExampleError(row, f"{tag!r} follows {before!r}; expected 'B-{tag[2:]}' or {tag!r}")
         return [self.state.index(tag) for tag in tags]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +45,7 @@ def command(
     known = installed(ctx, registry)
     kind, slash, name = what.partition("/")
     is_component = slash and not what.endswith(".yaml") and not Path(what).exists()
-    is_task = any(entry.name == what for entry in known.tasks())
+    is_task = any(entry.name == what for entry in known.entries("task"))
     plugin = [] if is_component or is_task else known.offered_by(what)
     if (is_component or plugin) and (settings or data):
         raise ConfigurationError(f"--set and --data are for a task; {what} is not a task")
@@ -61,11 +61,7 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     entry = registry.find(kind, name)
     options = describe_options(registry.load(kind, name))
     if as_json:
-        record = {
-            **as_record(entry),
-            "class": entry.target,
-            "options": [asdict(option) for option in options],
-        }
+        record = {**as_record(entry), "class": entry.target, "options": options}
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
@@ -74,10 +70,9 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     print_text(f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
     typer.echo("\noptions:" if options else "\nno options")
     for option in options:
-        default = "required" if option.required else f"default {json.dumps(option.default)}"
-        typer.echo(f"  {typer.style(option.name, bold=True)}: {option.type}; {default}")
-        if option.description:
-            print_text(option.description, indent=6)
+        default = "required" if option["required"] else f"default {json.dumps(option['default'])}"
+        typer.echo(f"  {typer.style(option['name'], bold=True)}: {option['type']}; {default}")
+        print_text(option["description"], indent=6)
 
 
 def _show_task(name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool) -> None:
@@ -87,10 +82,10 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    from plugformer.training import preview_model  # imports torch, for which a mistake need not wait
-    from plugformer.validation import validate_model
+    from plugformer.validation import validate
+    from plugformer_cli.model_summary import preview_model  # imports torch, for which a mistake need not wait
 
-    rows, example = preview_model(validate_model(resolved), read_data=read_data)
+    rows, example = preview_model(validate(resolved, data=False), read_data=read_data)
     description = resolved.task.description
     if as_json:
         modules = [asdict(row) for row in rows]
@@ -108,58 +103,34 @@ def _suggest_component(name: str, registry: Registry) -> None:
     if name in list(Kind):
         raise RegistryError(f"{name!r} is a kind\n`plugformer list {name}` shows its components")
     kinds = [entry.kind for entry in registry.entries() if entry.name == name]
-    if kinds and all(task.name != name for task in registry.tasks()):
+    if kinds and all(task.name != name for task in registry.entries("task")):
         choices = " or ".join(f"`plugformer info {kind}/{name}`" for kind in kinds)
         raise RegistryError(f"{name!r} is a component, not a task\nwrite {choices}")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option.
-
-    Attributes:
-        name: Its key in a task file.
-        type: The values that it takes, such as `integer >= 1`.
-        required: Whether it must be given.
-        default: Its value otherwise.
-        description: Its meaning.
-    """
-
-    name: str
-    type: str
-    required: bool
-    default: Any
-    description: str
-
-
-def describe_options(component: type) -> list[Option]:
-    """Returns a component's options in the order of its constructor.
+def describe_options(component: type) -> list[dict[str, Any]]:
+    """Returns name, type, default and meaning of a component's options, in the order of its constructor.
 
     Raises:
         RegistryError: The annotations of the constructor cannot be used to check options.
     """
-    from plugformer.registry import options_model  # imports pydantic, which `list` does without
+    from plugformer.configuration import options_model  # imports pydantic, which `list` does without
 
     schema = options_model(component).model_json_schema()
     return [
-        Option(
-            name=name,
-            type=in_words(field, schema.get("$defs", {})),
-            required=name in schema.get("required", ()),
-            default=field.get("default"),
-            description=field.get("description", ""),
-        )
+        {
+            "name": name,
+            "type": in_words(field, schema.get("$defs", {})),
+            "required": name in schema.get("required", ()),
+            "default": field.get("default"),
+            "description": field.get("description", ""),
+        }
         for name, field in schema["properties"].items()
     ]
 
 
 def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
-    """Returns a description of the values that a JSON Schema allows.
-
-    Args:
-        schema: Of one value.
-        definitions: Schemas that it refers to, by name.
-    """
+    """Returns a description of the values that a JSON Schema allows; it may refer to others by name."""
     definitions = definitions or {}
     if "$ref" in schema:
         return in_words(definitions[schema["$ref"].rpartition("/")[2]], definitions)
@@ -194,17 +165,11 @@ _BOUNDS = {
 def print_model(rows: Sequence[Any]) -> None:
     """Prints the modules, each indented below the one it belongs to, and the totals of the whole model."""
     paths = [row.path for row in rows]
-    cells = [
-        (
-            branch(row.path, paths),
-            row.module,
-            " × ".join(map(str, row.shape)),
-            f"{row.parameters:,}",
-            rounded(row.flops) if row.flops else "",
-        )
-        for row in rows
-        if row.path
-    ]
+    cells = []
+    for row in rows:
+        shape, flops = " × ".join(map(str, row.shape)), rounded(row.flops) if row.flops else ""
+        if row.path:
+            cells.append((branch(row.path, paths), row.module, shape, f"{row.parameters:,}", flops))
     header = ("module", "class", "output", "parameters", "FLOPs")
     print_table(header, cells, right=("parameters", "FLOPs"))
     for whole in (row for row in rows if not row.path):

@@ -101,7 +101,7 @@ class CommandGroup(TyperGroup):
 
 
 def _ready(registry: Registry) -> list[Entry]:
-    return [entry for entry in registry.commands() if entry.state is EntryState.READY]
+    return [entry for entry in registry.entries("command") if entry.state is EntryState.READY]
 
 
 def _is_built_in(entry: Entry) -> bool:

@@ -53,7 +53,7 @@ def command(
         raise ConfigurationError("--allow-changes is an option of --resume: give both")
     run = _run_to_resume(task, out) if resume else None
     if task is None and run is None:
-        names = ", ".join(entry.name for entry in known.tasks())
+        names = ", ".join(entry.name for entry in known.entries("task"))
         raise ConfigurationError(f"no TASK given\n  known: {names}; or a file such as tasks/mine.yaml")
     if run is None:
         from plugformer.configuration import resolve

@@ -6,20 +6,15 @@ In Python::
     from plugformer_inspection import inspect_attention, observing
 """
 
-from typing import TYPE_CHECKING
-
-from plugformer.lazy import lazily
-
-if TYPE_CHECKING:
-    from plugformer_inspection.attention import (
-        AttentionLocation,
-        AttentionRecord,
-        AttentionView,
-        Inspection,
-        attentions,
-        inspect_attention,
-        observing,
-    )
+from plugformer_inspection.attention import (
+    AttentionLocation,
+    AttentionRecord,
+    AttentionView,
+    Inspection,
+    attentions,
+    inspect_attention,
+    observing,
+)
 
 __all__ = [
     "AttentionLocation",
@@ -30,6 +25,3 @@ __all__ = [
     "inspect_attention",
     "observing",
 ]
-
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from plugformer.data import prepare
 from plugformer.errors import PlugformerError
+from plugformer.hooks import prepared_data
 from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
 from plugformer_inspection.attention_maps import draw_attention, label, select_layers, title_of
@@ -90,7 +90,7 @@ def plot(
 
 def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
     try:
-        data = prepare(trained.experiment, trained.processor)
+        data = prepared_data(trained.experiment, trained.processor)
         return data.splits["validation"].input(0)
     except PlugformerError as error:
         notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")

@@ -12,8 +12,8 @@ from plugformer.interfaces import (
     Attention,
     AttentionContext,
     LayerContext,
-    NoPositions,
     Padding,
+    PositionalEncoding,
     Positions,
     State,
 )
@@ -61,7 +61,7 @@ def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> I
     """
     for there in subject.serving(*places):
         attention = there.once(("perturbed", there.place), there.perturbed)
-        for encoding in (NoPositions(), Turning(), Sloping(subject.model.heads)):
+        for encoding in (PositionalEncoding(), Turning(), Sloping(subject.model.heads)):
             yield PlacedAttention(attention, there.place, batch.at(encoding))
 
 
@@ -218,7 +218,7 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
     from each alone, times its weight; or with the weights set to zero, the memory has no effect.
     """
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
-    there, keys = subject.at(CROSS), batch.at(NoPositions())
+    there, keys = subject.at(CROSS), batch.at(PositionalEncoding())
     with torch.no_grad():
         try:
             used = _recomputes(PlacedAttention(there.perturbed(heads=1), CROSS, keys), memory, query)
@@ -231,7 +231,7 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
 def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     """Returns whether weighted single reads add up to the output of an attention with one head."""
     output, (weights, *more) = _read_with_weights(placed, memory, query)
-    alone = placed.at(full(len(memory), 1).at(NoPositions()))
+    alone = placed.at(full(len(memory), 1).at(PositionalEncoding()))
     reads = torch.stack([alone.read(key[:, None], query) for key in memory.unbind(1)], dim=-1)
     one = not more and weights.shape[1] == 1
     return one and torch.allclose(output, (reads * weights[:, 0, :, None]).sum(-1), atol=1e-5, rtol=1e-5)

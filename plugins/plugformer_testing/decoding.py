@@ -57,46 +57,31 @@ class ScriptedSession(Session):
     script: Script
     rows: list[tuple[int, Prefix]] = field(init=False)
     computed: int = 0
-    _log_probabilities: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        self._set([(sentence, ()) for sentence in range(len(self.script.sentence_ids))])
+        self.sentence_ids = list(self.script.sentence_ids)
+        self._set_rows([(sentence, ()) for sentence in range(len(self.sentence_ids))])
 
-    @property
-    def sentences(self) -> Tensor:
-        """The sentence that each row belongs to."""
-        return torch.tensor([sentence for sentence, _ in self.rows], dtype=torch.long)
-
-    @property
-    def sentence_ids(self) -> list[int]:
-        """The number of each sentence in the whole input."""
-        return list(self.script.sentence_ids)
-
-    @property
-    def log_probabilities(self) -> Tensor:
-        """Natural logarithms of the next token's probabilities, one tensor for each step."""
-        return self._log_probabilities
-
-    def _set(self, rows: list[tuple[int, Prefix]]) -> None:
+    def _set_rows(self, rows: list[tuple[int, Prefix]]) -> None:
         self.rows = rows
-        scores = [torch.zeros(0, VOCABULARY), *(self.script.log_probabilities(*row)[None] for row in rows)]
-        self._log_probabilities = torch.cat(scores)
+        self.sentences = torch.tensor([sentence for sentence, _ in rows], dtype=torch.long)
+        scores = [self.script.log_probabilities(*row) for row in rows]
+        self.log_probabilities = torch.stack(scores) if rows else torch.zeros(0, VOCABULARY)
 
     def extend(self, tokens: Tensor) -> None:
         """Appends one token to every row."""
         require.equal(len(tokens), len(self.rows), "the number of tokens by which rows are extended")
         for row, token in enumerate(tokens.tolist()):
             require.that(token != END, "a row that has ended is extended, expected that it leaves")
-            possible = self._log_probabilities[row, token].isfinite()
+            possible = self.log_probabilities[row, token].isfinite()
             require.that(possible, f"a row is extended by token {token}, whose probability is zero")
         self.computed += len(tokens)
         pairs = zip(self.rows, tokens.tolist(), strict=True)
-        self._set([(sentence, (*prefix, token)) for (sentence, prefix), token in pairs])
+        self._set_rows([(sentence, (*prefix, token)) for (sentence, prefix), token in pairs])
 
     def select(self, rows: Tensor) -> None:
         """Keeps only these rows."""
-        self.rows = [self.rows[row] for row in rows.tolist()]
-        self._log_probabilities = self._log_probabilities.index_select(0, rows)
+        self._set_rows([self.rows[row] for row in rows.tolist()])
 
 
 SCRIPTS = (

@@ -11,19 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from plugformer.configuration import checked_options, options_model
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import (
-    Entry,
-    EntryKind,
-    EntryState,
-    Kind,
-    Registry,
-    checked_options,
-    interface_of,
-    options_model,
-)
+from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, interface_of
 from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject

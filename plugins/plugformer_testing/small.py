@@ -12,7 +12,6 @@ import torch
 from datasets import ClassLabel, Dataset
 from numpy import ndarray
 
-from plugformer.compatibility import reads, serves
 from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
@@ -35,6 +34,7 @@ from plugformer.interfaces import (
 )
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
+from plugformer.validation import reads, serves
 from plugformer_testing import require
 from plugformer_testing.contract import Violation
 from plugformer_testing.probes import perturbed

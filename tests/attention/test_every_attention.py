@@ -10,7 +10,6 @@ from plugformer.interfaces import (
     Attention,
     AttentionContext,
     ModelContext,
-    NoPositions,
     Padding,
     PositionalEncoding,
     Positions,
@@ -97,7 +96,7 @@ def test_relative_encodings_are_read(attention, encoding):
             x, attention.project(x, positions), AttentionContext(positions, positions, causal=False)
         )
 
-    assert not torch.allclose(read(encoding), read(NoPositions()))
+    assert not torch.allclose(read(encoding), read(PositionalEncoding()))
 
 
 @every_attention

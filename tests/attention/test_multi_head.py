@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.interfaces import AttentionContext, ModelContext, NoPositions, Padding, Positions
+from plugformer.interfaces import AttentionContext, ModelContext, Padding, PositionalEncoding, Positions
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
@@ -56,7 +56,7 @@ def test_self_attention(pattern, bias, causal, training):
     ours, theirs = pair(bias=bias)
     ours.train(training)
     theirs.train(training)
-    positions = Positions.of(real, NoPositions(), padding)
+    positions = Positions.of(real, PositionalEncoding(), padding)
     x = torch.randn(*real.shape, MODEL.width, dtype=torch.float64, requires_grad=True)
 
     actual = ours.attend(
@@ -87,26 +87,8 @@ def test_cross_attention(pattern):
     real = torch.tensor([[mark == "x" for mark in row] for row in rows])
     ours, theirs = pair(bias=True)
     memory, query = torch.randn(2, 5, 24, dtype=torch.float64), torch.randn(2, 3, 24, dtype=torch.float64)
-    keys = Positions.of(real, NoPositions(), padding)
-    queries = Positions.of(torch.ones(2, 3, dtype=torch.bool), NoPositions(), Padding.NONE)
+    keys = Positions.of(real, PositionalEncoding(), padding)
+    queries = Positions.of(torch.ones(2, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
     actual = ours.attend(query, ours.project(memory, keys), AttentionContext(queries, keys, causal=False))
     expected, _ = theirs(query, memory, memory, key_padding_mask=~real)
     torch.testing.assert_close(actual, expected)
-
-
-def test_observed_weights_are_torchs():
-    class Collector:
-        def __call__(self, name, value):
-            self.weights = value
-
-    ours, theirs = pair(bias=True)
-    real = torch.tensor([[True, True, True], [True, True, False]])
-    positions, collector = Positions.of(real, NoPositions()), Collector()
-    x = torch.randn(2, 3, 24, dtype=torch.float64)
-    ours.attend(
-        x,
-        ours.project(x, positions),
-        AttentionContext(positions, positions, causal=False, observer=collector),
-    )
-    _, expected = theirs(x, x, x, key_padding_mask=~real, average_attn_weights=False)
-    torch.testing.assert_close(collector.weights, expected)

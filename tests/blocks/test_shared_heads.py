@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from plugformer.interfaces import AttentionContext, NoPositions, Padding, Positions
+from plugformer.interfaces import AttentionContext, Padding, PositionalEncoding, Positions
 from plugformer_blocks import softmax_attention
 
 HEADS, WIDTH = 6, 8
@@ -20,7 +20,7 @@ def context_of(device, padding):
     real = torch.ones(2, 5, dtype=torch.bool)
     if padding is not Padding.NONE:
         real[1, :2] = False
-    positions = Positions.of(real.to(device), NoPositions(), padding)
+    positions = Positions.of(real.to(device), PositionalEncoding(), padding)
     return AttentionContext(positions, positions, causal=True)
 
 

@@ -92,7 +92,7 @@ def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, messa
             ZeroDivisionError("by zero"),
             "unexpected error: ZeroDivisionError: by zero",
         ),
-        (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  for training"),
+        (MemoryError(), "Error: there is not enough memory (MemoryError: no message)"),
         (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),
     ],
 )

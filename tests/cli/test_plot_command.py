@@ -45,7 +45,7 @@ def test_without_readable_data_the_rest_is_drawn(run, run_copy, monkeypatch):
     def unreadable(*arguments):
         raise DataError("pairs.tsv: no such file")
 
-    monkeypatch.setattr(plotting, "prepare", unreadable)
+    monkeypatch.setattr(plotting, "prepared_data", unreadable)
     outcome = run("plot", str(run_copy))
     assert outcome.status == 0
     assert outcome.err == (

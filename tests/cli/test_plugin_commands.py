@@ -46,7 +46,7 @@ def test_what_is_wrong_with_it_is_an_error_that_names_it(run, manifest):
 
 
 def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
-    entries = {entry.name: entry for entry in Registry.built_in().commands()}
+    entries = {entry.name: entry for entry in Registry.built_in().entries("command")}
     assert "plot" in entries
     listed = json.loads(run("list", "command", "--json").out)
     assert [record["name"] for record in listed] == sorted(entries)
@@ -69,7 +69,7 @@ def test_no_plugin_takes_the_place_of_a_built_in_one(run, manifest):
     }
     assert states == {
         "plugformer": "ready",
-        "local": "in conflict: plugformer 0.1.0 offers the same name; write local:plot",
+        "local": "in conflict: plugformer 0.1.0, local offer the same name; write local:plot",
     }
 
 

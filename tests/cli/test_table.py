@@ -31,7 +31,7 @@ def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
 
 
 def test_a_model_ends_with_its_totals(capsys):
-    from plugformer.model.summary import ModuleSummary
+    from plugformer_cli.model_summary import ModuleSummary
 
     print_model(
         [ModuleSummary("", "Whole", (), 1200, 5_000_000), ModuleSummary("part", "Part", (2, 3), 1200, 0)]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import ResolvedTask, check_components, dump, resolve
+from plugformer.configuration import ResolvedTask, check_components, checked_options, dump, resolve
 from plugformer.errors import ConfigurationError
-from plugformer.registry import Registry, checked_options
+from plugformer.registry import Registry
 from plugformer.validation import validate
 from plugformer_cli.schema import schema
 

@@ -33,7 +33,7 @@ def test_every_reference_is_defined(registry: Registry) -> None:
 
 
 def test_every_bundled_task_is_accepted(validator: Any, registry: Registry) -> None:
-    files = {entry.name: registry.find_task(entry.name) for entry in registry.tasks()}
+    files = {entry.name: registry.find_task(entry.name) for entry in registry.entries("task")}
     assert {"dates", "copying"} <= set(files)
     refused = [name for name, file in files.items() if not accepted(validator, file.read_text("utf-8"))]
     assert refused == []
@@ -141,7 +141,7 @@ def test_a_name_in_conflict_needs_its_distribution() -> None:
     assert validator.is_valid("plug-a:n")
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in Registry.discover().tasks()])
+@pytest.mark.parametrize("name", [entry.name for entry in Registry.discover().entries("task")])
 def test_every_registered_task_is_accepted(validator, registry: Registry, name: str) -> None:
     text = registry.find_task(name).read_text(encoding="utf-8")
     assert accepted(validator, text), list(validator.iter_errors(yaml.safe_load(text)))

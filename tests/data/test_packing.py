@@ -17,20 +17,20 @@ def test_every_token_is_in_one_piece(length):
     texts = [[10, 11, 12], [], [13], [14, 15, 16, 17, 18]]
     packed = Packed(token_column(pa.chunked_array([texts], pa.list_(pa.int32()))), np.arange(4), length)
     every = np.arange(len(packed))
-    pieces = packed.take(every)
+    pieces, before = packed.take(every)
     stream = [token for text in texts for token in (*text, END)]
     assert pieces.values.tolist() == stream
     assert pieces.lengths.tolist() == packed.lengths.tolist()
     assert set(packed.lengths[:-1].tolist()) <= {length}
-    before = packed.before(every).values.tolist()
-    assert before == [BEGIN, *stream][::length][: len(packed)]
+    assert before.values.tolist() == [BEGIN, *stream][::length][: len(packed)]
 
 
 def test_pieces_come_in_the_order_asked_for():
     texts = token_column(pa.chunked_array([[[10, 11, 12, 13]]], pa.list_(pa.int32())))
     packed = Packed(texts, np.arange(1), 2)
-    assert packed.take(np.array([2, 0])).values.tolist() == [END, 10, 11]
-    assert packed.before(np.array([2, 0])).values.tolist() == [13, BEGIN]
+    pieces, before = packed.take(np.array([2, 0]))
+    assert pieces.values.tolist() == [END, 10, 11]
+    assert before.values.tolist() == [13, BEGIN]
 
 
 @pytest.mark.parametrize("offset", range(4))
@@ -38,7 +38,7 @@ def test_with_an_offset_pieces_begin_later_and_are_as_long(offset):
     texts = token_column(pa.chunked_array([[list(range(10, 23))]], pa.list_(pa.int32())))
     packed = Packed(texts, np.arange(1), 4)
     every = np.arange(len(packed))
-    pieces, before = packed.take(every, offset), packed.before(every, offset)
+    pieces, before = packed.take(every, offset)
     assert pieces.lengths.tolist() == packed.lengths.tolist() == [4, 4, 4, 2]
     stream = [BEGIN, *range(10, 23), END]
     starts = [min(1 + 4 * piece + offset, len(stream) - length) for piece, length in enumerate([4, 4, 4, 2])]

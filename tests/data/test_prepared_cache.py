@@ -12,9 +12,7 @@ from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
 from plugformer.configuration.task import DataBlock, Task
-from plugformer.data import files, prepared_cache
-from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.prepared_cache import cache_key
+from plugformer.data.preparation import PreparedData, PreparedEntry, cache_key, prepare
 from plugformer.data.processor import Processor
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
@@ -151,39 +149,13 @@ def test_nothing_is_cached_with_a_class_of_the_session(
     assert made.count("read") == 3
 
 
-def test_new_content_under_an_old_name(file: Path, registry: Registry, made: list[str]) -> None:
+def test_new_content_of_the_same_size(file: Path, registry: Registry, made: list[str]) -> None:
     prepare(Experiment.of(task(file), registry))
-    before = file.stat()
+    before = file.stat().st_mtime_ns
     file.write_text(ROWS.replace("9+9\t18", "9+9\t81"))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # neither size nor time tells
+    os.utime(file, ns=(before, before + 1))
     prepare(Experiment.of(task(file), registry))
     assert made.count("read") == 2
-
-
-def test_large_files_are_hashed_once(
-    file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither the second start nor the end of the first reads them; one with another time is read again."""
-    monkeypatch.setattr(files, "LARGE", 1)
-    hashed: list[str] = []
-
-    def counted(path: Path) -> str:
-        hashed.append(path.name)
-        time.sleep(0.02)  # longer than a tick of the file system's clock
-        return f"{path.stat().st_size:064}"
-
-    monkeypatch.setattr(files, "_hash", counted)
-    first = prepare(Experiment.of(task(file), registry))
-    assert hashed.count(file.name) == 1
-    stored = sorted(hashed)
-    again = prepare(Experiment.of(task(file), registry))
-    assert sorted(hashed) == stored
-    assert again.hashes == first.hashes
-    hashed.clear()
-    os.utime(file, ns=(5, 5))
-    prepare(Experiment.of(task(file), registry))
-    assert hashed == [file.name]
-    assert made == ["read", "trained"]
 
 
 def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tmp_path: Path) -> None:
@@ -216,7 +188,7 @@ def test_lengths_and_padding_do_not(
     assert made == ["read", "trained"]
 
 
-@pytest.mark.parametrize("name", ["0.arrow", "entry.json", "tokenizer-*.json"])
+@pytest.mark.parametrize("name", ["0.arrow", "entry.json"])
 def test_a_damaged_entry_is_made_again(file: Path, registry: Registry, made: list[str], name: str) -> None:
     first = content(prepare(Experiment.of(task(file), registry)))
     (entry,) = entries()
@@ -250,7 +222,7 @@ def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tm
     month = time.time() - (UNUSED_DAYS + 1) * 86400
     for entry in (old, used):
         os.utime(entry, (month, month))
-    assert prepared_cache.PreparedEntry.find("used") is not None  # counts as use
+    assert PreparedEntry.find("used") is not None  # counts as use
     prepare(Experiment.of(task(file, split={"validation": 0.2}), registry))
     assert not old.exists()
     assert used.exists()

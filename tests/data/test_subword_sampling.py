@@ -10,6 +10,7 @@ from tests.pieces import Pieces
 from plugformer.configuration.task import DataBlock, ModelSettings, Task
 from plugformer.data.arrow import encode, limited
 from plugformer.data.processor import Processor
+from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
@@ -47,7 +48,7 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
     block = DataBlock.model_validate({"name": "-", "length": length or {}})
     task = Task.model_construct(data=block, model=ModelSettings.model_construct(max_length=max_length))
     data = Dataset(pa.table({**examples, **encode(examples, known)}))
-    return limited(data, task, known, architecture, str)[0]
+    return limited(data, Experiment(task, None, task_type, architecture), known, str)[0]
 
 
 def rows(tokens):

@@ -14,30 +14,18 @@ class OneStep(Session):
     """Sentences whose next token always has the same distribution, and which then end."""
 
     def __init__(self, sentence_ids):
-        self._sentence_ids = list(sentence_ids)
-        self._sentences = torch.arange(len(self._sentence_ids))
-        self._log_probabilities = PROBABILITIES.log().expand(len(self._sentence_ids), -1)
-
-    @property
-    def sentences(self):
-        return self._sentences
-
-    @property
-    def sentence_ids(self):
-        return self._sentence_ids
-
-    @property
-    def log_probabilities(self):
-        return self._log_probabilities
+        self.sentence_ids = list(sentence_ids)
+        self.sentences = torch.arange(len(self.sentence_ids))
+        self.log_probabilities = PROBABILITIES.log().expand(len(self.sentence_ids), -1)
 
     def extend(self, tokens):
-        only_end = torch.full_like(self._log_probabilities, -torch.inf)
+        only_end = torch.full_like(self.log_probabilities, -torch.inf)
         only_end[:, END] = 0.0
-        self._log_probabilities = only_end
+        self.log_probabilities = only_end
 
     def select(self, rows):
-        self._sentences = self._sentences[rows]
-        self._log_probabilities = self._log_probabilities[rows]
+        self.sentences = self.sentences[rows]
+        self.log_probabilities = self.log_probabilities[rows]
 
 
 def first_tokens(registry, sentence_ids, **options):

@@ -17,7 +17,7 @@ class Steps(Session):
     def __init__(self, counter, *arguments):
         self.counter, self.seen, self.waits = counter, Counter(), []
         super().__init__(*arguments)
-        self._sentences.of_device = True
+        self.sentences.of_device = True
 
     def extend(self, tokens):
         super().extend(tokens)

@@ -42,7 +42,7 @@ import yaml
 
 from plugformer.configuration import resolve
 from plugformer.registry import Registry, parse
-from plugformer.validation import validate_model
+from plugformer.validation import validate
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.study import read_study
 from plugformer_cli.main import main
@@ -160,7 +160,7 @@ class Page:
             text = f"extends: {self.next.get('extends', 'dates')}\n{text}"
         if title is None or file.name == "part.yaml":
             file.write_text(text, encoding="utf-8")
-        validate_model(resolve(f"./{file}"))
+        validate(resolve(f"./{file}"), data=False)
 
 
 def _write(file: Path, text: str) -> None:

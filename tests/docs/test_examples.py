@@ -15,8 +15,8 @@ from plugformer.interfaces import (
     AttentionContext,
     FeedForward,
     ModelContext,
-    NoPositions,
     Padding,
+    PositionalEncoding,
     Positions,
 )
 from plugformer.registry import Registry
@@ -48,7 +48,7 @@ def attention(example: Callable[[str], Registry]) -> Attention:
 
 
 def positions(real: torch.Tensor) -> Positions:
-    return Positions.of(real, NoPositions(), Padding.ANYWHERE)
+    return Positions.of(real, PositionalEncoding(), Padding.ANYWHERE)
 
 
 def test_squared_relu_is_its_formula(example: Callable[[str], Registry]) -> None:

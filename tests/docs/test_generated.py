@@ -84,7 +84,7 @@ def test_every_hook_and_no_other_has_a_heading() -> None:
 
 def test_every_command_and_no_other_has_a_heading() -> None:
     core = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # it is a group
-    commands = [*core, *(entry.name for entry in Registry.built_in().commands())]
+    commands = [*core, *(entry.name for entry in Registry.built_in().entries("command"))]
     assert headings("commands.md", 2) == [f"plugformer {name}" for name in commands]
 
 

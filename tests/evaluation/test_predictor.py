@@ -14,7 +14,7 @@ from plugformer.data.preparation import prepare
 from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
-from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
+from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
 from plugformer.registry import Kind
@@ -51,7 +51,7 @@ def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
         constraint = Constraint(run.processor.target, 40, max_length=6)
-        return GenerativePredictor(run.model, run.processor, Computing(batch_tokens), component, constraint)
+        return GenerativePredictor(run.model, run.processor, batch_tokens, component, constraint)
 
     return make
 
@@ -108,7 +108,7 @@ def test_an_example_that_does_not_fit_alone(predictor, split):
     ],
 )
 def test_batches_follow_those_of_the_training(registry, settings, expected):
-    assert Computing.of(resolve("dates", settings, registry).task).batch_tokens == expected
+    assert evaluation_tokens(resolve("dates", settings, registry).task) == expected
 
 
 def test_portions_continue_the_random_choices(run, predictor, split):
@@ -189,8 +189,8 @@ def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
     monkeypatch.setattr(
         GenerativePredictor, "answer", lambda *arguments: pytest.fail("an output was decoded")
     )
-    scores, _ = Evaluator(run.predictor(), {"perplexity": Perplexity()}).measured(data.splits["test"])
-    score = scores["perplexity"]
+    evaluator = Evaluator(run.predictor(), {"perplexity": Perplexity()})
+    score = evaluator.report(data.splits["test"], run.directory, "test").metrics["perplexity"]
     assert score["low"] < score["value"] < score["high"]
 
 

@@ -9,7 +9,7 @@ from tests.recomputing import RecomputingSession
 from plugformer.configuration import check_components, resolve
 from plugformer.data.inputs import Inputs
 from plugformer.data.processor import Processor
-from plugformer.evaluation.predictor import Computing, GenerativePredictor
+from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, Padding, Tokens, evaluating
 from plugformer.model import build
@@ -74,9 +74,8 @@ def predictor(model, processor, registry):
     def make(search, **options):
         decoding = registry.create(Kind.DECODING, search)
         constraint = Constraint(processor.target, LENGTH, max_length=LONGEST)
-        return GenerativePredictor(
-            model, processor, Computing(**{"batch_tokens": 1000, **options}), decoding, constraint
-        )
+        tokens = options.pop("batch_tokens", 1000)
+        return GenerativePredictor(model, processor, tokens, decoding, constraint, **options)
 
     return make
 

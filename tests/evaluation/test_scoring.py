@@ -32,7 +32,7 @@ class Returning(OutputMetric):
     [
         (math.nan, "nan"),
         (None, "None"),
-        (np.ones(3), "ndarray"),
+        (np.ones(3), "array"),
     ],
 )
 def test_an_aggregate_is_one_finite_number(value, words):
@@ -44,9 +44,9 @@ def test_an_aggregate_is_one_finite_number(value, words):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (None, "None"),
+        (None, "object"),
         (np.array([[0.0], [math.nan], [1.0]]), "example 2 .*nan"),
-        (np.array([[0.0], [1.0]]), "3 examples have 2 rows"),
+        (np.array([[0.0], [1.0]]), "each of 3 examples"),
     ],
 )
 def test_statistics_are_finite_numbers_for_each_example(rows, words):

@@ -219,7 +219,11 @@ def test_weighing_examples_with_gradient_accumulation(with_hook, train_with):
 
 
 MISTAKES = [
-    ("evaluated_parameters", "return {'a': torch.ones(2)}", r"returns 'a' of shape \(2,\) from eval"),
+    (
+        "evaluated_parameters",
+        "return {'a': torch.ones(2)}",
+        r"evaluated_parameters returns 'a' of shape \(2,\)",
+    ),
     ("training_batch", "return 3", "'sample' returns a int from training_batch, expected a Batch"),
 ]
 
@@ -254,7 +258,7 @@ def test_observers_do_not_take_part(with_examples, train_with):
         def training_batch(self, batch):
             return batch
 
-    with pytest.raises(RegistryError, match=r"Meddler implements training_batch.* list it in training.hooks"):
+    with pytest.raises(RegistryError, match="Meddler changes what training_batch does"):
         train_with(with_examples, "run", "[]", observers=[Meddler()])
 
 

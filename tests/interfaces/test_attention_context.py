@@ -6,7 +6,6 @@ import torch
 from plugformer.interfaces import (
     Attention,
     AttentionContext,
-    NoPositions,
     Padding,
     PositionalEncoding,
     Positions,
@@ -22,7 +21,7 @@ class Distance(PositionalEncoding):
 
 def at(rows: list[str], padding: Padding, encoding: PositionalEncoding | None = None) -> Positions:
     marks = torch.tensor([[mark == "x" for mark in row] for row in rows])
-    return Positions.of(marks, encoding or NoPositions(), padding)
+    return Positions.of(marks, encoding or PositionalEncoding(), padding)
 
 
 def picture(mask: torch.Tensor) -> list[list[str]]:
@@ -93,13 +92,13 @@ def test_over_other_keys_the_queries_see_what_is_left():
     notes = print
     context = AttentionContext(step, past.concatenate(step), causal=True, observer=notes)
     last = context.key.index[:, 2:]
-    shorter = context.over(Positions(last, context.key.mask[:, 2:], Padding.ANYWHERE, NoPositions()))
+    shorter = context.over(Positions(last, context.key.mask[:, 2:], Padding.ANYWHERE, PositionalEncoding()))
     assert picture(shorter.mask) == [["xx"], ["xx"]]
     assert (shorter.query, shorter.causal, shorter.observer) == (step, True, notes)
 
 
 def test_the_bias_from_content_is_asked_for_in_every_layer():
-    class Told(NoPositions):
+    class Told(PositionalEncoding):
         calls = 0
 
         def content_bias(self, query_heads, key_heads, query, key):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.interfaces import NoPositions, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import Padding, PositionalEncoding, Positions
 
 
 def real(*rows: str) -> torch.Tensor:
@@ -23,7 +23,7 @@ def real(*rows: str) -> torch.Tensor:
     ],
 )
 def test_index_counts_real_tokens(rows, padding, start, index):
-    positions = Positions.of(real(*rows), NoPositions(), padding, start=start)
+    positions = Positions.of(real(*rows), PositionalEncoding(), padding, start=start)
     assert positions.index.tolist() == index
     assert positions.length == len(rows[0])
 
@@ -39,7 +39,7 @@ def test_index_counts_real_tokens(rows, padding, start, index):
 )
 @pytest.mark.parametrize("cut", [1, 2, 4])
 def test_pieces_make_the_whole(rows, padding, cut):
-    encoding = NoPositions()
+    encoding = PositionalEncoding()
     whole = real(*rows)
     expected = Positions.of(whole, encoding, Padding.ANYWHERE)
     head = Positions.of(whole[:, :cut], encoding, padding)
@@ -52,19 +52,19 @@ def test_pieces_make_the_whole(rows, padding, cut):
 
 
 def test_select_takes_rows_in_order():
-    positions = Positions.of(real("xxx", ".xx", "..x"), NoPositions())
+    positions = Positions.of(real("xxx", ".xx", "..x"), PositionalEncoding())
     chosen = positions.select(torch.tensor([2, 0, 2]))
     assert chosen.mask.tolist() == real("..x", "xxx", "..x").tolist()
     assert chosen.index.tolist() == [[0, 0, 0], [0, 1, 2], [0, 0, 0]]
 
 
 def test_select_keeps_an_index_that_all_rows_share():
-    positions = Positions.of(real("xxx", "xxx"), NoPositions(), Padding.NONE)
+    positions = Positions.of(real("xxx", "xxx"), PositionalEncoding(), Padding.NONE)
     assert positions.select(torch.tensor([1, 1, 0])).index.tolist() == [[0, 1, 2]]
 
 
 def test_under_another_encoding_the_tokens_stay():
-    first, second = NoPositions(), NoPositions()
+    first, second = PositionalEncoding(), PositionalEncoding()
     positions = Positions.of(real("xx."), first)
     other = positions.with_encoding(second)
     assert positions.with_encoding(first) is positions
@@ -74,7 +74,7 @@ def test_under_another_encoding_the_tokens_stay():
 
 
 def test_once_computes_each_key_a_single_time():
-    positions = Positions.of(real("xx"), NoPositions())
+    positions = Positions.of(real("xx"), PositionalEncoding())
     made = []
     for key in ["angles", "angles", ("angles", 2)]:
         positions.cached(key, lambda key=key: made.append(key) or key)
@@ -91,7 +91,7 @@ def test_rotate_is_the_encodings():
 
 
 def test_the_null_encoding_changes_nothing():
-    positions = Positions.of(real("xx"), NoPositions())
+    positions = Positions.of(real("xx"), PositionalEncoding())
     x, heads = torch.randn(1, 2, 4), torch.randn(1, 1, 2, 4)
     assert positions.encoding.embed(x, positions) is x
     assert positions.rotate(heads) is heads

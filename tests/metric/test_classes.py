@@ -3,7 +3,6 @@
 import pytest
 
 from plugformer.evaluation import measure
-from plugformer.evaluation.report import in_class_order
 from plugformer_plugins.metric.accuracy import ConfusionMatrix
 from plugformer_plugins.metric.f1 import MacroF1
 
@@ -43,15 +42,6 @@ def test_the_confusion_matrix():
         "columns": ["a", "b", "c"],
         "rows": {"a": [3, 1, 0], "b": [0, 1, 1], "c": [0, 1, 0]},
     }
-
-
-def test_classes_stand_in_the_order_of_the_task():
-    found = in_class_order(measure(ConfusionMatrix(), PREDICTIONS, RIGHT)[0], ["c", "z", "a", "b"])
-    assert found["table"]["columns"] == ["c", "a", "b"]
-    assert found["table"]["rows"] == {"c": [0, 0, 1], "a": [0, 3, 1], "b": [1, 0, 1]}
-    assert list(found["table"]["rows"]) == ["c", "a", "b"]
-    other = measure(ConfusionMatrix(), PREDICTIONS, RIGHT)[0]
-    assert in_class_order(other, ["a", "b"]) == other  # not a table of these classes
 
 
 def test_a_table_of_many_classes_has_those_with_most_mistakes():

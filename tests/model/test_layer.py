@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.interfaces import NoPositions, Tokens
+from plugformer.interfaces import PositionalEncoding, Tokens
 from plugformer.model.decoder import Decoder
 from plugformer.model.layer import Layer
 from plugformer_plugins.residual.norms import PreNorm
@@ -28,7 +28,7 @@ def decoder(tiny_model):
     return Decoder(
         embedding=model.decoder.embedding,
         position=model.decoder.position,
-        cross_position=NoPositions(),
+        cross_position=PositionalEncoding(),
         layers=layers,
         final_norm=RootMeanSquare(16),
         dropout=0.0,

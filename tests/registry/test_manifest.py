@@ -60,7 +60,7 @@ def test_empty_sections_are_sound(text: str) -> None:
         ("plugformer: 3", "registry.yaml:1:13  plugformer: expected text, found 3"),
         (
             "components: {atention: {}}",
-            "registry.yaml:1:14  components.atention: unknown kind 'atention' (did you mean 'attention'?)",
+            "registry.yaml:1:14  components.atention: unknown key 'atention' (did you mean 'attention'?)",
         ),
         ("components: []", "registry.yaml:1:13  components: expected a mapping"),
         ("components: {norm: {a: b}}", "registry.yaml:1:24  components.norm.a: expected a mapping"),
@@ -71,7 +71,7 @@ def test_empty_sections_are_sound(text: str) -> None:
             "components: {norm: {a: {class: 'a:B', sumary: x}}}",
             "unknown key 'sumary' (did you mean 'summary'?)",
         ),
-        ("components: {norm: {a: {class: 'a:B', summary: [x]}}}", "summary: expected text, found a list"),
+        ("components: {norm: {a: {class: 'a:B', summary: [x]}}}", "summary: expected text, found ['x']"),
         (
             "components: {norm: {a: {class: 'a:B', expected_failures: [shapes]}}}",
             "components.norm.a.expected_failures: expected a mapping",

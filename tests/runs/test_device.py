@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from plugformer.distributed import best_device, chosen_device
+from plugformer.distributed import chosen_device
 from plugformer.errors import ConfigurationError
 from plugformer.runs import loading
-from plugformer_cli.main import main
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def gpus(monkeypatch):
 @pytest.mark.parametrize(("kind", "count"), [("cuda", 2), ("mps", 1), ("xpu", 1)])
 def test_a_gpu_is_the_default_where_there_is_one(gpus, kind, count):
     gpus(kind, count)
-    assert best_device() == chosen_device() == torch.device(kind)
+    assert chosen_device() == torch.device(kind)
     assert chosen_device("cpu") == torch.device("cpu")
     assert chosen_device(torch.device(kind, count - 1)).index == count - 1
 
@@ -57,12 +56,3 @@ def test_a_model_is_loaded_to_its_device(monkeypatch, trained):
     assert model.device.type == "meta"
     assert {each.device.type for each in model.model.state_dict().values()} == {"meta"}
     assert loading.load(trained.directory, device="cpu").device.type == "cpu"
-
-
-@pytest.mark.parametrize("command", ["predict", "evaluate", "plot"])
-def test_commands_take_a_device(trained, capsys, command):
-    texts = ["May 1, 2001"] if command == "predict" else []
-    with pytest.raises(SystemExit) as left:
-        main([command, str(trained.directory), *texts, "--device", "cuda:7"])
-    assert left.value.code == 2
-    assert "'cuda:7'" in capsys.readouterr().err

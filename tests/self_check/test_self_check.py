@@ -51,10 +51,10 @@ class Checked:
     split: EncodedSplit
 
     def failed(self):
-        return [each.name for each in self.model.checked(self.split).failed]
+        return [each.name for each in self.model.check_itself(self.split).failed]
 
     def found(self, name):
-        return {each.name: each for each in self.model.checked(self.split).comparisons}[name]
+        return {each.name: each for each in self.model.check_itself(self.split).comparisons}[name]
 
 
 def checked(directory):
@@ -107,7 +107,7 @@ def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, t
     known = registry.with_local(tmp_path / "registry.yaml")
     run.model.experiment = replace(run.model.experiment, registry=known)
     said = []
-    found = run.model.checked(run.split, notify=said.append)
+    found = run.model.check_itself(run.split, notify=said.append)
     assert sorted(each.name for each in found.comparisons) == sorted([*SEQUENCES, "[0, 1, 2]"])
     assert found.failed == []
     assert len(said) == 1

@@ -71,9 +71,7 @@ assert [name for name, _ in trainer.model.named_parameters()] == [
 
 def test_two_parts_train_as_one_whole(train_tiny, short_settings, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    notices = []
-    train_tiny(one, *EVERYTHING, "model.dropout=0.0", notify=notices.append)
-    assert "training.shard: one process alone trains, and has the whole model" in notices
+    train_tiny(one, *EVERYTHING, "model.dropout=0.0")
     settings = short_settings(*EVERYTHING, "model.dropout=0.0")
     with launched(2, "-c", TRAIN, str(two), *settings) as processes:
         for process in ends(processes):

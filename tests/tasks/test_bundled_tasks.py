@@ -9,7 +9,7 @@ from plugformer.registry import Registry
 from plugformer.runs.loading import load
 from plugformer.training.train import train
 
-TASKS = [task.name for task in Registry.discover().tasks()]
+TASKS = [task.name for task in Registry.discover().entries("task")]
 SMALL = (
     "model.width=16",
     "model.heads=4",

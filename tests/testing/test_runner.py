@@ -41,7 +41,7 @@ class MayWarmUp(StartsAtZero):
 
 CHECK = "only_the_last_update_may_stand_still"
 NOTEBOOK = """
-from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.feed_forward.networks import GELU
 
 class Mine(GELU):
     pass

@@ -26,30 +26,13 @@ def test_more_updates_end_as_if_there_had_always_been_so_many(run_copy, train_ti
         assert all(found[name].equal(expected[name]) for name in expected)
     assert load(run_copy).task.training.steps == 12
     lock = json.loads((run_copy / "lock.json").read_text())
-    assert lock["changes"] == ["training: 10 -> 12 updates, after update 10"]
-    assert not any("schedule" in notice for notice in notices)  # a constant one is the same
+    assert lock["changes"] == ["training.steps=12 after update 10"]
 
 
 def test_epochs_take_the_place_of_updates(run_copy, registry):
     resume(run_copy, overrides=["training.epochs=2"], registry=registry, notify=str)
     assert (load(run_copy).task.training.epochs, load(run_copy).task.training.steps) == (2, None)
     assert newest_step(run_copy / "checkpoints") == 14
-
-
-def test_a_schedule_that_depends_on_the_number_is_named(run_copy, registry):
-    task = run_copy / "task.yaml"
-    task.write_text(task.read_text().replace("name: constant", "name: warmup_cosine"))
-    notices = []
-    resume(
-        run_copy,
-        overrides=["training.steps=11"],
-        allow_changes=True,
-        registry=registry,
-        notify=notices.append,
-    )
-    assert any(
-        "up to update 10 the learning rate was that of 10 updates, from now on" in each for each in notices
-    )
 
 
 @pytest.mark.parametrize(
@@ -116,13 +99,7 @@ def test_more_patience_ends_as_if_there_had_always_been_so_much(ended_early, tra
     mine, yours = (load_tensors(run / "model.safetensors") for run in (out, tmp_path / "straight"))
     assert all(mine[name].equal(yours[name]) for name in mine)
     changes = json.loads((out / "lock.json").read_text())["changes"]
-    assert changes == [f"training.early_stopping.patience: 1 -> 3, after update {made}"]
-
-
-def test_less_patience_is_refused(run_copy, registry):
-    with pytest.raises(ConfigurationError, match=r"trained with inf, 2 is less; give more"):
-        resume(run_copy, overrides=["training.early_stopping.patience=2"], registry=registry, notify=str)
-    assert load(run_copy).task.training.early_stopping is None
+    assert changes == [f"{setting} after update {made}"]
 
 
 def test_a_run_that_ended_with_an_average_can_train_longer(train_tiny, registry, tmp_path):

@@ -64,7 +64,7 @@ import sys
 from pathlib import Path
 import numpy as np
 import torch
-from plugformer.distributed import Processes, ReportedByMainProcess
+from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, DataError, RunError
 
 if not torch.cuda.is_available():  # as with a build for GPUs, which most people install, on a machine without
@@ -92,7 +92,7 @@ assert group.first_on_each_machine(make) is not group.main
 def error_of(action):
     try:
         action()
-    except (Exception, ReportedByMainProcess) as error:
+    except (Exception, SystemExit) as error:
         return repr(error)
 
 
@@ -106,13 +106,13 @@ def refuse():
     raise ConfigurationError("no")
 
 
-expected = ["DataError('bad row in 0')", "ReportedByMainProcess(2)"]
+expected = ["DataError('bad row in 0')", "SystemExit(2)"]
 assert error_of(lambda: fail_in(0)) == expected[group.index]
-expected = ["RunError('process 1 of 2: bad row in 1')", "ReportedByMainProcess(2)"]
+expected = ["RunError('process 1 of 2: bad row in 1')", "SystemExit(2)"]
 assert error_of(lambda: fail_in(1)) == expected[group.index]
-expected = ["ConfigurationError('no')", "ReportedByMainProcess(2)"]
+expected = ["ConfigurationError('no')", "SystemExit(2)"]
 assert error_of(lambda: group.on_main(refuse)) == expected[group.index]
-expected = ["DataError('all')", "ReportedByMainProcess(2)"]
+expected = ["DataError('all')", "SystemExit(2)"]
 assert error_of(lambda: group.abort(DataError("all"))) == expected[group.index]
 assert error_of(lambda: fail_in(None)) is None
 """
@@ -164,7 +164,7 @@ def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
     with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         main, *_ = ends(processes)
     assert main.status == 0, main.messages
-    assert "number of processes changes from 1 to 3" in main.messages
+    assert "processes change from 1 on cpu to 3 on cpu" in main.messages
     assert differences(whole, parts) < 1e-6
     resume(parts, notify=str)  # with one, which finds a finished run
     assert differences(whole, parts) < 1e-6

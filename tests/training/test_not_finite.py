@@ -61,7 +61,7 @@ def figures(directory):
     return [{k: v for k, v in each.items() if "second" not in k} for each in records(directory)]
 
 
-def test_the_message_names_the_step_the_module_and_the_examples(train_tiny, tmp_path, monkeypatch):
+def test_the_message_names_the_step_the_module_and_the_checkpoint(train_tiny, tmp_path, monkeypatch):
     out = tmp_path / "run"
     observers = [Overflow(monkeypatch, step=6)]
     with pytest.raises(NotFiniteError) as caught:
@@ -69,12 +69,8 @@ def test_the_message_names_the_step_the_module_and_the_examples(train_tiny, tmp_
     said = str(caught.value)
     assert said.startswith("Update 6: the loss is nan")
     assert "First non-finite output: decoder.layers.0.attention (MultiHeadAttention)" in said
-    assert "All parameters are finite" in said
     assert f"last good checkpoint is {out / 'checkpoints' / 'step-00000004'}" in said
     assert f"`plugformer train --resume --out {out}`" in said
-    rows = [line for line in said.splitlines() if line.startswith("    row ")]
-    assert len(rows) == 5
-    assert all(" -> '20" in line or " -> '19" in line for line in rows), "the right answers are ISO dates"
     assert load(out).predict(["May 1, 2001"])
 
 
@@ -95,22 +91,6 @@ def test_a_learning_rate_beyond_all_measure(train_tiny, tmp_path):
         train_tiny(tmp_path / "run", DIVERGING)
     assert "First non-finite output: encoder." in str(caught.value)
     assert "No checkpoint has been saved yet" in str(caught.value)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_a_component_that_fails_in_evaluation_too(train_tiny, tmp_path, monkeypatch, training):
-    attend = MultiHeadAttention.attend
-
-    def broken(attention, query, state, context):
-        return attend(attention, query, state, context) * (
-            torch.inf if training or not attention.training else 1
-        )
-
-    monkeypatch.setattr(MultiHeadAttention, "attend", broken)
-    with pytest.raises(NotFiniteError, match="numbers that are not finite for input 1 ") as caught:
-        train_tiny(tmp_path / "run", "model.attention=mha")
-    named = "First non-finite output: encoder.layers.0.attention (MultiHeadAttention)"
-    assert named in str(caught.value)
 
 
 def test_no_checkpoint_is_saved_of_a_model_that_has_diverged(train_tiny, tmp_path):
@@ -134,7 +114,6 @@ def test_no_checkpoint_holds_parameters_that_are_not_finite(train_tiny, tmp_path
     with pytest.raises(NotFiniteError) as caught:
         train_tiny(tmp_path / "run", observers=[Breaker()])
     assert str(caught.value).startswith(f"Update {3 if interrupted else 4} left non-finite parameters")
-    assert "Non-finite parameters: head.weight." in str(caught.value)
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
 
 
@@ -155,9 +134,9 @@ def test_with_accumulation_the_batch_at_fault_is_named(train_tiny, tmp_path, poi
         train_tiny(tmp_path / "run", "training.batches_per_update=7", "training.steps=2")
     said = str(caught.value)
     assert "First non-finite output: the model (EncoderDecoderModel)" in said
-    assert f"row {POISON}" in said or f" {POISON}" in said.partition("and rows")[2]
-    rows = said.count("    row ") + said.partition("and rows")[2].partition("\n")[0].count(",") + 1
-    assert rows == 8, "one batch of the seven"
+    rows = said.partition("(from 0): ")[2].partition(".\n")[0].split(", ")
+    assert str(POISON) in rows
+    assert len(rows) == 8, "one batch of the seven"
 
 
 def test_skipped_updates_are_counted_and_shown(train_tiny, tmp_path, poisoned, recorder):

@@ -9,7 +9,7 @@ from torch import nn
 
 from plugformer.errors import InterruptedRunError
 from plugformer.hooks import hookimpl
-from plugformer.runs.checkpoint import TrainingState, _checksum, load_checkpoint, save_checkpoint
+from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume
 
@@ -85,8 +85,6 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     (generators,) = record["parts"]["generators"]
     generators["mapping"].append(["generator/device/cuda", {"tensor": "gpu"}])
     record["parts"]["generators"] = [generators, generators]
-    del record["sha256"]
-    (checkpoint / "state.json").write_text(json.dumps(record | {"sha256": _checksum(record)}))
+    (checkpoint / "state.json").write_text(json.dumps(record))
     assert resume(out, notify=notices.append).report.metrics
-    assert any("from 2 to 1" in notice for notice in notices)
-    assert any("cuda" in notice and "cpu" in notice for notice in notices)
+    assert any("from 2 on cuda to 1 on cpu" in notice for notice in notices)

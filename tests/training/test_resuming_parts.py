@@ -19,7 +19,7 @@ from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
-from plugformer.validation import validate_model
+from plugformer.validation import validate
 
 STEPS, KILLED = 6, 3
 SETTINGS = (
@@ -62,7 +62,7 @@ def assert_exact(registry, tmp_path):
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
                 split_of(batches),
-                lambda _: lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
+                lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
                 task.training,
             ),
             validation=SimpleNamespace(
@@ -104,5 +104,5 @@ def test_classifier(assert_exact, registry, tmp_path):
         "tokenizer: characters\n"
         "model: {architecture: encoder-only, width: 16, heads: 2, layers: 2, head: classifier}\n"
     )
-    task = validate_model(resolve(str(file), SETTINGS, registry)).task
+    task = validate(resolve(str(file), SETTINGS, registry), data=False).task
     assert_exact(task, labeled())

@@ -30,7 +30,7 @@ class Split:
 @pytest.fixture
 def stream():
     batches = [[number] for number in range(3)]
-    made = PreparedBatches(Split(), lambda lengths: lambda epoch: batches, TrainingSettings(seed=7))
+    made = PreparedBatches(Split(), lambda epoch: batches, TrainingSettings(seed=7))
     yield made
     made.close()
 

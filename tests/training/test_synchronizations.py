@@ -53,8 +53,6 @@ PARTS = [
 def test_an_update_waits_when_it_is_logged(train_tiny, tmp_path, gpu, settings):
     """Once for losses and norms of all updates since the last time, once for the accuracy."""
     plain, logged = {}, {"tolist": 2}
-    if settings == ["training.gradient_clipping=null"]:
-        logged = {"tolist": 2, "_local_scalar_dense": 1}  # whether squares have overflowed
     found = waits(train_tiny, tmp_path / "run", *settings)
     assert found == {2: plain, 3: logged, 4: plain, 5: plain, 6: logged, 7: found[7]}
 
@@ -85,8 +83,5 @@ def test_what_is_noticed_late_is_named_and_not_saved(train_tiny, tmp_path, gpu, 
     observers = [Overflow(monkeypatch, step=6)]
     with pytest.raises(NotFiniteError) as caught:
         train_tiny(out, "model.attention=mha", "training.log_every=100", observers=observers)
-    said = str(caught.value)
-    assert said.startswith("Update 6: the loss is nan")
-    assert "noticed after update 8" in said
-    assert said.count("    row ") == 5, "examples of the sixth update"
+    assert str(caught.value).startswith("Update 6: the loss is nan")
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]

@@ -95,14 +95,6 @@ def test_a_run_has_a_name_of_its_own(task, tmp_path, monkeypatch):
     assert (report.run / "model.safetensors").exists()
 
 
-def test_a_default_length_that_gives_few_updates_is_said(task, tmp_path):
-    lines = []
-    train(str(task), overrides=["training.steps=null"], out=tmp_path / "run", notify=lines.append)
-    assert any(
-        "training.epochs: 10, because nothing is given, are only 10 updates with" in line for line in lines
-    )
-
-
 def test_a_run_records_the_default_size_of_its_batches(task, tmp_path):
     train(task, out=tmp_path / "run", notify=str)
     assert load(tmp_path / "run").task.training.batch_tokens == DEFAULT_BATCH_TOKENS

@@ -1,14 +1,14 @@
 """Settings that change a task: `--set KEY=VALUE`, dictionaries of Python, and the rules for merging them.
 
-Each of them becomes a tree like that of a task file. A component's block with a name replaces the inherited
-block, except settings of the core, so that no option of the old component reaches the new one; a block
-without a name merges. Plain mappings merge, lists and single values replace. A key clears the inherited keys
-that it excludes (`steps`, `epochs`), and a part of the whole model clears inherited settings of single stacks
-and layers.
+A component's block with a name replaces the inherited block, except settings of the core, so that no option
+of the old component reaches the new one; a block without a name merges. Plain mappings merge, lists and
+single values replace. A key clears the inherited keys that it excludes (`steps`, `epochs`), and a part of the
+whole model clears inherited settings of single stacks and layers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from plugformer.yaml_tree import (
     ScalarNode,
     SequenceNode,
     dotted,
+    plain,
     read_text,
-    report,
 )
 
 
@@ -39,21 +39,25 @@ def read_overrides(arguments: Iterable[str]) -> MappingNode:
 
     Raises:
         ConfigurationError: An argument is not KEY=VALUE, its value is not YAML, a key is given twice, or goes
-            into a value that is not a mapping; all of them together.
+            into a value that is not a mapping.
     """
-    settings: list[tuple[KeyPath, Node]] = []
-    messages: list[str] = []
-    for argument in arguments:
-        try:
-            settings.append(read_setting(argument, Origin.of_argument("--set", argument)))
-        except ConfigurationError as error:
-            messages.append(str(error))
+    settings = [read_setting(argument, Origin.of_argument("--set", argument)) for argument in arguments]
     root = MappingNode({}, {}, Origin("--set"))
-    problems: list[Problem] = []
     for path, node in sorted(settings, key=lambda setting: len(setting[0])):
-        problems += _insert(root, path, node)
-    if problems or messages:
-        raise ConfigurationError("\n".join([*messages, *([report(problems)] if problems else [])]))
+        inner = root
+        for depth, key in enumerate(path[:-1], start=1):
+            below = inner.items.get(key, MappingNode({}, {}, node.origin))
+            block = block_of(below)
+            if block is None:
+                message = f"cannot be set: {dotted(path[:depth])} is given a value by {below.origin}"
+                raise Problem(node.origin, path, message).error
+            inner.items[key] = block
+            inner.keys.setdefault(key, node.origin)
+            inner = block
+        if path[-1] in inner.items:
+            other = inner.items[path[-1]].origin
+            raise Problem(node.origin, path, f"is set twice; also by {other}").error
+        inner.items[path[-1]], inner.keys[path[-1]] = node, node.origin
     return root
 
 
@@ -84,27 +88,8 @@ def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
     return tree
 
 
-def _insert(root: MappingNode, path: KeyPath, node: Node) -> list[Problem]:
-    """Puts a value into the tree, with the mappings around it; the name of a component becomes a block."""
-    inner = root
-    for depth, key in enumerate(path[:-1], start=1):
-        below = inner.items.get(key, MappingNode({}, {}, node.origin))
-        child = block_of(below)
-        if child is None:
-            message = f"cannot be set: {dotted(path[:depth])} is given a value by {below.origin}"
-            return [Problem(node.origin, path, message)]
-        inner.items[key] = child
-        inner.keys.setdefault(key, node.origin)
-        inner = child
-    if path[-1] in inner.items:
-        return [Problem(node.origin, path, f"is set twice; also by {inner.items[path[-1]].origin}")]
-    inner.items[path[-1]] = node
-    inner.keys[path[-1]] = node.origin
-    return []
-
-
-Changes = Sequence[str] | Mapping[str, Any]
-"""Changes of a task: `KEY=VALUE`, or a nested dictionary."""
+Changes = Sequence[str | MappingNode] | Mapping[str, Any]
+"""Changes of a task: `KEY=VALUE`, trees like those of task files, or a nested dictionary."""
 
 
 Classes = dict[str, dict[str, type]]
@@ -128,26 +113,21 @@ def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> 
     return tree, registry.with_components(classes) if classes else registry
 
 
-def read_changes(overrides: Changes, registry: Registry) -> tuple[MappingNode, Registry]:
-    """Reads changes of a task, as `KEY=VALUE` or as a nested dictionary; see `read_dictionary`."""
-    if isinstance(overrides, Mapping):
-        return read_dictionary(overrides, "overrides", registry)
-    return read_overrides(overrides), registry
-
-
 def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
     origin = Origin(place, folder=Path.cwd())
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
         value = {"name": value[0], **value[1]}
     if isinstance(value, type):
         try:
-            return ScalarNode(_registered(value, path, classes), origin)
+            kind = kind_at(path)
         except StopIteration:
             raise Problem(origin, (), f"{value!r} is a class, and no component belongs here").error from None
-    if isinstance(value, Path):
-        return ScalarNode(str(value), origin)
-    if value is None or isinstance(value, str | bool | int | float):
-        return ScalarNode(value, origin)
+        named, name = classes.setdefault(kind, {}), value.__name__.lstrip("_")
+        while named.setdefault(name, value) is not value:  # another class has the name
+            name += "-"
+        return ScalarNode(f"session:{name}", origin)
+    if value is None or isinstance(value, str | bool | int | float | Path):
+        return ScalarNode(str(value) if isinstance(value, Path) else value, origin)
     if isinstance(value, Mapping):
         items: dict[Key, Node] = {}
         for key, item in value.items():
@@ -164,14 +144,6 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
     raise Problem(origin, (), f"{expected}; found {value!r}").error
 
 
-def _registered(component: type, path: KeyPath, classes: Classes) -> str:
-    """Adds a class under its name, or a longer one if another class has that; returns the name with owner."""
-    named, name = classes.setdefault(str(kind_at(path)), {}), component.__name__.lstrip("_")
-    while named.setdefault(name, component) is not component:
-        name += "-"
-    return f"session:{name}"
-
-
 def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]:
     """Merges layers, the lowest first.
 
@@ -179,107 +151,74 @@ def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]
         The merged tree, whose nodes keep the origins of the layers that wrote them, and a notice for each
         setting that a later layer cleared.
     """
-    first, *rest = layers
-    merger = _Merger()
-    for layer in rest:
-        first = merger.mappings(first, layer, ())
-    return first, merger.notices
+    notices: list[str] = []
+    return reduce(lambda base, over: _mappings(base, over, (), notices), layers), notices
 
 
-class _Merger:
-    """Merges mappings, and collects notices."""
-
-    def __init__(self) -> None:
-        self.notices: list[str] = []
-
-    def merge(self, base: Node | None, over: Node, path: KeyPath) -> Node:
-        model = model_at(Task, path)
-        if base is None:
-            return over
-        if model is not None and issubclass(model, TokenizerSettings):
-            return self._tokenizers(base, over, path)
-        if model is not None and issubclass(model, Component):
-            return self._component(base, over, path)
-        if isinstance(base, MappingNode) and isinstance(over, MappingNode):
-            return self.mappings(base, over, path)
+def _merged(base: Node | None, over: Node, path: KeyPath, notices: list[str]) -> Node:
+    model = model_at(Task, path)
+    below, block = None if base is None else block_of(base), block_of(over)
+    if below is None or block is None:
         return over
-
-    def mappings(self, base: MappingNode, over: MappingNode, path: KeyPath) -> MappingNode:
-        for key, node in over.items.items():
-            base = self._without_excluded(base, over, key, path)
-            if names_all(node):
-                base = self._without_specific(base, (*path, key), path, node)
-        merged = MappingNode(dict(base.items), base.keys | over.keys, _outermost(base, over))
-        for key, node in over.items.items():
-            merged.items[key] = self.merge(base.items.get(key), node, (*path, key))
-        return merged
-
-    def _component(self, base: Node, over: Node, path: KeyPath) -> Node:
-        below, block = block_of(base), block_of(over)
-        if below is None or block is None:
-            return over
-        if names_all(over):
-            below = _only(below, core_keys(model_at(Task, path)))
-            if isinstance(over, ScalarNode) and not below.items:
-                return over
-        return self.mappings(below, block, path)
-
-    def _tokenizers(self, base: Node, over: Node, path: KeyPath) -> Node:
-        """Merges tokenizers; one for both sides, extended on one side, becomes one for each."""
-        below = block_of(base)
-        named = names_all(over) or (isinstance(over, MappingNode) and names_sides(over))
-        if isinstance(over, MappingNode) and "run" in over.items and not named:
+    if model is None or not issubclass(model, Component | TokenizerSettings):
+        both = isinstance(base, MappingNode) and isinstance(over, MappingNode)
+        return _mappings(below, block, path, notices) if both else over
+    core = core_keys(model)
+    if issubclass(model, TokenizerSettings):
+        named = names_all(over) or names_sides(over)
+        if "run" in block.items and not named:
             return over  # the run says which ones
-        if below is not None and "run" in below.items and named:
-            base = below = _only(below, below.items.keys() - {"run"})
-        if below is not None and isinstance(over, MappingNode) and names_sides(over):
-            if not names_sides(below):
-                both = _only(below, below.items.keys() - core_keys(TokenizerSettings))
-                sides: dict[Key, Node] = {"source": both, "target": both}
+        if named:
+            below = _only(below, below.items.keys() - {"run"})
+        if names_sides(over):
+            if not names_sides(below):  # one for both sides becomes one for each
+                side = _only(below, below.items.keys() - core)
+                sides: dict[Key, Node] = {"source": side, "target": side}
                 below = MappingNode(sides, dict.fromkeys(sides, below.origin), below.origin)
-            return self.mappings(below, over, path)
-        return self._component(base, over, path)
+            return _mappings(below, block, path, notices)
+    if names_all(over):
+        below = _only(below, core)
+        if isinstance(over, ScalarNode) and not below.items:
+            return over
+    return _mappings(below, block, path, notices)
 
-    def _without_excluded(self, base: MappingNode, over: MappingNode, key: Key, path: KeyPath) -> MappingNode:
-        """Drops inherited keys that a newly given one excludes."""
-        model = model_at(Task, path)
-        given = over.items[key]
-        if model is None or not issubclass(model, Settings) or given == ScalarNode(None, given.origin):
-            return base
-        partners = {other for pair in model.exclusive if key in pair for other in pair if other != key}
-        return _only(base, base.items.keys() - partners)
 
-    def _without_specific(self, base: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
-        """Drops the inherited settings of stacks and layers that a setting further out replaces."""
-        items = dict(base.items)
-        for key, child in base.items.items():
-            if not isinstance(child, MappingNode):
-                continue
-            model = model_at(Task, (*path, key))
-            if model is not None and issubclass(model, Overrides) and general[-1] not in model.independent:
-                child = self._cleared(child, general, (*path, key), by)
-                items[key] = self._without_specific(child, general, (*path, key), by)
-            elif key == "per_layer":
-                items[key] = self._without_specific(child, general, (*path, key), by)
-        return replace(base, items=items)
+def _mappings(base: MappingNode, over: MappingNode, path: KeyPath, notices: list[str]) -> MappingNode:
+    model = model_at(Task, path)
+    for key, node in over.items.items():
+        if model is not None and issubclass(model, Settings) and plain(node) is not None:
+            excluded = {other for pair in model.exclusive if key in pair for other in pair if other != key}
+            base = _only(base, base.items.keys() - excluded)
+        if names_all(node):
+            base = _without_specific(base, (*path, key), path, node, notices)
+    # The origin is the last file that wrote the mapping, and not --set.
+    outer = base if over.origin.line is None and base.origin != DEFAULT else over
+    merged = MappingNode(dict(base.items), base.keys | over.keys, outer.origin)
+    for key, node in over.items.items():
+        merged.items[key] = _merged(base.items.get(key), node, (*path, key), notices)
+    return merged
 
-    def _cleared(self, child: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
-        old = child.items.get(general[-1])
-        if old is None:
-            return child
-        here = dotted((*path, general[-1]))
-        self.notices.append(f"{by.origin}  {dotted(general)}: clears {here}, written at {old.origin}")
-        return _only(child, child.items.keys() - {general[-1]})
+
+def _without_specific(
+    base: MappingNode, general: KeyPath, path: KeyPath, by: Node, notices: list[str]
+) -> MappingNode:
+    """Drops the inherited settings of stacks and layers that a setting further out replaces."""
+    items, last = dict(base.items), general[-1]
+    for key, child in base.items.items():
+        model = model_at(Task, (*path, key))
+        overrides = model is not None and issubclass(model, Overrides) and last not in model.independent
+        if isinstance(child, MappingNode) and (overrides or key == "per_layer"):
+            if overrides and last in child.items:
+                here, old = dotted((*path, key, last)), child.items[last].origin
+                notices.append(f"{by.origin}  {dotted(general)}: clears {here}, written at {old}")
+                child = _only(child, child.items.keys() - {last})
+            items[key] = _without_specific(child, general, (*path, key), by, notices)
+    return replace(base, items=items)
 
 
 def names_all(node: Node) -> bool:
     """Returns whether the node names a component (or a number of layers), rather than adding an option."""
     return not isinstance(node, MappingNode) or "name" in node.items
-
-
-def _outermost(base: MappingNode, over: MappingNode) -> Origin:
-    """Returns the origin of a merged mapping: the last file that wrote it, and not --set."""
-    return base.origin if over.origin.line is None and base.origin != DEFAULT else over.origin
 
 
 def _only(mapping: MappingNode, keys: Iterable[Key]) -> MappingNode:

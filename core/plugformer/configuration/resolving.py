@@ -1,35 +1,32 @@
 """From a task's name or file to settings that have been checked, and from settings to a file."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+import os
+import re
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from plugformer.configuration.layers import (
-    expand,
-    read_layers,
-    with_extended,
-    with_manifest,
-    with_other_runs,
-)
-from plugformer.configuration.overrides import Changes, merge_layers, nested, read_changes, read_dictionary
+from plugformer.configuration.overrides import Changes, merge_layers, nested, read_dictionary, read_overrides
 from plugformer.configuration.structure import (
     Block,
     blocks,
     check_structure,
     default_blocks,
     located,
+    names_sides,
     origin_of,
 )
 from plugformer.configuration.task import Component, Task, TokenizerSettings
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Kind, Registry
-from plugformer.registry.options import explain, key_of, keys_of, options_model, written_options
+from plugformer.registry.options import explain, keys_of, options_model, written_options
 from plugformer.yaml_tree import (
-    Key,
     KeyPath,
     MappingNode,
     Node,
@@ -37,25 +34,24 @@ from plugformer.yaml_tree import (
     Problem,
     ScalarNode,
     SequenceNode,
+    file_within,
+    placed,
     plain,
-    read_mapping,
+    read_file,
     report,
     resolve_scalar,
 )
 
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
 
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """A task, ready to be used.
+    """A task, ready to be used: its settings, and the merged `tree` of the layers as they were written.
 
-    Attributes:
-        task: The settings.
-        registry: The registry with the local manifests that the task names.
-        notices: What a user should know about how layers were merged.
-        tree: The merged layers, as they were written.
+    The registry has the local manifests that the task names; `notices` say what the merging cleared.
     """
 
     task: Task
@@ -64,8 +60,12 @@ class ResolvedTask:
     tree: MappingNode
 
 
+Written = str | Path | Mapping[str, Any] | MappingNode
+"""A task as it was written: a name, a file, a dictionary, or a tree."""
+
+
 def resolve(
-    task: str | Path | Mapping[str, Any],
+    task: Written,
     overrides: Changes = (),
     registry: Registry | None = None,
     *,
@@ -76,7 +76,8 @@ def resolve(
     Args:
         task: A registered task; or a file: a path, or text with a slash or ending in `.yaml`; or a dictionary
             with what a file would say, in which a component may be a class.
-        overrides: Settings that are applied last: `KEY=VALUE`, or a nested dictionary.
+        overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or trees like those of
+            task files, of which the last one wins.
         registry: What is installed; discovered if None.
         in_memory: Whether examples are in memory: `data.name` is then `memory`.
 
@@ -85,53 +86,171 @@ def resolve(
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    trees, known = _read(task, registry or Registry.discover())
-    changes, known = read_changes(overrides, known)
+    known = registry or Registry.discover()
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
-    return resolve_layers(trees, known, [*above, changes])
-
-
-def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> tuple[Sequence[MappingNode], Registry]:
-    if isinstance(task, Mapping):
-        return with_extended(*read_dictionary(task, "task", registry))
-    return read_layers(str(task.absolute()) if isinstance(task, Path) else task, registry)
+    if isinstance(overrides, Mapping):
+        tree, known = read_dictionary(overrides, "overrides", known)
+        changes = [tree]
+    else:
+        arguments = [change for change in overrides if isinstance(change, str)]
+        trees = [change for change in overrides if isinstance(change, MappingNode)]
+        changes = [*trees, read_overrides(arguments)]
+    return resolve_changed(task, [*above, *changes], known)
 
 
 def resolve_changed(
-    task: str | Path | Mapping[str, Any],
+    task: Written,
     changes: Iterable[MappingNode],
     registry: Registry | None = None,
-) -> ResolvedTask:
-    """Does what `resolve` does, with changes that are trees like those of task files; the last one wins."""
-    return resolve_layers(*_read(task, registry or Registry.discover()), changes)
-
-
-def resolve_layers(
-    trees: Iterable[MappingNode],
-    registry: Registry,
-    changes: Iterable[MappingNode] = (),
     kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
-    """Does what `resolve_changed` does with the trees of files; components of these kinds must be known."""
-    above = []
+    """Does what `resolve` does, with changes that are trees like those of task files; the last one wins.
+
+    Only components of some kinds must be known.
+    """
+    trees, registry = read_layers(task, registry or Registry.discover())
+    layers = [default_blocks(), *trees]
     for change in changes:
         if node := change.items.get("extends"):
-            message = "only a task file can extend a task: write one, or give that task instead of this one"
-            raise Problem(node.origin, ("extends",), message).error
+            raise Problem(node.origin, ("extends",), "only a task file can extend a task").error
         tree, registry = with_manifest(change, registry)
-        above.append(tree)
-    merged, notices = merge_layers([default_blocks(), *trees, *above])
+        layers.append(tree)
+    merged, notices = merge_layers(layers)
     tree = with_other_runs(merged)
     return ResolvedTask(check_structure(tree, registry, kinds), registry, notices, tree)
 
 
-def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
-    """Imports the components that a task names and checks their options.
-
-    Components of other kinds stay as they are written.
+def read_layers(
+    task: Written, registry: Registry, seen: tuple[Path, ...] = ()
+) -> tuple[list[MappingNode], Registry]:
+    """Reads a task and those that it extends; it may not extend the files that were seen.
 
     Returns:
-        The task with the defaults of all options filled in and its paths made absolute.
+        The trees, that of the task last, and the registry with their manifests.
+
+    Raises:
+        RegistryError: The name is unknown, in conflict or quarantined.
+        ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
+        RunError: A file of a run names a manifest or another task.
+    """
+    if isinstance(task, MappingNode):
+        written = task
+    elif isinstance(task, Mapping):
+        written, registry = read_dictionary(task, "task", registry)
+    else:
+        file = Path(task) if isinstance(task, Path) or is_file(task) else _registered(task, Path(), registry)
+        absolute = file.absolute()
+        inside = absolute.is_relative_to(Path.cwd())
+        name = str(absolute.relative_to(Path.cwd()) if inside else absolute)
+        written, seen = read_file(file, name), (*seen, file.resolve())
+        if {"task", "factors"} <= written.items.keys():
+            raise Problem(written.origin, (), f"this is a study: `plugformer ablate {name}` runs it").error
+        refuse_references(written, file)
+    tree, registry = with_manifest(written, registry)
+    node = tree.items.get("extends")
+    if node is None:
+        return [tree], registry
+    with placed(node.origin, ("extends",)):
+        if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
+            raise ConfigurationError("expected the name of a task or a file, with a slash or ending in .yaml")
+        if not is_file(node.value):
+            base = _registered(node.value, node.origin.folder, registry)
+        elif not (base := expand(node.value, node.origin)).is_file():
+            raise ConfigurationError(f"there is no file {str(base)!r}{file_within(base, node.value)}")
+        if base.resolve() in seen:
+            raise ConfigurationError(f"{base} is extended by itself")
+    below, registry = read_layers(base, registry, seen)
+    without = {key: item for key, item in tree.items.items() if key != "extends"}
+    return [*below, replace(tree, items=without)], registry
+
+
+def _registered(name: str, folder: Path, registry: Registry) -> Path:
+    """Returns the file of a registered task; an error also mentions a folder of that name."""
+    try:
+        return registry.find_task(name)
+    except RegistryError as error:
+        raise RegistryError(f"{error}{file_within(folder / name, name)}") from error
+
+
+def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, Registry]:
+    """Adds the local manifest that a layer names; in the returned layer its path is absolute."""
+    node = tree.items.get("registry")
+    if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
+        return tree, registry
+    with placed(node.origin, ("registry",)):
+        file = expand(node.value, node.origin)
+        registry = registry.with_local(file)
+    return replace(tree, items=tree.items | {"registry": replace(node, value=str(file))}), registry
+
+
+def refuse_references(tree: MappingNode, file: Path) -> None:
+    """Raises RunError for a task file of a run that names a manifest, or another task, which may name one.
+
+    The modules of a manifest are imported, and the run may be somebody else's.
+    """
+    in_run = any(
+        (folder / "lock.json").exists() for folder in (file.absolute().parent, file.resolve().parent)
+    )
+    for key in tree.items.keys() & {"extends", "registry"} if in_run else ():
+        message = "the file is part of a run, and Plugformer never writes this key into one"
+        hint = "do not trust it; if it is your own, remove the line and name manifests with --registry FILE"
+        raise RunError(str(Problem(tree.keys[key], (key,), message, hint, at_key=True)))
+
+
+def is_file(name_or_file: str) -> bool:
+    """Whether a value means a file rather than a registered task."""
+    return "/" in name_or_file or os.sep in name_or_file or name_or_file.endswith(".yaml")
+
+
+def short_name(name_or_file: str) -> str:
+    """Returns the folder name for the results of a task or study: its name, or that of its file or folder."""
+    if not is_file(name_or_file):
+        return name_or_file.rpartition(":")[2]
+    path = Path(name_or_file).absolute()
+    return (path.parent.name if path.stem in ("task", "study") else "") or path.stem
+
+
+def expand(text: str, origin: Origin) -> Path:
+    """Returns the absolute path that a task file means; its `~` and environment variables must be known."""
+    try:
+        path = Path(_VARIABLE.sub(lambda match: os.environ[match.group(1)], text)).expanduser()
+    except (KeyError, RuntimeError) as error:
+        message = str(error) if isinstance(error, RuntimeError) else f"the variable {error} is not set"
+        raise ConfigurationError(f"{text!r}: {message}; write the path out") from error
+    return Path(os.path.normpath(origin.folder.absolute() / path))
+
+
+def with_other_runs(tree: MappingNode) -> MappingNode:
+    """Returns a merged tree with the absolute path and the tokenizers of the run that it names.
+
+    A run's own task has these tokenizers already: then nothing is read.
+    """
+    block = tree.items.get("tokenizer")
+    node = block.items.get("run") if isinstance(block, MappingNode) else None
+    if not (isinstance(block, MappingNode) and isinstance(node, ScalarNode) and isinstance(node.value, str)):
+        return tree
+    with placed(node.origin, ("tokenizer", "run")):
+        run = expand(node.value, node.origin)
+        below = tokenizer_of(run) if "name" not in block.items and not names_sides(block) else block
+    items = below.items | block.items | {"run": replace(node, value=str(run))}
+    merged = replace(block, items=items, keys=below.keys | block.keys)
+    return replace(tree, items=tree.items | {"tokenizer": merged})
+
+
+def tokenizer_of(run: Path) -> MappingNode:
+    """Returns name and options of a run's tokenizers from its task file, or raises RunError."""
+    file = run / "task.yaml"
+    try:
+        node = read_file(file, str(file)).items.get("tokenizer")
+    except ConfigurationError as error:
+        raise RunError(f"{run} is not a run directory\n{error}") from error
+    if not isinstance(node, MappingNode):
+        raise RunError(f"{run} is not a run directory: {file} names no tokenizer with its options")
+    return node
+
+
+def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
+    """Returns a task with the components of some kinds imported, their options complete, and paths absolute.
 
     Raises:
         ConfigurationError: A component cannot be imported, or an option is unknown, missing, of the wrong
@@ -144,7 +263,12 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
             continue
         options, mistakes = _check(block, resolved)
         problems += mistakes
-        _put(complete, block.path, _plain_block(block, options))
+        written = plain(block.node)
+        core = (
+            {key: written[key] for key in written if key in block.core} if isinstance(written, dict) else {}
+        )
+        outer = reduce(getitem, block.path[:-1], complete)
+        outer[block.path[-1]] = {"name": block.name and block.name.value, **options, **core}
     if problems:
         raise ConfigurationError(report(problems))
     return replace(resolved, task=Task.model_validate(complete))
@@ -152,58 +276,42 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
 
 def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
     """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
-    options, problems = block.options, list[Problem]()
+    written, name = plain(block.options), block.name and block.name.value
     try:
-        model = _model(block, resolved.registry)
-        checked = model.model_validate(plain(options))
-        absolute = resolve_paths(options, checked, block.path, problems)
-        if absolute != options:
-            checked = model.model_validate(plain(absolute))
-        return written_options(checked), problems
+        model = options_model(resolved.registry.load(block.kind, str(name)))
+        if taken := sorted(keys_of(model) & {"name", *block.core}):
+            message = (
+                f"{block.kind} {name!r} has an option {taken[0]!r}, which is a setting of the core there"
+            )
+            raise RegistryError(f"{message}\nits author must give the option another name")
+        checked = model.model_validate(written)
+        absolute = _absolute(block.options, checked.model_dump(by_alias=True, warnings=False), block.path)
+        return written_options(checked if absolute == written else model.model_validate(absolute)), []
     except RegistryError as error:
         return {}, [Problem(origin_of(resolved.tree, block.name_path), block.name_path, str(error))]
     except ValidationError as error:
-        refused = explain(error, model, plain(block.options), also=("name", *block.core))
-        placed = [replace(problem, path=(*block.path, *problem.path)) for problem in refused]
-        return {}, problems or [located(problem, resolved.tree) for problem in placed]
+        refused = explain(error, model, written, also=("name", *block.core))
+        refused = [replace(problem, path=(*block.path, *problem.path)) for problem in refused]
+        return {}, [located(problem, resolved.tree) for problem in refused]
 
 
-def _model(block: Block, registry: Registry) -> type[BaseModel]:
-    name = block.name
-    if name is None:
-        raise RegistryError(f"the {block.kind} has no name")
-    model = options_model(registry.load(block.kind, str(name.value)))
-    if taken := sorted(keys_of(model) & {"name", *block.core}):
-        raise RegistryError(
-            f"{block.kind} {name.value!r} has an option {taken[0]!r}, which is a setting of the core there\n"
-            "its author must give the option another name"
-        )
-    return model
-
-
-def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
-    """Returns a component's block with its core settings as written and its options complete."""
-    written = plain(block.node) if isinstance(block.node, MappingNode) else {}
-    core = {key: written[key] for key in written if key in block.core}
-    name = None if block.name is None else block.name.value
-    return {"name": name, **complete, **core}
-
-
-def _put(tree: Any, path: KeyPath, value: object) -> None:
-    for key in path[:-1]:
-        tree = tree[key]
-    tree[path[-1]] = value
+def _absolute(node: Node, value: Any, path: KeyPath) -> Any:
+    """Returns options with absolute paths; `value` is the validated node, with a `Path` for every path."""
+    if isinstance(value, Path) and isinstance(node, ScalarNode):
+        with placed(node.origin, path):
+            return str(expand(str(node.value), node.origin))
+    if isinstance(node, MappingNode) and isinstance(value, dict):
+        by_key = {str(key): item for key, item in value.items()}
+        return {key: _absolute(item, by_key.get(str(key)), (*path, key)) for key, item in node.items.items()}
+    if isinstance(node, SequenceNode) and isinstance(value, list | tuple):
+        pairs = enumerate(zip(node.items, value, strict=True))
+        return [_absolute(item, part, (*path, index)) for index, (item, part) in pairs]
+    return plain(node)
 
 
 def dump(task: Task) -> str:
     """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
     return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-
-
-def as_dict(task: Task) -> dict[str, Any]:
-    """Returns the content of what `dump` writes: mappings, lists, texts and numbers."""
-    tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
-    return tree
 
 
 class _Dumper(yaml.SafeDumper):
@@ -238,35 +346,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Problem]) -> Node:
-    """Returns options with absolute paths; a path that cannot be resolved becomes one of the problems.
-
-    `value` is the validated node, with a `pathlib.Path` for every path.
-    """
-    if isinstance(value, Path) and isinstance(node, ScalarNode):
-        try:
-            return replace(node, value=str(expand(str(node.value), node.origin)))
-        except ConfigurationError as error:
-            problems.append(Problem(node.origin, path, str(error)))
-    elif isinstance(node, MappingNode):
-        parts = _parts(node, value)
-        items = {
-            key: resolve_paths(item, parts.get(key), (*path, key), problems)
-            for key, item in node.items.items()
-        }
-        return replace(node, items=items)
-    elif isinstance(node, SequenceNode) and isinstance(value, Iterable):
-        pairs = enumerate(zip(node.items, value, strict=False))
-        nodes = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
-        return replace(node, items=tuple(nodes))
-    return node
-
-
-def _parts(node: MappingNode, value: object) -> dict[Key, Any]:
-    """Returns the validated items of a mapping by the keys that they were written with."""
-    if isinstance(value, BaseModel):
-        fields = type(value).model_fields.items()
-        return {**dict(value), **{key_of(name, field): getattr(value, name) for name, field in fields}}
-    return dict(zip(node.items, value.values(), strict=False)) if isinstance(value, dict) else {}

@@ -1,6 +1,6 @@
 """The structure of a merged task: its components, names and contradictions. Nothing is imported."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -24,10 +24,8 @@ from plugformer.yaml_tree import (
     report,
 )
 
-_KINDS = {kind.value: kind for kind in Kind} | {
-    "metrics": Kind.METRIC,
-    "hooks": Kind.HOOK,
-    "type": Kind.TASK_TYPE,
+_KINDS = {"metrics": Kind.METRIC, "hooks": Kind.HOOK, "type": Kind.TASK_TYPE} | {
+    kind.value: kind for kind in Kind
 }
 DEFAULT = Origin("default")
 """The origin of defaults."""
@@ -35,14 +33,7 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A component in a task's tree.
-
-    Attributes:
-        path: The keys that lead to it.
-        kind: Its kind.
-        node: What is written there: a name, or a mapping with a name and options.
-        core: Keys of the mapping that belong to the core, not to the component.
-    """
+    """A component in a task's tree; keys of its mapping in `core` do not belong to the component."""
 
     path: KeyPath
     kind: Kind
@@ -63,47 +54,34 @@ class Block:
     @property
     def options(self) -> MappingNode:
         """The component's own options."""
-        if not isinstance(self.node, MappingNode):
-            return MappingNode({}, {}, self.node.origin)
-        taken = {"name", *self.core}
-        options = {key: item for key, item in self.node.items.items() if key not in taken}
-        return MappingNode(options, self.node.keys, self.node.origin)
+        items = self.node.items if isinstance(self.node, MappingNode) else {}
+        own = {key: item for key, item in items.items() if key not in {"name", *self.core}}
+        return MappingNode(own, dict.fromkeys(own, self.node.origin), self.node.origin)
 
 
 def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
     """Yields every component of a task's tree, or of the part of it at a path."""
     model = model_at(Task, path)
-    if is_block(model, tree):
+    if isinstance(tree, ScalarNode) and tree.value is None:
+        return
+    if model is not None and issubclass(model, Component | TokenizerSettings) and not names_sides(tree):
         yield Block(path, kind_at(path), tree, core_keys(model))
-    elif isinstance(tree, MappingNode):
-        for key, child in tree.items.items():
+    elif not isinstance(tree, ScalarNode):
+        items = tree.items.items() if isinstance(tree, MappingNode) else enumerate(tree.items)
+        for key, child in items:
             yield from blocks(child, (*path, key))
-    elif isinstance(tree, SequenceNode):
-        for index, child in enumerate(tree.items):
-            yield from blocks(child, (*path, index))
 
 
 def block_of(node: Node) -> MappingNode | None:
     """Returns a component's block; a name alone counts as a block with a name."""
-    if isinstance(node, MappingNode):
-        return node
     if isinstance(node, ScalarNode) and isinstance(node.value, str):
         return MappingNode({"name": node}, {"name": node.origin}, node.origin)
-    return None
+    return node if isinstance(node, MappingNode) else None
 
 
-def is_block(model: type[BaseModel] | None, node: Node) -> bool:
-    """Whether a node is one component; a tokenizer may be one, or one for each side."""
-    if model is None or (isinstance(node, ScalarNode) and node.value is None):
-        return False
-    if issubclass(model, TokenizerSettings):
-        return not (isinstance(node, MappingNode) and names_sides(node))
-    return issubclass(model, Component)
-
-
-def names_sides(node: MappingNode) -> bool:
-    """Whether the mapping gives a tokenizer for each side."""
-    return not {"source", "target"}.isdisjoint(node.items)
+def names_sides(node: Node) -> bool:
+    """Whether a node gives a tokenizer for each side."""
+    return isinstance(node, MappingNode) and not {"source", "target"}.isdisjoint(node.items)
 
 
 def core_keys(model: type[BaseModel] | None) -> frozenset[str]:
@@ -119,19 +97,18 @@ def kind_at(path: KeyPath) -> Kind:
 
 def default_blocks(model: type[BaseModel] = Task) -> MappingNode:
     """Returns the default components of a task, as the lowest layer."""
-    root = MappingNode({}, {}, DEFAULT)
+    items: dict[Key, Node] = {}
     for key, field in model.model_fields.items():
         inner, default = field.annotation, field.default
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            continue
         if isinstance(default, Component):
             values = {"name": default.name, **default.options}
-            items: dict[Key, Node] = {name: ScalarNode(value, DEFAULT) for name, value in values.items()}
-            root.items[key] = MappingNode(items, dict.fromkeys(items, DEFAULT), DEFAULT)
-        elif not issubclass(inner, Component) and (child := default_blocks(inner)).items:
-            root.items[key] = child
-    root.keys.update(dict.fromkeys(root.items, DEFAULT))
-    return root
+            block: dict[Key, Node] = {name: ScalarNode(value, DEFAULT) for name, value in values.items()}
+            items[key] = MappingNode(block, dict.fromkeys(block, DEFAULT), DEFAULT)
+        elif (
+            isinstance(inner, type) and issubclass(inner, Settings) and (below := default_blocks(inner)).items
+        ):
+            items[key] = below
+    return MappingNode(items, dict.fromkeys(items, DEFAULT), DEFAULT)
 
 
 S = TypeVar("S", bound=Settings)
@@ -140,24 +117,25 @@ _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 """The keys of a line of metrics.jsonl besides the metrics and `token_accuracy`, which may be both."""
 
 
-def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
+def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]) -> Task:
     """Returns the task that a merged tree describes; components of these kinds must be in the registry.
 
     Raises:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range, components
             unknown, settings contradict each other; every problem with its place.
     """
-    problems: list[Problem] = list(_unknown_names(tree, registry, kinds))
-    written = plain(tree)
-    try:
-        task = Task.model_validate(written)
-    except ValidationError as error:
-        problems += [located(problem, tree) for problem in explain(error, Task, written, also=("extends",))]
-    else:
-        problems += [Problem(origin_of(tree, path), path, message) for path, message in contradictions(task)]
-        if not problems:
-            return task
-    raise ConfigurationError(report(problems))
+    task, problems = _validated(tree, Task, ("extends",))
+    for block in blocks(tree):
+        if block.name is not None and block.kind in kinds:
+            try:
+                registry.find(block.kind, str(block.name.value))
+            except RegistryError as error:
+                problems.append(Problem(origin_of(tree, block.name_path), block.name_path, str(error)))
+    findings = () if task is None else contradictions(task)
+    problems += [Problem(origin_of(tree, path), path, message) for path, message in findings]
+    if task is None or problems:
+        raise ConfigurationError(report(problems))
+    return task
 
 
 def check_settings(tree: MappingNode, model: type[S]) -> S:
@@ -167,26 +145,24 @@ def check_settings(tree: MappingNode, model: type[S]) -> S:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range; every
             problem with its place.
     """
+    settings, problems = _validated(tree, model)
+    if settings is None:
+        raise ConfigurationError(report(problems))
+    return settings
+
+
+def _validated(tree: MappingNode, model: type[S], also: Sequence[str] = ()) -> tuple[S | None, list[Problem]]:
+    """Returns the settings of a tree and no problems, or None and its problems."""
     written = plain(tree)
     try:
-        return model.model_validate(written)
+        return model.model_validate(written), []
     except ValidationError as error:
-        problems = [located(problem, tree) for problem in explain(error, model, written)]
-        raise ConfigurationError(report(problems)) from None
+        return None, [located(problem, tree) for problem in explain(error, model, written, also)]
 
 
 def located(problem: Problem, tree: MappingNode) -> Problem:
     """Returns the problem with the place of the value, or of the key, that it is about."""
     return replace(problem, origin=origin_of(tree, problem.path, key=problem.at_key))
-
-
-def _unknown_names(tree: MappingNode, registry: Registry, kinds: Container[str]) -> Iterator[Problem]:
-    for block in blocks(tree):
-        if block.name is not None and block.kind in kinds:
-            try:
-                registry.find(block.kind, str(block.name.value))
-            except RegistryError as error:
-                yield Problem(origin_of(tree, block.name_path), block.name_path, str(error))
 
 
 def contradictions(task: Task) -> Iterator[Finding]:
@@ -195,24 +171,19 @@ def contradictions(task: Task) -> Iterator[Finding]:
     if task.data.streaming is not None and task.training.steps is None:
         yield ("data", "streaming"), "a stream has no epochs; give training.steps"
     if task.data.streaming is not None and task.data.split is not None:
-        message = "streamed data cannot be split; name files for validation and test instead"
-        yield ("data", "split"), message
+        yield ("data", "split"), "streamed data cannot be split; name files for validation and test instead"
     for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         layers = stack.layers or model.layers
         for index in stack.per_layer:
             if index >= layers:
                 message = f"there is no layer {index}: the {name} has {layers}, numbered 0 to {layers - 1}"
                 yield ("model", name, "per_layer", index), message
-    yield from _scores(task)
     if model.embeddings.shared and not task.tokenizer.shared:
         message = "a shared embedding needs a shared tokenizer: give one tokenizer, or shared: false here"
         yield ("model", "embeddings", "shared"), message
     if isinstance(task.decoding.length, int) and task.decoding.length > longest:
         message = f"{task.decoding.length} is more than the {longest} that model.max_length leaves room for"
         yield ("decoding", "length"), message
-
-
-def _scores(task: Task) -> Iterator[Finding]:
     known = ["loss"]
     for index, metric in enumerate(task.evaluation.metrics):
         name, advice = metric.score_name, f"give this one another name: {{name: {metric.name}, as: NAME}}"

@@ -59,15 +59,11 @@ class Component(BaseModel):
 class Split(Settings):
     """How validation and test examples are taken out of the training examples."""
 
-    validation: Part | None = Field(
-        default=None, description="Training examples taken for validation: a share such as 0.05, or a number."
-    )
-    test: Part | None = Field(
-        default=None, description="Training examples taken for the test: a share such as 0.05, or a number."
-    )
+    validation: Part | None = Field(default=None, description="A share or a number of training examples.")
+    test: Part | None = Field(default=None, description="A share or a number of training examples.")
     by: Literal["random", "order", "group"] = Field(
         default="random",
-        description="random; order: the last rows; group: random, keeping rows with equal sources together.",
+        description="random; order: the last rows; group: random, but equal sources stay together.",
     )
     seed: Seed = Field(default=1, description="Seed of the random split.")
 
@@ -75,28 +71,20 @@ class Split(Settings):
 class Length(Settings):
     """How to treat an example with a side longer than `max` tokens; such examples are always reported."""
 
-    max: Count | None = Field(
-        default=None, description="Longest side in tokens; the model's max_length if not given."
-    )
+    max: Count | None = Field(default=None, description="Longest side in tokens; null for model.max_length.")
     over: Literal["drop", "truncate", "refuse"] = Field(
-        default="refuse", description="What to do with a longer example."
+        default="refuse", description="How to treat a longer example."
     )
 
 
 class Streaming(Settings):
-    """Read training examples during the training, for data that are too large to be prepared before.
-
-    Validation and test splits are prepared as usual.
-    """
+    """Read training examples during the training, for data that are too large to be prepared before."""
 
     buffer: Count = Field(
-        default=20_000,
-        description="Examples read at a time for each batch of an update. They are shuffled and grouped into "
-        "batches of similar length.",
+        default=20_000, description="Examples that are read, shuffled and grouped by length at a time."
     )
     tokenizer_examples: Count = Field(
-        default=1_000_000,
-        description="Training examples for the training of tokenizers: the first ones of all files.",
+        default=1_000_000, description="First examples, which train tokenizers."
     )
 
 
@@ -116,13 +104,8 @@ class TokenizerSettings(Settings):
 
     source: Component
     target: Component
-    shared: bool = Field(
-        default=True, description="One vocabulary for both sides; false if each side has its own block."
-    )
-    run: str | None = Field(
-        default=None,
-        description="A run directory, relative to this file, whose trained tokenizers are used.",
-    )
+    shared: bool = Field(default=True, description="One vocabulary for both sides; false for two blocks.")
+    run: str | None = Field(default=None, description="A run with the tokenizers, relative to this file.")
 
     @model_validator(mode="before")
     @classmethod
@@ -150,14 +133,11 @@ class TokenizerSettings(Settings):
 class Embeddings(Settings):
     """How tokens become vectors."""
 
-    shared: bool = Field(
-        default=False, description="One embedding for source and target; needs a shared tokenizer."
-    )
+    shared: bool = Field(default=False, description="One embedding for both sides; needs a shared tokenizer.")
     tied: bool = Field(default=False, description="The output projection is the target embedding.")
     scaled: bool = Field(
         default=True,
-        description="Embeddings have small initial values and are multiplied by the square root of the "
-        "width, so that they learn as fast as other parameters.",
+        description="Initial values are small, and the square root of the width multiplies embeddings.",
     )
 
 
@@ -208,21 +188,15 @@ class DecoderOverrides(StackOverrides):
 class ModelSettings(Settings):
     """The model: its sizes, and the names of its parts."""
 
-    architecture: Component = Field(
-        description="encoder-decoder or decoder-only to generate text, encoder-only to label it."
-    )
+    architecture: Component = Field(description="encoder-decoder, decoder-only (generate) or encoder-only.")
     width: Width = Field(default=128, description="Size of the residual stream.")
     heads: Size = Field(default=4, description="Attention heads; most attentions divide the width by them.")
     layers: Layers = Field(default=2, description="Layers of the encoder, and of the decoder.")
-    ffn_width: Size = Field(
-        default=512, description="Size of the hidden layer of a feed-forward network: d_ff, dim_feedforward."
-    )
+    ffn_width: Size = Field(default=512, description="Hidden size of feed-forward networks, called d_ff.")
     dropout: Rate = Field(default=0.1, description="Rate on embeddings and on the output of each sublayer.")
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
     max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
-    final_norm: bool | None = Field(
-        default=None, description="A norm after the last layer; by default, if the residual needs one."
-    )
+    final_norm: bool | None = Field(default=None, description="A last norm; if null, the residual decides.")
     embeddings: Embeddings = Embeddings()
     initialization: Component = Component(name="default")
     position: Component = Component(name="rope")
@@ -250,44 +224,23 @@ class TrainingSettings(Settings):
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
 
-    epochs: Count | None = Field(
-        default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if not given."
-    )
+    epochs: Count | None = Field(default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if null.")
     steps: Count | None = Field(default=None, description="Updates in all, instead of epochs.")
     batch_tokens: Count | None = Field(
         default=None,
-        description="Source and target positions of a batch, padding included; "
-        f"{DEFAULT_BATCH_TOKENS} if not given.",
+        description=f"Positions of a batch, padding included; {DEFAULT_BATCH_TOKENS} if not given.",
     )
-    batch_size: Count | None = Field(
-        default=None, description="Examples of a batch, instead of batch_tokens."
-    )
-    batches_per_update: Count = Field(
-        default=1,
-        description="Gradient accumulation: batches per update over all processes, at least one for each.",
-    )
-    gradient_checkpointing: bool = Field(
-        default=False,
-        description="Keep only the outputs of layers and compute each layer twice: less memory, more time.",
-    )
-    compile: bool = Field(
-        default=False,
-        description="Use torch.compile for layers during the training; the first updates take longer.",
-    )
-    shard: bool = Field(
-        default=False,
-        description="Shard parameters, gradients and optimizer state over the processes: less memory, more "
-        "communication.",
-    )
+    batch_size: Count | None = Field(default=None, description="Examples of a batch, instead of its tokens.")
+    batches_per_update: Count = Field(default=1, description="Gradient accumulation, over all processes.")
+    gradient_checkpointing: bool = Field(default=False, description="Less memory, but layers compute twice.")
+    compile: bool = Field(default=False, description="torch.compile the layers; the first updates are slow.")
+    shard: bool = Field(default=False, description="Shard parameters and states over the processes.")
     precision: Literal["float32", "bf16", "fp16"] | None = Field(
         default=None,
-        description="Floating-point type of the computation: bf16 and fp16 are mixed with float32; fp16 "
-        "needs a GPU. The default is the setting of `accelerate launch`, or float32.",
+        description="bf16 and fp16 are mixed with float32; by default that of `accelerate launch`.",
     )
     float32_matmul_precision: Literal["highest", "high"] = Field(
-        default="highest",
-        description="Precision of float32 matrix multiplications on a GPU: high is TF32, faster, with a "
-        "mantissa of 10 bits.",
+        default="highest", description="high: TF32 on a GPU, faster, with a mantissa of 10 bits."
     )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="warmup_cosine")
@@ -296,30 +249,20 @@ class TrainingSettings(Settings):
     )
     on_nonfinite: Literal["raise", "skip"] = Field(
         default="raise",
-        description="If loss or gradients are not finite: end the run with an error, or skip the update.",
+        description="If loss or gradients are not finite, end with an error, or skip the update.",
     )
-    label_smoothing: Rate = Field(
-        default=0.0, description="Share of the probability that the training loss spreads over all outputs."
-    )
+    label_smoothing: Rate = Field(default=0.0, description="Probability that the loss spreads evenly.")
     seed: Seed = Field(default=1, description="Seed of initial values, the order of examples and dropout.")
-    replicate: Seed = Field(
-        default=0,
-        description="Another replicate has other initial values and dropout but the same order of examples.",
-    )
+    replicate: Seed = Field(default=0, description="Other initial values and dropout, same order of data.")
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")
     evaluate_every: Count | None = Field(
         default=None,
         description="Updates between evaluations; by default an epoch, or 1000 if data are streamed.",
     )
-    monitor: str = Field(
-        default="loss",
-        description="The score that selects the best checkpoint: loss, or a metric (ties: the lower loss).",
-    )
+    monitor: str = Field(default="loss", description="The score of the best checkpoint; the loss at a tie.")
     early_stopping: EarlyStopping | None = None
     keep_checkpoints: Count = Field(default=2, description="Number of newest checkpoints that are kept.")
-    hooks: list[Component] = Field(
-        default=[], description="Components that take part in the training, in this order."
-    )
+    hooks: list[Component] = Field(default=[], description="Components that take part in the training.")
 
     @property
     def replicate_seed(self) -> int:
@@ -336,13 +279,10 @@ class DecodingBlock(Component):
 
     name: str = "greedy"
     max_length: Count | Annotated[str, Field(pattern=r"^source\+\d{1,9}$")] = Field(
-        default="source+50",
-        description="Longest output in tokens: a number, or relative to the source as source+5.",
+        default="source+50", description="Longest output in tokens, such as 100, or source+5."
     )
     length: Literal["source"] | Count | None = Field(
-        default=None,
-        description="Exact length of every output in tokens: a number, or that of the source; overrides "
-        "max_length.",
+        default=None, description="Exact length of outputs in tokens, or that of the source."
     )
     pattern: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
@@ -363,9 +303,7 @@ class MetricBlock(Component):
     """A metric, and the name of its score."""
 
     as_: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None,
-        alias="as",
-        description="Name of the score; by default the metric's. With it a metric can be used twice.",
+        default=None, alias="as", description="Name of the score, so that a metric can be used twice."
     )
 
     @property
@@ -378,12 +316,11 @@ class EvaluationSettings(Settings):
     """Metrics and samples of an evaluation."""
 
     metrics: list[MetricBlock] = Field(
-        default=[], description="Scores of answers, or of the probabilities of the right answers."
+        default=[], description="Scores of answers, or of probabilities of answers."
     )
     samples: Annotated[int, Field(ge=0)] = Field(default=5, description="Outputs shown at each evaluation.")
     limit: Count | None = Field(
-        default=1000,
-        description="Validation examples to decode at evaluations during training, spread over the split.",
+        default=1000, description="Examples to decode at evaluations during training."
     )
 
 

@@ -2,29 +2,38 @@
 
 from typing import TYPE_CHECKING
 
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.files import SplitStats, check_file, open_bytes, read_lines
+from plugformer.data.processor import Processor
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.data.arrow import encode, encoded_examples, on_disk
-    from plugformer.data.encoding import EncodedSplit
-    from plugformer.data.files import SplitStats, check_file, fingerprint, open_bytes, read_lines
-    from plugformer.data.preparation import PreparedData, prepare
-    from plugformer.data.processor import Processor
+    from plugformer.data.arrow import encode, encoded_examples, limited, on_disk, with_numbers
+    from plugformer.data.preparation import PreparedData, TextSplits, prepare
+    from plugformer.data.splitting import refuse_other_classes
+else:  # they import datasets, which predictions do not need
+    __getattr__ = lazily(
+        {
+            "plugformer.data.arrow": ("encode", "encoded_examples", "limited", "on_disk", "with_numbers"),
+            "plugformer.data.preparation": ("PreparedData", "TextSplits", "prepare"),
+            "plugformer.data.splitting": ("refuse_other_classes",),
+        }
+    )
 
 __all__ = [
     "EncodedSplit",
     "PreparedData",
     "Processor",
     "SplitStats",
+    "TextSplits",
     "check_file",
     "encode",
     "encoded_examples",
-    "fingerprint",
+    "limited",
     "on_disk",
     "open_bytes",
     "prepare",
     "read_lines",
+    "refuse_other_classes",
+    "with_numbers",
 ]
-
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__)

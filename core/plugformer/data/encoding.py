@@ -1,10 +1,8 @@
 """Examples as numbers: columns of tokens, pieces of texts, and the batches made of them."""
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +13,6 @@ from numpy.typing import NDArray
 from plugformer.interfaces import (
     BEGIN,
     END,
-    IGNORED,
     Architecture,
     Batch,
     Encoded,
@@ -33,15 +30,14 @@ def token_batches(
 ) -> list[Rows]:
     """Returns one epoch's batches under a token budget: a pure function of its arguments.
 
-    Examples of similar length share a batch. Which examples, and the order of the batches, is drawn again in
-    each epoch. A batch's rows times (longest source + longest target) stay within the budget, except that an
-    example that exceeds it is a batch by itself.
+    Examples of similar length share a batch. Each epoch, counted from 0, draws again which examples, and the
+    order of the batches. An example that exceeds the budget is a batch by itself.
 
     Args:
-        lengths: Tokens of each example's source and target (or of its text), special tokens included.
-        tokens: The budget: positions of a batch, padding included.
+        lengths: Tokens of each example's source and target, special tokens included.
+        tokens: The budget for a batch's rows times (longest source + longest target).
         seed: Of the run.
-        epoch: Counted from 0.
+        epoch: Its number.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(lengths))
@@ -60,12 +56,9 @@ def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[Ro
 def evaluation_order(
     lengths: Int[ndarray, "examples sides"], rows: Sequence[int], *, tokens: int
 ) -> list[Rows]:
-    """Returns batches of some rows under a token budget, the longest first: memory runs out at once or never.
+    """Returns batches of some rows under a budget, as `token_batches` has it.
 
-    Args:
-        lengths: As for `token_batches`, of all examples.
-        rows: The numbers of the examples.
-        tokens: The budget.
+    The longest come first: memory runs out at once or never.
     """
     chosen = np.asarray(rows, dtype=np.int64)
     by_length = chosen[np.lexsort(lengths[chosen].T[::-1])[::-1]]
@@ -89,12 +82,10 @@ def _cut(rows: Int[ndarray, " rows"], lengths: Int[ndarray, "examples sides"], t
 
 
 class TokenColumn:
-    """A column of lists of numbers: tokens, or the targets of tokens.
+    """A column of lists of numbers: tokens, or the targets of tokens; rows are cut to `limit`.
 
-    Args:
-        values: The numbers of all rows, in one array or several.
-        offsets: For each array where its rows begin, and where the last one ends.
-        limit: Most tokens of a row; longer ones are cut.
+    The numbers of all rows are in one array or several. For each of these, `offsets` has where its rows
+    begin, and where the last one ends.
     """
 
     def __init__(
@@ -108,12 +99,8 @@ class TokenColumn:
     @classmethod
     def of(cls, rows: Sequence[Sequence[Any]]) -> "TokenColumn":
         """Returns a column of rows in memory, None where a token has no target."""
-        numbers = [*chain.from_iterable(rows)]
-        floating = any(isinstance(number, float | np.floating) for number in numbers)
-        absent = math.nan if floating else IGNORED
-        known = [absent if number is None else number for number in numbers]
-        values = np.array(known, dtype=np.float64 if floating else np.int64)
-        return cls([values], [np.cumsum([0, *map(len, rows)])])
+        ragged = Ragged.of(rows)
+        return cls([ragged.values], [np.cumsum([0, *ragged.lengths])])
 
     def cut(self, limit: int) -> "TokenColumn":
         """Returns the column with its rows cut to `limit` tokens."""
@@ -122,16 +109,10 @@ class TokenColumn:
     @property
     def lengths(self) -> Int[ndarray, " rows"]:
         """Number of tokens of every row."""
-        return self._whole.clip(max=self._limit)
+        return self.whole.clip(max=self._limit)
 
     @property
-    def kept(self) -> Float[ndarray, " rows"]:
-        """Share of the tokens of every row that are within the limit."""
-        shares: Float[ndarray, " rows"] = self.lengths.clip(min=1) / self._whole.clip(min=1)
-        return shares
-
-    @property
-    def _whole(self) -> Int[ndarray, " rows"]:
+    def whole(self) -> Int[ndarray, " rows"]:
         """Number of tokens of every row before it is cut."""
         none = np.empty(0, dtype=np.int64)  # concatenate needs at least one array
         return np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
@@ -151,19 +132,14 @@ class TokenColumn:
 class Packed:
     """Pieces of a stream of tokens: BEGIN, then each text followed by END.
 
-    Every token but BEGIN is in exactly one piece. The last piece may be shorter. Training begins pieces at
-    another offset in each epoch, so that the context of a token changes.
-
-    Args:
-        texts: The tokens of each text; read into memory, four bytes a token.
-        rows: Numbers of the texts, in order.
-        length: Tokens of a piece.
+    Every token but BEGIN is in exactly one piece of `length` tokens; the last may be shorter. Training begins
+    pieces at another offset in each epoch, so that the context of a token changes. All tokens of `rows` are
+    in memory, four bytes each.
     """
 
     def __init__(self, texts: TokenColumn, rows: Int[ndarray, " rows"], length: int) -> None:
         whole = texts.take(rows)
-        ends = np.cumsum(whole.lengths)
-        tokens = np.insert(whole.values.astype(np.int32), ends, END)
+        tokens = np.insert(whole.values.astype(np.int32), np.cumsum(whole.lengths), END)
         self._stream = np.insert(tokens, 0, BEGIN)
         self.length = length
 
@@ -177,21 +153,13 @@ class Packed:
         lengths[-1:] = len(self._stream) - 1 - (len(self) - 1) * self.length
         return lengths
 
-    def take(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> Ragged:
-        """Returns some pieces; each begins `offset` tokens later, but ends within the stream."""
+    def take(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> tuple[Ragged, Ragged]:
+        """Returns some pieces `offset` tokens later, but within the stream, and the token before each."""
         lengths = self.lengths[pieces]
-        starts = self._starts(pieces, offset)
+        starts = np.minimum(1 + pieces * self.length + offset, len(self._stream) - lengths)
         places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-        return Ragged(self._stream[places], lengths)
-
-    def before(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> Ragged:
-        """Returns the token before each of some pieces."""
-        return Ragged(self._stream[self._starts(pieces, offset) - 1], np.ones(len(pieces), dtype=np.int64))
-
-    def _starts(self, pieces: Int[ndarray, " chosen"], offset: int) -> Int[ndarray, " chosen"]:
-        starts = 1 + pieces * self.length + offset
-        within: ndarray = np.minimum(starts, len(self._stream) - self.lengths[pieces])
-        return within
+        before = Ragged(self._stream[starts - 1], np.ones(len(pieces), dtype=np.int64))
+        return Ragged(self._stream[places], lengths), before
 
 
 @dataclass(frozen=True)
@@ -208,17 +176,14 @@ class EncodedExamples:
     tokens: Mapping[str, TokenColumn]
     targets: TokenColumn | NDArray[Any] | None = None
 
-    def __len__(self) -> int:
-        return len(self.examples)
-
 
 class EncodedSplit:
     """The examples of one split, as numbers and as text.
 
     Args:
         data: The examples and their numbers.
-        task_type: Of the task.
-        architecture: Of the task.
+        task_type: Knows the columns, and draws random parts.
+        architecture: Makes batches.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Least length of a batch; None for that of its longest example.
@@ -244,8 +209,9 @@ class EncodedSplit:
         sampling: Callable[..., Encoded] | None = None,
     ) -> None:
         self._type = task_type
+        self._input_names = [column.name for column in task_type.columns if column.role == "input"]
         self._architecture = architecture
-        self._rows = np.arange(len(data)) if rows is None else rows
+        self._rows = np.arange(len(data.examples)) if rows is None else rows
         self._padding = padding
         self._inference = inference
         self._sampling = sampling
@@ -253,14 +219,21 @@ class EncodedSplit:
         self._columns = {
             name: column.cut(limits.get(name, sys.maxsize)) for name, column in data.tokens.items()
         }
-        self._packed = None if piece is None else Packed(self._columns.pop("output"), self._rows, piece)
         self._targets = data.targets
         if isinstance(data.targets, TokenColumn):
             self._targets = data.targets.cut(limits.get("input", sys.maxsize))
         self._examples = data.examples
-        if self._packed is not None:
+        self._packed = None
+        absent = np.full(len(self._rows), -1)
+        sides = [
+            self._columns[name].lengths[self._rows] if name in self._columns else absent
+            for name in ("input", "output")
+        ]
+        if piece is not None:
+            self._packed = Packed(self._columns.pop("output"), self._rows, piece)
             self._rows = np.arange(len(self._packed))
-        sequences = architecture.positions(self._lengths(), task_type.level)
+            sides = [np.full(len(self._packed), -1), self._packed.lengths]
+        sequences = architecture.positions(np.stack(sides, axis=1), task_type.level)
         self.lengths: Int[ndarray, "examples sequences"] = np.where(
             sequences > 0, sequences.clip(min=padding or 0), sequences
         )
@@ -296,52 +269,34 @@ class EncodedSplit:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         length = self._padding if padding is None else padding
         batch = self._architecture.collate(encoded, self._type.level, length=length)
-        return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows)))
+        return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows), self._input_names))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:
         """Returns some rows as their task type encoded them; pieces begin elsewhere in every epoch."""
         if self._packed is not None:
-            draw = None if epoch is None else np.random.default_rng([3, *epoch])
-            offset = 0 if draw is None else int(draw.integers(self._packed.length))
-            pieces, before = self._packed.take(chosen, offset), self._packed.before(chosen, offset)
+            length = self._packed.length
+            offset = 0 if epoch is None else int(np.random.default_rng([3, *epoch]).integers(length))
+            pieces, before = self._packed.take(chosen, offset)
             return Encoded(output=pieces, start=before, complete=False)
         columns = {name: column.take(chosen) for name, column in self._columns.items()}
         if self._inference and "output" in columns:  # a prompt
             columns["start"] = Ragged.repeated(BEGIN, len(chosen)).followed_by(columns.pop("output"))
-        targets = self._targets
-        if isinstance(targets, ndarray):
-            targets = targets[chosen]
-        taken = targets.take(chosen) if isinstance(targets, TokenColumn) else targets
-        return Encoded(columns.get("input"), columns.get("output"), taken, columns.get("start"))
-
-    def _lengths(self) -> Int[ndarray, "rows 2"]:
-        """Returns the tokens of each example's input and output, -1 for a side that does not exist."""
-        absent = np.full(len(self._rows), -1)
-        if self._packed is not None:
-            return np.stack([absent, self._packed.lengths], axis=1)
-        sides = [
-            self._columns[name].lengths[self._rows] if name in self._columns else absent
-            for name in ("input", "output")
-        ]
-        return np.stack(sides, axis=1)
+        targets: Any = self._targets
+        if targets is not None:
+            targets = targets.take(chosen) if isinstance(targets, TokenColumn) else targets[chosen]
+        return Encoded(columns.get("input"), columns.get("output"), targets, columns.get("start"))
 
     def example(self, row: int) -> Example:
         """Returns the values of an example by column, a label by its name; none for a piece."""
         example: Example = {} if self._packed is not None else self._examples[int(self._rows[row])]
         return example
 
-    def inputs(self, row: int) -> Example:
-        """Returns the input values of an example by column; none for a piece."""
-        names = {column.name for column in self._type.columns if column.role == "input"}
-        return {name: value for name, value in self.example(row).items() if name in names}
-
     def input(self, row: int) -> str:
         """Returns the input of an example as text."""
         example = self.example(row)
         if not example:
             return f"piece {row + 1}"
-        names = [column.name for column in self._type.columns if column.role == "input"]
-        return "\t".join(as_text(example[name]) for name in names or list(example)[:1])
+        return "\t".join(as_text(example[name]) for name in self._input_names or list(example)[:1])
 
     def references(self, row: int) -> list[Any]:
         """Returns the right answers to an example: texts, labels, tags or numbers."""
@@ -359,43 +314,42 @@ class EncodedSplit:
     ) -> Float[ndarray, " examples"]:
         """Returns the number of characters or bytes of each example's output texts within the limits.
 
-        Args:
-            unit: Characters or bytes.
-            targets: Number of each example's targets; pieces share the units of all texts in proportion.
+        Pieces share those of all texts in proportion to their numbers of `targets`.
         """
 
         def size(text: str) -> int:
             return len(text if unit == "characters" else text.encode())
 
-        names = [column.name for column in self._type.columns if column.holds == "text"]
+        texts = [column for column in self._type.columns if column.holds == "text"]
         if self._packed is not None:
-            total = sum(size(example[name]) for example in self._examples for name in names)
+            total = sum(size(example[column.name]) for example in self._examples for column in texts)
             shares: Float[ndarray, " examples"] = targets * (total / targets.sum())
             return shares
-        outputs = [column.name for column in self._type.columns if column.role == "output"]
-        counted = [name for name in names if name in outputs] or names
+        counted = [column for column in texts if column.role == "output"] or texts
         sizes = np.array(
-            [sum(size(self.example(row)[name]) for name in counted) for row in range(len(self))], float
+            [sum(size(self.example(row)[column.name]) for column in counted) for row in range(len(self))],
+            float,
         )
-        return sizes * self._columns["output"].kept[self._rows] if "output" in self._columns else sizes
-
-    def described(self, row: int) -> str:
-        """Returns the beginnings of the input and of the right answer of an example."""
-        texts = (self.input(row), as_text(self.references(row)[0]))
-        return " -> ".join(repr(text if len(text) <= 60 else f"{text[:59]}…") for text in texts)
+        if (column := self._columns.get("output")) is None:
+            return sizes
+        kept = column.lengths.clip(min=1) / column.whole.clip(min=1)
+        within: Float[ndarray, " examples"] = sizes * kept[self._rows]
+        return within
 
 
 class _Inputs(Sequence[Example]):
-    """The inputs of some examples of a split, read when they are asked for."""
+    """Some columns of some examples of a split, read when they are asked for."""
 
-    def __init__(self, split: EncodedSplit, rows: Sequence[int]) -> None:
+    def __init__(self, split: EncodedSplit, rows: Sequence[int], names: Sequence[str]) -> None:
         self._split = split
         self._rows = rows
+        self._names = names
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return _Inputs(self._split, self._rows[place])
-        return self._split.inputs(self._rows[place])
+            return _Inputs(self._split, self._rows[place], self._names)
+        example = self._split.example(self._rows[place])
+        return {name: value for name, value in example.items() if name in self._names}

@@ -1,4 +1,4 @@
-"""Files of examples: read line by line with errors that say where, identified by content, and counted.
+"""Files of examples: read line by line with errors that say where, and the counts of their rows.
 
 Data components import this module, so it does not import `datasets`.
 """
@@ -8,21 +8,17 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
-from plugformer.cache import cache_folder, remove_unused
 from plugformer.errors import DataError
 
-SAMPLES, SAMPLE = 32, 2**18
-"""Number and bytes of the samples by which a file to be streamed is identified."""
+SHOWN = 3
+"""Faults that a notice shows."""
 
-LARGE = 2**20
-"""Least number of bytes of a file whose hash is kept in the cache."""
+FEW = 0.03
+"""Largest share of bad rows without a warning."""
 
 
 def check_file(file: Path) -> None:
@@ -40,12 +36,8 @@ def check_file(file: Path) -> None:
 def read_lines(file: Path, *, strict: bool = True) -> Iterator[str]:
     """Yields a file's lines without their ends; a file whose name ends in .gz is unpacked.
 
-    A byte-order mark is left out. Only LF and CRLF end a line: other separators of Unicode are text.
-
-    Args:
-        file: Its path.
-        strict: Whether bytes that are not UTF-8 are an error; else they become lone surrogates, as with
-            Python's error handler "surrogateescape".
+    A byte-order mark is left out. Only LF and CRLF end a line: other separators of Unicode are text. Unless
+    `strict`, bytes that are not UTF-8 become lone surrogates, as with Python's handler "surrogateescape".
 
     Raises:
         DataError: The file is missing, a directory, empty, not UTF-8, or a broken gzip file.
@@ -73,9 +65,7 @@ def read_lines(file: Path, *, strict: bool = True) -> Iterator[str]:
 
 def open_bytes(file: Path) -> BufferedIOBase:
     """Opens a file for reading, through gzip if its name ends in .gz."""
-    if file.suffix == ".gz":
-        return gzip.open(file, "rb")
-    return file.open("rb")
+    return gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")
 
 
 def fingerprint(*parts: str) -> str:
@@ -83,73 +73,13 @@ def fingerprint(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def files_version(files: Iterable[Path], *, sampled: bool = False) -> str:
-    """Returns a hash of the contents of files, in their order.
-
-    Args:
-        files: Their paths.
-        sampled: Hash only the size of each file and samples of its content: fast for large files, but a
-            change outside the samples is missed.
-
-    Raises:
-        DataError: A file is missing, empty or a directory.
-    """
+def files_version(files: Iterable[Path]) -> str:
+    """Returns a hash of the contents of files, in their order."""
     digest = hashlib.sha256()
     for file in files:
-        check_file(file)
-        digest.update(_samples(file) if sampled else bytes.fromhex(content_hash(file)))
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
-
-
-def _samples(file: Path) -> bytes:
-    """Returns the size of a file and samples of its content."""
-    size = file.stat().st_size
-    parts = [f"{size} ".encode()]
-    with file.open("rb") as stream:
-        for number in range(SAMPLES):
-            stream.seek(max(size - SAMPLE, 0) * number // (SAMPLES - 1))
-            parts.append(stream.read(SAMPLE))
-    return b"".join(parts)
-
-
-def content_hash(file: Path) -> str:
-    """Returns a SHA-256 of a file's content.
-
-    The hash of a large file is kept in the cache as long as its size and the times of its changes stay the
-    same.
-    """
-    state = file.stat()
-    if state.st_size < LARGE:
-        return _hash(file)
-    record = cache_folder() / "hashes" / f"{state.st_dev}-{state.st_ino}.json"
-    signature = [state.st_size, state.st_mtime_ns, state.st_ctime_ns]
-    with suppress(OSError, ValueError):
-        known, digest = json.loads(record.read_bytes())
-        # A change in the same clock tick as the record would leave the file's times unchanged.
-        if known == signature and record.stat().st_mtime_ns > max(signature[1:]):
-            return str(digest)
-    digest = _hash(file)
-    temporary = record.with_name(f"{record.stem}-{uuid4().hex}")
-    with suppress(OSError):  # the cache need not be writable
-        record.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps([signature, digest]), encoding="utf-8")
-        temporary.replace(record)
-        remove_unused(record.parent)
-    return digest
-
-
-def _hash(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-Row = dict[str, Any]
-
-SHOWN = 3
-"""Faults that a notice shows."""
-
-FEW = 0.03
-"""Largest share of bad rows without a warning."""
 
 
 @dataclass
@@ -172,15 +102,6 @@ class SplitStats:
     truncated: int = 0
     longest: int = 0
 
-    def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yields the rows that have no fault, and counts the others."""
-        for row in rows:
-            if fault := row.get("fault"):
-                self.rows += 1
-                self.leave_out(fault)
-            else:
-                yield row
-
     def leave_out(self, fault: str, rows: int = 1) -> None:
         """Counts rows that have a fault."""
         self.bad += rows
@@ -201,10 +122,9 @@ class SplitStats:
         if not self.bad:
             return []
         skipped = f"{split}: bad rows skipped: {self.bad:,} of {self.rows:,} ({self.bad / self.rows:.1%})"
-        few = self.bad <= FEW * self.rows
-        first = (
-            f"{skipped}; the first:" if few else f"WARNING: {skipped}: do the options of data fit? The first:"
-        )
+        first = f"{skipped}; the first:"
+        if self.bad > FEW * self.rows:
+            first = f"WARNING: {skipped}: do the options of data fit? The first:"
         return ["\n  ".join([first, *self.faults])]
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Input texts for a trained model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,7 @@ from plugformer.data.encoding import EncodedExamples, EncodedSplit, TokenColumn
 from plugformer.data.processor import SIDES, Processor
 from plugformer.errors import DataError, LengthError, PlugformerError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import UNKNOWN, Example, Examples, Level
+from plugformer.interfaces import UNKNOWN, Example, Level
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,30 @@ class Inputs:
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):
+            question: Example = {}
             try:
-                _require_unicode(text)
-                questions.append(task_type.example_from_text(text))
+                text.encode()
+                question = task_type.example_from_text(text)
+            except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
+                faults[row] = DataError(
+                    f"{text[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for example "
+                    "with `iconv -f latin1 -t utf-8`"
+                )
             except PlugformerError as error:
                 faults[row] = error
-                questions.append({})
+            questions.append(question)
         sound = next(filter(None, questions), {})
-        columns = {  # a text with a fault is replaced by an empty text, or an empty list
-            name: [question.get(name, type(value)()) for question in questions]
-            for name, value in sound.items()
-        }
+        # In place of a text with a fault there is an empty text, or an empty list.
+        examples = [
+            {name: question.get(name, type(value)()) for name, value in sound.items()}
+            for question in questions
+        ]
+        columns = {name: [example[name] for example in examples] for name in sound}
         encoded = task_type.encode(columns, processor.tokenizers) if columns else {}
-        examples = [{name: values[row] for name, values in columns.items()} for row in range(len(texts))]
         tokens = {name: TokenColumn.of(rows) for name, rows in encoded.items() if name in SIDES}
-        targets = encoded.get("targets") if task_type.level is Level.TOKEN else None
-        data = EncodedExamples(examples, tokens, None if targets is None else TokenColumn.of(targets))
+        targets = None
+        if task_type.level is Level.TOKEN and "targets" in encoded:
+            targets = TokenColumn.of(encoded["targets"])
         room = experiment.architecture.limits(task.model.max_length, task_type.level)
         limits = {name: getattr(room, name) for name in tokens}
         truncating = task.data.length.over == "truncate"
@@ -65,12 +73,25 @@ class Inputs:
             for row, length in enumerate(column.lengths)
             if length > limits[name]
         }
-        split = EncodedSplit(data, task_type, experiment.architecture, limits=limits, inference=True)
+        unknown = {}
+        every = np.arange(len(texts))
+        for name, column in tokens.items():
+            read = column.cut(limits[name]).take(every)
+            for row in np.unique(np.repeat(every, read.lengths)[read.values == UNKNOWN]).tolist():
+                if parts := _unknown(examples[row], processor):
+                    unknown[row] = parts
+        split = EncodedSplit(
+            EncodedExamples(examples, tokens, targets),
+            task_type,
+            experiment.architecture,
+            limits=limits,
+            inference=True,
+        )
         return cls(
             split,
             faults if truncating else {**too_long, **faults},
             frozenset(too_long if truncating else ()),
-            _unknown(columns, data, limits, processor),
+            unknown,
         )
 
     @property
@@ -79,36 +100,12 @@ class Inputs:
         return [row for row in range(len(self.split)) if row not in self.faults]
 
 
-def _unknown(
-    columns: Examples, data: EncodedExamples, limits: Mapping[str, int], processor: Processor
-) -> dict[int, tuple[str, ...]]:
-    """Returns the parts of each text that the vocabulary cannot spell, for texts with such parts."""
-    unknown: dict[int, tuple[str, ...]] = {}
-    for name, uncut in data.tokens.items():
-        lengths = uncut.cut(limits[name]).lengths
-        tokens = uncut.cut(limits[name]).take(np.arange(len(lengths)))
-        rows = np.repeat(np.arange(len(lengths)), tokens.lengths)
-        for row in np.unique(rows[tokens.values == UNKNOWN]).tolist():
-            parts: dict[str, None] = {}
-            for values in columns.values():
-                for text in [values[row]] if isinstance(values[row], str) else values[row]:
-                    for mask_token in processor.task_type.mask_tokens:
-                        text = text.replace(mask_token, " ")
-                    parts |= dict.fromkeys(processor.source.unknown(text))
-            if parts:
-                unknown[row] = tuple(parts)
-    return unknown
-
-
-def _require_unicode(text: str) -> None:
-    """Raises DataError for a text with surrogates, which Python puts where bytes were not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        byte = ord(text[error.start]) - 0xDC00
-        shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(text[error.start])
-        beginning = text[:40].encode(errors="replace").decode()
-        raise DataError(
-            f"{beginning!r} is not UTF-8: {shown} at character {error.start + 1}; convert it, for example "
-            "with `iconv -f latin1 -t utf-8`"
-        ) from None
+def _unknown(example: Example, processor: Processor) -> tuple[str, ...]:
+    """Returns the parts of an example that the vocabulary cannot spell, each once."""
+    parts: dict[str, None] = {}
+    for value in example.values():
+        for text in [value] if isinstance(value, str) else value:
+            for mask_token in processor.task_type.mask_tokens:
+                text = text.replace(mask_token, " ")
+            parts |= dict.fromkeys(processor.source.unknown(text))
+    return tuple(parts)

@@ -1,36 +1,39 @@
-"""From a task to examples ready for a model: read, split, tokenized, limited in length."""
+"""From a task to examples ready for a model: read, split, tokenized, kept in the cache, limited in length."""
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import datasets
+import pyarrow as pa
 from datasets import Dataset, DatasetDict
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from plugformer.configuration.task import Task
-from plugformer.data.arrow import Texts, encode_to_file, limited, mapped
+from plugformer.cache import cache_folder, remove_unused, scratch_folder
+from plugformer.configuration.task import Component
+from plugformer.data.arrow import PLACE, Texts, encode_to_file, limited
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import SplitStats, fingerprint
-from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints
-from plugformer.data.processor import (
-    Processor,
-    create_tokenizers,
-    load_processor,
-    load_tokenizers,
-)
+from plugformer.data.files import SplitStats, files_version, fingerprint
+from plugformer.data.processor import Processor, create_tokenizers, has_one, load_processor, save_tokenizers
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
-from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Column, as_text
+from plugformer.interfaces import as_text
 from plugformer.interfaces.data import Data
-from plugformer.registry import Kind
-from plugformer.registry.options import keys_of, options_model
+from plugformer.registry import Kind, Registry
+from plugformer.registry.options import checked_options, keys_of, options_model
+from plugformer.registry.source import BLOCKS, code_hash, component_lock
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,11 @@ class PreparedData:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
         processor: What was learned from the training examples.
         lengths: Counts of the examples of each split.
-        hashes: A hash of the content of each split before it was tokenized; of one that is streamed, of the
-            version of the data.
+        hashes: A hash of each split's content as text; of one that is streamed, of the data's version.
         notices: Messages for people about the preparation.
-        streamed: The training examples, if they are streamed.
+        batches: If `train` is streamed, returns a `plugformer.training.BatchStream` of three arguments: what
+            makes a function from a seed to batches of some examples' lengths, the `TrainingSettings`, and the
+            `Processes`.
     """
 
     splits: dict[str, EncodedSplit]
@@ -52,136 +56,116 @@ class PreparedData:
     lengths: dict[str, SplitStats]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
-    streamed: StreamedExamples | None = None
+    batches: Callable[..., Any] | None = None
 
 
-def prepare(experiment: Experiment, processor: Processor | None = None) -> PreparedData:
+TextSplits = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
+"""Examples as text: what is to be prepared, what returns those that tokenizers learn from, and notices."""
+
+
+def prepare(
+    experiment: Experiment,
+    processor: Processor | None = None,
+    read: Callable[[], TextSplits] | None = None,
+) -> PreparedData:
     """Reads a task's data, learns a processor unless one is given, and encodes all examples.
 
     The cache keeps prepared examples as long as data, options and code stay the same. Length limits apply
-    afterwards.
+    afterwards. `plugformer.hooks.prepared_data` does the same, and serves tasks that stream too.
 
     Args:
         experiment: Its task type gets what it learns from the training examples.
         processor: Learned from the training examples if None; the tokenizers may come from another run.
+        read: Reads the examples; those of the data component, split as the task says, if None.
 
     Raises:
         ConfigurationError: An option of the data or the tokenizers is wrong.
         DataError: The data cannot be read, or an example is too long and the task refuses it.
         RegistryError: A component is unknown, or does not give what its interface promises.
     """
-    task, data, architecture = experiment.task, experiment.data, experiment.architecture
-    columns, streaming = experiment.task_type.columns, task.data.streaming
     with quiet():
-        version = partial(data_version, experiment)
-
-        def read() -> _Texts:
-            if streaming is None:
-                return _read(data, columns, task)
-            splits, notices = stored(streams, columns, task.data.name)
-            count = streaming.tokenizer_examples
-            first = partial(first_examples, streams["train"], count, columns, task.data.name)
-            return splits, first, notices
-
-        if streaming is not None:
-            streams = open_streams(data, columns)
-        entry, learned = _entry(experiment, processor, version, read)
+        version = data_version(experiment)
+        key, learned = cache_key(experiment, version), None
+        keys = [] if key is None else [key]
+        if key is not None and processor is not None:
+            with TemporaryDirectory() as folder:
+                learned = _fingerprints(processor, Path(folder))
+            keys.append(fingerprint(key, *learned.values()))
+        found = [entry for entry in map(PreparedEntry.find, keys) if entry is not None]
+        entry = next((entry for entry in found if learned in (None, entry.learned)), None)
+        if entry is None:
+            texts, train, notices = _read(experiment) if read is None else read()
+            if data_version(experiment) != version:
+                raise DataError(
+                    f"the files of data {experiment.task.data.name!r} changed during reading; "
+                    "start again when they are complete"
+                )
+            if processor is None:
+                processor = _learn_processor(experiment, train())
+            columns = processor.task_type.columns
+            refuse_other_order(next(iter(texts.values())).features, columns, processor.classes)
+            notices = [*notices, *overlaps(texts, columns)]
+            entry = PreparedEntry.make(keys[-1] if keys else None, texts, processor, notices)
+        elif processor is None:
+            processor = load_processor(experiment, entry.folder, entry.task_type)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
-
-            def place(row: int, name: str = name, examples: Dataset = examples) -> str:
-                beginning = as_text(examples[row][columns[0].name])[:40]
-                return f"{name}, example {row + 1} ({beginning!r})"
-
-            splits[name], lengths[name] = limited(examples, task, learned, architecture, place)
-            if len(splits[name]) == 0:
-                raise DataError(
-                    f"{name}: all of its {len(examples)} examples are longer than the limit, the longest "
-                    f"side has {lengths[name].longest} tokens; raise model.max_length or data.length.max"
-                )
-    prepared = PreparedData(splits, learned, lengths, entry.hashes, tuple(entry.notices))
-    if streaming is None:
-        return prepared
-    streamed = StreamedExamples(streams["train"], task, learned, architecture, streaming.buffer)
-    return replace(prepared, streamed=streamed, hashes={**prepared.hashes, "train": version()})
+            splits[name], lengths[name] = _limited(name, examples, experiment, processor)
+    # Of a split that is streamed nothing but the version is known.
+    return PreparedData(splits, processor, lengths, {"train": version, **entry.hashes}, tuple(entry.notices))
 
 
-_Texts = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
-"""Examples as text: what is to be prepared, what returns those that tokenizers learn from, and notices."""
+def _limited(
+    name: str, data: Dataset, experiment: Experiment, processor: Processor
+) -> tuple[EncodedSplit, SplitStats]:
+    """Returns examples that are called `name`, within the limits of the task, and their counts."""
 
+    def place(row: int) -> str:
+        beginning = as_text(data[row][processor.task_type.columns[0].name])[:40]
+        return f"{name}, example {row + 1} ({beginning!r})"
 
-def _entry(
-    experiment: Experiment,
-    given: Processor | None,
-    version: Callable[[], str],
-    read: Callable[[], _Texts],
-) -> tuple[PreparedEntry, Processor]:
-    """Returns the prepared examples, from the cache if they are there, and the processor."""
-    before = version()
-    key = cache_key(experiment, before)
-    keys, learned = [] if key is None else [key], None
-    if key is not None and given is not None:
-        with TemporaryDirectory() as folder:
-            learned = fingerprints(given, Path(folder))
-        keys.append(fingerprint(key, *learned.values()))
-    for stored_key in keys:
-        entry = PreparedEntry.find(stored_key)
-        if entry is not None and learned in (None, entry.learned):
-            return entry, given or load_processor(experiment, entry.folder, entry.task_type)
-    splits, train, notices = read()
-    if version() != before:
+    split, stats = limited(data, experiment, processor, place)
+    if len(split) == 0:
         raise DataError(
-            f"the files of data {experiment.task.data.name!r} changed during reading; "
-            "start again when they are complete"
+            f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "
+            f"{stats.longest} tokens; raise model.max_length or data.length.max"
         )
-    if given is not None:
-        columns, first = given.task_type.columns, next(iter(splits.values()))
-        refuse_other_order(first.features, columns, given.classes)
-    processor = given or learn_processor(experiment, train())
-    shared = overlaps(splits, processor.task_type.columns)
-    return PreparedEntry.make(keys[-1] if keys else None, splits, processor, [*notices, *shared]), processor
+    return split, stats
 
 
-def learn_processor(experiment: Experiment, train: Dataset) -> Processor:
+def _learn_processor(experiment: Experiment, train: Dataset) -> Processor:
     """Learns the tokenizers and the task type's state from the training examples."""
-    task, task_type = experiment.task, experiment.task_type
+    task_type, run = experiment.task_type, experiment.task.tokenizer.run
     task_type.state = task_type.learn(train)
-    tokenizers = create_tokenizers(experiment)
-    if task.tokenizer.run is not None:
-        load_tokenizers(tokenizers, Path(task.tokenizer.run))
-    else:
-        source, target = (
-            [column.name for column in task_type.columns if column.tokenizer == side]
-            for side in ("source", "target")
-        )
+    tokenizers = create_tokenizers(experiment, None if run is None else Path(run))
+    if run is None:
+        names: dict[str | None, list[str]] = {"source": [], "target": [], None: []}
+        for column in task_type.columns:
+            names[column.tokenizer].append(column.name)
         if tokenizers.target is tokenizers.source:
-            tokenizers.source.train(Texts(train, *source, *target))
+            tokenizers.source.train(Texts(train, *names["source"], *names["target"]))
         else:
-            tokenizers.source.train(Texts(train, *source))
-            tokenizers.target.train(Texts(train, *target))
+            tokenizers.source.train(Texts(train, *names["source"]))
+            tokenizers.target.train(Texts(train, *names["target"]))
     return Processor(*tokenizers, task_type)
 
 
-def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
-    """Returns a task's examples as text, split as the task says.
-
-    Raises:
-        DataError: The data cannot be read, or a split is missing or empty.
-        RegistryError: The component does not give the columns or classes that the task's type has.
-    """
-    examples = component.load(columns)
-    needed = [column.name for column in columns if not column.optional]
+def _read(experiment: Experiment) -> TextSplits:
+    """Returns a task's examples as text, split as the task says."""
+    block, columns = experiment.task.data, experiment.task_type.columns
+    examples = experiment.data.load(columns)
     for name, data in examples.items():
         if len(data) == 0:
-            raise DataError(f"data {task.data.name!r}: split {name!r} has no examples; check its files")
-        if missing := sorted(set(needed) - set(data.column_names)):
-            raise RegistryError(
-                f"data {task.data.name!r} gave split {name!r} without the columns {missing}, only "
-                f"{sorted(data.column_names)}; a {task.type.name} task needs {needed}"
-            )
-    splits = split(examples, task.data.split, columns)
+            raise DataError(f"data {block.name!r}: split {name!r} has no examples; check its files")
+        for column in columns:
+            if not column.optional and column.name not in data.column_names:
+                raise RegistryError(
+                    f"data {block.name!r} gave split {name!r} without the column {column.name!r}, only "
+                    f"{sorted(data.column_names)}"
+                )
+    splits = split(examples, block.split, columns)
     refuse_other_classes({name: data.features for name, data in splits.items()}, columns)
-    return splits, lambda: splits["train"], component.notices()
+    return splits, lambda: splits["train"], experiment.data.notices()
 
 
 @contextmanager
@@ -196,61 +180,50 @@ def quiet() -> Iterator[None]:
             datasets.enable_progress_bars()
 
 
-def read_files(
-    files: Sequence[Path], experiment: Experiment, processor: Processor
-) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
-    """Reads examples from other files with the options of a task's data component.
+OtherData = tuple[EncodedSplit, SplitStats, Sequence[str]]
+"""A split of other data, the counts of its examples, and notices of the data component."""
 
-    The files are one, two parallel ones, or several that follow one another. Also returns the counts of the
-    examples and the notices of the component.
+
+def read_files(files: Sequence[Path], experiment: Experiment, processor: Processor) -> OtherData:
+    """Reads one file, two parallel ones or several that follow one another as a task's data component does.
 
     Raises:
         ConfigurationError: The data component reads no files, or not these.
         DataError: A file is malformed, has a label that is not a class, or an example that is too long and
             the task refuses it.
     """
-    task, registry = experiment.task, experiment.registry
-    name = ", ".join(map(str, files))
+    block, registry = experiment.task.data, experiment.registry
+    model = options_model(registry.load(Kind.DATA, block.name))
+    if "files" not in keys_of(model):
+        raise ConfigurationError(
+            f"data {block.name!r} has no option 'files', so that it cannot read others; "
+            "change its own options with --set data.OPTION=VALUE"
+        )
     # A component without the option `labels` takes the classes from its training files. The split is not
     # called `test`, because a component may cut a split of that name off the training files.
-    named = processor.classes is None or "labels" in task.data.options
-    part = "test_files" if named else "train"
-    options = _with_files(files, part, experiment)
+    part = "test_files" if processor.classes is None or "labels" in block.options else "train"
+    paths = [str(file.absolute()) for file in files]
+    forms: list[object] = [paths[0]] if len(paths) == 1 else [paths]
+    if len(paths) == 2:
+        forms = [{"source": paths[0], "target": paths[1]}, *forms]
+    name = ", ".join(map(str, files))
+    for form in forms:
+        options: dict[str, Any] = {**block.options, "files": {part: form}}
+        with suppress(ValidationError):
+            model.model_validate(options)
+            break
+    else:
+        raise ConfigurationError(
+            f"data {block.name!r} cannot read {len(paths)} file{'s' * (len(paths) > 1)} as a split: {name}; "
+            "parallel files are two, source before target"
+        )
     if "labels" in options and options["labels"] is None:
         options["labels"] = processor.classes
-    data: Data = registry.create(Kind.DATA, task.data.name, **options)
-    return _encoded(data, part, name, experiment, processor)
+    return _encoded(registry.create(Kind.DATA, block.name, **options), part, name, experiment, processor)
 
 
-def _encoded(
-    data: Data, part: str, name: str, experiment: Experiment, processor: Processor
-) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
-    """Returns a split of other data as the model reads it; error messages call the data `name`."""
-    task, task_type = experiment.task, processor.task_type
-    with quiet():
-        examples = data.load(task_type.columns)[part]
-        refuse_other_order(examples.features, task_type.columns, processor.classes)
-        if len(examples) == 0:
-            raise DataError(f"{name}: no examples; check the file")
-
-        def place(row: int) -> str:
-            return f"{name}, example {row + 1}"
-
-        encoded = mapped(lambda file: encode_to_file(file, examples, processor, place))
-    split, count = limited(encoded, task, processor, experiment.architecture, place)
-    if len(split) == 0:
-        raise DataError(f"{name}: all examples are longer than the limit of the run's task")
-    return split, count, data.notices()
-
-
-def read_rows(
-    rows: Any, experiment: Experiment, processor: Processor
-) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
-    """Like `read_files`, but with rows in memory, which have the columns of the task.
-
-    Raises:
-        DataError: A row is malformed, has a label that is no class, or is too long and the task refuses it.
-    """
+def read_rows(rows: Any, experiment: Experiment, processor: Processor) -> OtherData:
+    """Like `read_files`, but with rows in memory, which have the columns of the task."""
     block = experiment.task.data
     options = block.options if block.name == "memory" else {}
     data: Data = experiment.registry.create(Kind.DATA, "memory", **{**options, "labels": processor.classes})
@@ -258,25 +231,156 @@ def read_rows(
     return _encoded(data, "rows", "the rows", experiment, processor)
 
 
-def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> dict[str, Any]:
-    """Returns the options of a task's data with other files as the only split."""
-    task, name = experiment.task, experiment.task.data.name
-    model = options_model(experiment.registry.load(Kind.DATA, name))
-    if "files" not in keys_of(model):
-        raise ConfigurationError(
-            f"data {name!r} has no option 'files', so that it cannot read others; "
-            "change its own options with --set data.OPTION=VALUE"
-        )
-    paths = [str(file.absolute()) for file in files]
-    forms: list[object] = [paths[0]] if len(paths) == 1 else [paths]
-    if len(paths) == 2:
-        forms = [dict(zip(("source", "target"), paths, strict=True)), *forms]
-    for form in forms:
-        options = {**task.data.options, "files": {split: form}}
-        with suppress(ValidationError):
-            model.model_validate(options)
-            return options
-    raise ConfigurationError(
-        f"data {name!r} cannot read {len(paths)} file{'s' * (len(paths) > 1)} as a split: "
-        f"{', '.join(map(str, files))}; parallel files are two, source before target"
-    )
+def _encoded(data: Data, part: str, name: str, experiment: Experiment, processor: Processor) -> OtherData:
+    """Returns a split of other data, which error messages call `name`."""
+    columns = processor.task_type.columns
+    with quiet():
+        examples = data.load(columns)[part]
+        refuse_other_order(examples.features, columns, processor.classes)
+        if len(examples) == 0:
+            raise DataError(f"{name}: no examples; check the file")
+        entry = PreparedEntry.make(None, {name: examples}, processor, data.notices())
+        return *_limited(name, entry.splits[name], experiment, processor), entry.notices
+
+
+class PreparedEntry(BaseModel):
+    """A task's examples with their token numbers, and the files of its tokenizers, in a folder of the cache.
+
+    The first split is in `0.arrow`; all attributes but `folder` are in `entry.json`.
+
+    Attributes:
+        hashes: A hash of each split's content without token numbers.
+        learned: A hash of the state of each tokenizer and of the task's type.
+        task_type: The state of the task's type.
+    """
+
+    folder: Path = Field(exclude=True)
+    hashes: dict[str, str]
+    learned: dict[str, str]
+    task_type: Any
+    notices: list[str]
+
+    @cached_property
+    def splits(self) -> dict[str, Dataset]:
+        """The examples by split, memory-mapped."""
+        return {
+            name: Dataset.from_file(str(self.folder / f"{number}.arrow"))
+            for number, name in enumerate(self.hashes)
+        }
+
+    @classmethod
+    def find(cls, key: str) -> "PreparedEntry | None":
+        """Returns the entry stored under a key, or None; removes an entry that cannot be read."""
+        folder = cache_folder() / PLACE / key
+        if not folder.is_dir():
+            return None
+        try:
+            entry = cls(folder=folder, **json.loads((folder / "entry.json").read_bytes()))
+            entry.splits  # noqa: B018 (opens the files)
+        except (OSError, ValueError, TypeError, pa.ArrowException):
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        with suppress(OSError):
+            os.utime(folder)  # the time of its last use
+        return entry
+
+    @classmethod
+    def make(
+        cls, key: str | None, examples: Mapping[str, Dataset], processor: Processor, notices: Sequence[str]
+    ) -> "PreparedEntry":
+        """Encodes examples and stores them; without a key or a writable cache, for this process alone."""
+        folder = scratch_folder(PLACE) / uuid4().hex
+        folder.mkdir()
+        learned, hashes = _fingerprints(processor, folder), {}
+        for number, (name, data) in enumerate(examples.items()):
+            texts = encode_to_file(folder / f"{number}.arrow", data, processor, name)
+            digest = hashlib.sha256(json.dumps(texts.column_names).encode())
+            for batch in texts.with_format("arrow").iter(10_000):
+                rows = json.dumps(batch.to_pydict(), ensure_ascii=False)
+                digest.update(rows.encode("utf-8", "surrogatepass"))
+            hashes[name] = digest.hexdigest()
+        state = processor.task_type.state
+        entry = cls(folder=folder, hashes=hashes, learned=learned, task_type=state, notices=[*notices])
+        (folder / "entry.json").write_text(entry.model_dump_json(), encoding="utf-8")
+        if key is not None:
+            with suppress(OSError):  # not writable, or another process has stored the same meanwhile
+                entry.folder = folder.rename(cache_folder() / PLACE / key)
+                remove_unused(entry.folder.parent)
+        return entry
+
+
+def _fingerprints(processor: Processor, folder: Path) -> dict[str, str]:
+    """Saves tokenizers in a folder; returns hashes of their states and of that of the task's type."""
+    state = processor.task_type.state
+    task_type = {} if state is None else {"task_type": fingerprint(json.dumps(state))}
+    return save_tokenizers(processor.tokenizers, folder) | task_type
+
+
+def cache_key(experiment: Experiment, version: str) -> str | None:
+    """Returns the key of a task's examples and of the tokenizers that are trained on them.
+
+    Length limits and padding are not in it: they apply to prepared examples. There is no key, and nothing is
+    cached, if a class of the session takes part: the functions that it uses may change at any time.
+    `version` is that of the data.
+    """
+    task, registry = experiment.task, experiment.registry
+    one = has_one(task.tokenizer, experiment.task_type.columns)
+    tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
+    blocks = [
+        (Kind.TASK_TYPE, task.type),
+        (Kind.DATA, task.data),
+        *((Kind.TOKENIZER, block) for block in tokenizers),
+    ]
+    entries = [registry.find(kind, block.name) for kind, block in blocks]
+    if any(entry.component is not None for entry in entries):
+        return None
+    if task.data.streaming is not None:
+        entries += registry.entries("hooks")
+    # A run that is gone has none: the task's own run has a copy of them.
+    learned = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
+    for block in tokenizers:
+        learned += [path for path in _paths(Kind.TOKENIZER, block, registry) if path.is_file()]
+    parts = {
+        "code": code_hash(entries, "plugformer.data", "plugformer.interfaces", BLOCKS),
+        "versions": [platform.python_version(), *map(metadata.version, ("datasets", "tokenizers"))],
+        "components": [
+            {"name": block.name, "options": block.options, **component_lock(kind, block.name, registry)}
+            for kind, block in blocks
+        ],
+        "split": task.data.split and task.data.split.model_dump(),
+        "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
+        "version": version,
+        "files": files_version(learned),
+    }
+    return fingerprint(json.dumps(parts, sort_keys=True, default=str))
+
+
+def data_version(experiment: Experiment) -> str:
+    """Returns a fingerprint of path, size and time of the files of data, and the component's own version."""
+    parts = [experiment.data.version()]
+    for path in _paths(Kind.DATA, experiment.task.data, experiment.registry):
+        if path.is_file():  # `Data.version` covers folders
+            state = path.stat()
+            parts.append(f"{path} {state.st_size} {state.st_mtime_ns}")
+    return fingerprint(*parts)
+
+
+def missing_files(experiment: Experiment) -> list[Path]:
+    """Returns the files and folders that the options of data name and that do not exist."""
+    paths = _paths(Kind.DATA, experiment.task.data, experiment.registry)
+    return [path for path in paths if not path.exists()]
+
+
+def _paths(kind: Kind, block: Component, registry: Registry) -> list[Path]:
+    """Returns the files and folders that a component's options name."""
+
+    def within(option: object) -> Iterator[Path]:
+        if isinstance(option, Path):
+            yield option
+        elif isinstance(option, BaseModel | Mapping):
+            yield from within(list(dict(option).values()))
+        elif isinstance(option, Collection) and not isinstance(option, str | bytes):
+            for part in option:
+                yield from within(part)
+
+    return list(within(checked_options(registry.load(kind, block.name), block.options, block.name)))

@@ -74,15 +74,9 @@ def sample_subwords(
     limits: Limits,
     truncate: bool,
 ) -> Encoded:
-    """Encodes examples again with tokenizers that cut texts at random.
+    """Encodes `examples` again with tokenizers that cut texts at random, each with its generator.
 
-    Args:
-        encoded: The examples without random parts.
-        examples: The same as text.
-        generators: One for each.
-        processor: Of the task.
-        limits: Most tokens of an example.
-        truncate: Whether longer texts are cut; if not, an example that becomes too long stays unchanged.
+    What becomes longer than the limits is cut, or, without `truncate`, stays as it is in `encoded`.
     """
     task_type = processor.task_type
 
@@ -95,10 +89,9 @@ def sample_subwords(
             rows |= {name: rows[name][:limit] for name, limit in sides.items()}
             if task_type.level is Level.TOKEN:
                 rows["targets"] = rows["targets"][: sides["input"]]
-        lengths = {name: len(rows[name]) for name in sides}
-        fits = all(lengths[name] <= limit for name, limit in sides.items())
-        together = len(lengths) < 2 or sum(lengths.values()) <= limits.together
-        return rows if fits and together else None
+        together = sum(len(rows[name]) for name in sides)
+        fits = len(sides) < 2 or together <= limits.together
+        return rows if fits and all(len(rows[name]) <= sides[name] for name in sides) else None
 
     drawn = [*map(draw, examples, generators)]
     parts: dict[str, Any] = {}
@@ -109,49 +102,35 @@ def sample_subwords(
     return replace(encoded, **parts)
 
 
-def create_tokenizers(experiment: Experiment) -> Tokenizers:
-    """Returns new tokenizers of source and target, neither trained nor loaded."""
-    blocks, registry = experiment.task.tokenizer, experiment.registry
-    source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
-    if has_one(blocks, experiment.task_type.columns):
-        return Tokenizers(source, source)
-    target: Tokenizer = registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
-    return Tokenizers(source, target)
-
-
 def has_one(blocks: TokenizerSettings, columns: Sequence[Column]) -> bool:
     """Returns whether one tokenizer serves all of a task: it is shared, or there is only one side."""
     return blocks.shared or all(column.tokenizer != "target" for column in columns)
 
 
-def learned_by(folder: Path, side: str) -> Path:
-    """Returns the file of a tokenizer, whose side is `source`, `target` or `shared`, in a folder.
+def create_tokenizers(experiment: Experiment, folder: Path | None = None) -> Tokenizers:
+    """Returns the tokenizers of source and target, not trained, or loaded from a folder.
 
-    If there is no such file, that of `shared` serves a side, and that of `source` both.
+    The file of `shared` serves a side that has none, and that of `source` both.
     """
-    file = folder / f"tokenizer-{side}.json"
-    fallback = folder / f"tokenizer-{'source' if side == 'shared' else 'shared'}.json"
-    return fallback if fallback.exists() and not file.exists() else file
+    blocks, registry = experiment.task.tokenizer, experiment.registry
+    source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
+    tokenizers = Tokenizers(source, source)
+    if not has_one(blocks, experiment.task_type.columns):
+        tokenizers = Tokenizers(
+            source, registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
+        )
+    if folder is not None:
+        for side, tokenizer in _sides(tokenizers).items():
+            file, other = _file(folder, side), _file(folder, "source" if side == "shared" else "shared")
+            tokenizer.load(other if other.exists() and not file.exists() else file)
+    return tokenizers
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
     """Saves tokenizers in a folder and returns a hash of each file by its side."""
-    hashes = {}
     for side, tokenizer in _sides(tokenizers).items():
-        file = folder / f"tokenizer-{side}.json"
-        tokenizer.save(file)
-        hashes[side] = files_version([file])
-    return hashes
-
-
-def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
-    """Loads tokenizers from a folder of `save_tokenizers` or of a run.
-
-    Raises:
-        RunError: A file is missing or damaged.
-    """
-    for side, tokenizer in _sides(tokenizers).items():
-        tokenizer.load(learned_by(folder, side))
+        tokenizer.save(_file(folder, side))
+    return {side: files_version([_file(folder, side)]) for side in _sides(tokenizers)}
 
 
 def _sides(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
@@ -159,18 +138,15 @@ def _sides(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
     return {"shared": source} if source is target else {"source": source, "target": target}
 
 
-def load_processor(experiment: Experiment, folder: Path, learned: object) -> Processor:
-    """Returns the processor of a run, or of prepared examples, whose tokenizers are in a folder.
+def _file(folder: Path, side: str) -> Path:
+    return folder / f"tokenizer-{side}.json"
 
-    Args:
-        experiment: Its task type gets its state.
-        folder: The folder.
-        learned: The state of the task's type.
+
+def load_processor(experiment: Experiment, folder: Path, learned: object) -> Processor:
+    """Returns the processor with the tokenizers in a folder; the experiment's task type gets its state.
 
     Raises:
         RunError: A file is missing or damaged.
     """
     experiment.task_type.state = learned
-    tokenizers = create_tokenizers(experiment)
-    load_tokenizers(tokenizers, folder)
-    return Processor(*tokenizers, experiment.task_type)
+    return Processor(*create_tokenizers(experiment, folder), experiment.task_type)

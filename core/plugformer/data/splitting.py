@@ -1,7 +1,7 @@
 """Splits: taken out of the training examples, compared with each other, and the classes that they share."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -21,15 +21,10 @@ def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Colum
 
     With `by: group`, rows with the same source (or text) stay in one split. If the columns are a source, a
     target and references, a held-out source becomes one example with all its targets as joint references.
-
-    Raises:
-        ConfigurationError: The data already have a split that is to be taken out.
-        DataError: There is no train or validation split, or too few examples to take some out.
     """
     if "train" not in examples:
         raise DataError(f"the data have no split 'train', only {sorted(examples)}; give training examples")
-    taken = {} if settings is None else _take(examples, settings, columns)
-    splits = DatasetDict({**examples, **taken})
+    splits = DatasetDict({**examples, **(_take(examples, settings, columns) if settings else {})})
     if "validation" not in splits:
         raise DataError(
             f"the data have no split 'validation', only {sorted(splits)}; name a file for it, or take it "
@@ -47,46 +42,38 @@ def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> 
             f"data.split.{given[0]}: the data have a split {given[0]!r} of their own; remove one of the two"
         )
     train, by_group = examples["train"], settings.by == "group"
-    groups = _numbered(Texts(train, columns[0].name)) if by_group else np.arange(len(train))
-    order = np.arange(groups.max() + 1)
+    groups = _groups(train, columns[0].name) if by_group else np.arange(len(train))
+    rest = np.arange(groups.max() + 1)
+    total = len(rest)
     if settings.by != "order":
-        order = np.random.default_rng(settings.seed).permutation(order)
+        rest = np.random.default_rng(settings.seed).permutation(rest)
+    chosen = {}
+    for name, part in wanted.items():  # off the end, one after the other
+        count = part if isinstance(part, int) else int(total * part)
+        if not 0 < count < len(rest):
+            raise DataError(
+                f"data.split.{name}: {part} of {total} training examples (or groups) is {count}, of "
+                f"{len(rest)} that are left; at least one must be taken and one remain"
+            )
+        rest, chosen[name] = rest[:-count], rest[-count:]
     parts = {
-        name: train.select(np.flatnonzero(np.isin(groups, chosen)))
-        for name, chosen in _cut(order, wanted).items()
+        name: train.select(np.flatnonzero(np.isin(groups, numbers)))
+        for name, numbers in {"train": rest, **chosen}.items()
     }
     if by_group and [column.holds for column in columns] == ["text", "text", "texts"]:
         parts.update({name: _join(parts[name], columns) for name in wanted})
     return parts
 
 
-def _numbered(sources: Iterable[str]) -> Int[ndarray, " rows"]:
-    """Returns each row's group: rows with the same source have the same, by a hash of eight bytes."""
-    digests = (blake2b(source.encode(), digest_size=8).digest() for source in sources)
-    short = np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
-    return np.unique(short, return_inverse=True)[1]
-
-
-def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float | int]) -> dict[str, Int[ndarray, " part"]]:
-    """Cuts the wanted numbers or shares off the end, one after the other; the rest is `train`."""
-    parts, rest = {}, groups
-    for name, part in wanted.items():
-        count = part if isinstance(part, int) else int(len(groups) * part)
-        if not 0 < count < len(rest):
-            raise DataError(
-                f"data.split.{name}: {part} of {len(groups)} training examples (or groups) is {count}, of "
-                f"{len(rest)} that are left; at least one must be taken and one remain: "
-                "change it, or bring more examples"
-            )
-        rest, parts[name] = rest[:-count], rest[-count:]
-    return {"train": rest, **parts}
+def _groups(data: Dataset, column: str) -> Int[ndarray, " rows"]:
+    """Returns each row's group: rows with the same text have the same, by a hash of eight bytes."""
+    digests = (blake2b(text.encode(), digest_size=8).digest() for text in Texts(data, column))
+    numbers = np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
+    return np.unique(numbers, return_inverse=True)[1]
 
 
 def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
-    """Returns one example for each source: its first target, and all its right answers as references.
-
-    The right answers of a row are its references, or its target if it has none.
-    """
+    """Returns an example for each source: its first target, the references or targets of all its rows."""
     source, target, references = (column.name for column in columns)
     targets: dict[str, str] = {}
     answers: dict[str, dict[str, None]] = defaultdict(dict)
@@ -129,8 +116,7 @@ def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequenc
             labels = (features or {}).get(column.name)
             if not isinstance(labels, ClassLabel) or labels != expected:
                 raise RegistryError(
-                    f"split {name!r} has labels {labels}, expected the classes of split 'train': {expected}; "
-                    "the data component must give a ClassLabel"
+                    f"split {name!r} has labels {labels}, expected a ClassLabel, as in 'train': {expected}"
                 )
 
 
@@ -141,24 +127,23 @@ def overlaps(splits: Mapping[str, Dataset], columns: Sequence[Column]) -> list[s
     """
     if "train" not in splits or len(splits) < 2:
         return []
-    names = [column.name for column in columns]
-    train = _hashes(splits["train"], names)
-    shared = {name: np.isin(_hashes(data, names), train) for name, data in splits.items() if name != "train"}
-    return [
-        f"{name}: {int(same.sum()):,} of {len(same):,} examples ({same.mean():.1%}) also occur in train; "
-        "scores on them say little about new examples"
-        for name, same in shared.items()
-        if same.any()
-    ]
+    notices = []
+    train = _hashes(splits["train"], columns)
+    for name, data in splits.items():
+        same = np.isin(_hashes(data, columns), train) if name != "train" else np.zeros(1)
+        if same.any():
+            notices.append(
+                f"{name}: {int(same.sum()):,} of {len(same):,} examples ({same.mean():.1%}) also occur in "
+                "train; scores on them say little about new examples"
+            )
+    return notices
 
 
-def _hashes(data: Dataset, names: Sequence[str]) -> Int[ndarray, " examples"]:
+def _hashes(data: Dataset, columns: Sequence[Column]) -> Int[ndarray, " examples"]:
     """Returns a hash of each example, which is valid in this process only."""
-    kept = data.select_columns([name for name in names if name in data.column_names])
-    numbers = np.empty(len(data), dtype=np.int64)
-    start = 0
-    for table in kept.with_format("arrow").iter(10_000):
-        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        numbers[start : start + len(table)] = [hash(repr(row)) for row in rows]
-        start += len(table)
-    return numbers
+    names = [column.name for column in columns if column.name in data.column_names]
+    tables = data.select_columns(names).with_format("arrow").iter(10_000)
+    rows = (
+        row for table in tables for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
+    )
+    return np.fromiter((hash(repr(row)) for row in rows), dtype=np.int64, count=len(data))

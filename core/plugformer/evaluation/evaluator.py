@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError, NotFiniteError, PlugformerError, RegistryError
 from plugformer.evaluation.predictor import Predictor
-from plugformer.evaluation.report import Report, Score, in_class_order
+from plugformer.evaluation.report import Report, Score
 from plugformer.experiment import Experiment
 from plugformer.hooks.specification import EvaluationResult, SampleOutput
 from plugformer.interfaces import (
@@ -44,28 +44,18 @@ class Evaluator:
     Attributes:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
-        classes: Names of the classes in the order of tables; empty if answers are not classes.
         processes: They share the examples, and each gets all results.
     """
 
     predictor: Predictor
     metrics: Mapping[str, OfFamily]
-    classes: Sequence[str] = ()
     processes: Processes = SINGLE_PROCESS
 
     @property
-    def output_metrics(self) -> dict[str, OutputMetric | SourceMetric]:
-        """The metrics that need decoding."""
-        return {
-            name: metric
-            for name, metric in self.metrics.items()
-            if isinstance(metric, OutputMetric | SourceMetric)
-        }
-
-    @property
-    def likelihood_metrics(self) -> dict[str, LikelihoodMetric]:
-        """The metrics that need only one pass over the right answers."""
-        return {name: metric for name, metric in self.metrics.items() if isinstance(metric, LikelihoodMetric)}
+    def output_metrics(self) -> dict[str, OfFamily]:
+        """The metrics that need decoding; the others need one pass over the right answers."""
+        metrics = self.metrics.items()
+        return {name: metric for name, metric in metrics if not isinstance(metric, LikelihoodMetric)}
 
     def likelihoods(self, split: EncodedSplit) -> Likelihoods:
         """Returns the likelihoods of each example's targets, in main memory; each given those before it."""
@@ -106,35 +96,29 @@ class Evaluator:
     ) -> dict[str, tuple[Any, ...]]:
         """Returns the arguments of each metric's `statistics`; `right` is None if no metric needs it."""
         outputs = [answer.output for answer in answers], [split.references(row) for row in rows]
-        with_sources = [split.input(row) for row in rows], *outputs
-        columns: dict[str, tuple[Any, ...]] = {
-            name: with_sources if isinstance(metric, SourceMetric) else outputs
-            for name, metric in self.output_metrics.items()
-        }
-        if right is not None:
-            targets = right.targets.numpy()
-            correct = np.zeros_like(targets) if right.correct is None else right.correct.numpy()
-            for name, metric in self.likelihood_metrics.items():
+        sources = [split.input(row) for row in rows]
+        columns: dict[str, tuple[Any, ...]] = {}
+        for name, metric in self.metrics.items():
+            if not isinstance(metric, LikelihoodMetric):
+                columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
+            elif right is not None:
+                targets = right.targets.numpy()
+                correct = np.zeros_like(targets) if right.correct is None else right.correct.numpy()
                 units = targets if metric.unit == "targets" else split.units(metric.unit, targets)
                 columns[name] = right.log_probabilities.numpy(), units, correct
         return columns
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
-        """Returns the scores on a whole split, as a report about a run's split of that name."""
-        started = time.perf_counter()
-        scores, statistics = self.measured(split)
-        return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
-
-    def measured(self, split: EncodedSplit) -> tuple[dict[str, Score], dict[str, ndarray]]:
-        """Returns each metric's score on a whole split, and each example's statistics.
+        """Returns the scores on a whole split, as a report about a run's split of that name.
 
         Raises:
             NotFiniteError: The model's scores are not finite.
             RegistryError: A metric returns something else than a score.
         """
+        started = time.perf_counter()
         rows = range(len(split) if self.output_metrics else 0)
         answers = self.answers(split, rows)
-        right = self.likelihoods(split) if self.likelihood_metrics else None
+        right = self.likelihoods(split) if len(self.output_metrics) < len(self.metrics) else None
         if right is not None and (broken := right.log_probabilities.isnan()).any():
             raise not_finite(int(broken.nonzero()[0]))
 
@@ -143,12 +127,9 @@ class Evaluator:
             return {name: measure(metric, *columns[name]) for name, metric in self.metrics.items()}
 
         results = self.processes.on_main(measure_all)
-        scores = {name: in_class_order(score, self.classes) for name, (score, _) in results.items()}
-        return scores, {name: statistics for name, (_, statistics) in results.items()}
-
-    def output_scores(self, split: EncodedSplit) -> dict[str, Score]:
-        """Returns the scores of the metrics that need decoding."""
-        return replace(self, metrics=self.output_metrics).measured(split)[0]
+        scores = {name: score for name, (score, _) in results.items()}
+        statistics = {name: statistics for name, (_, statistics) in results.items()}
+        return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
 
 
 def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "examples statistics"]]:
@@ -158,22 +139,16 @@ def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "ex
         RegistryError: The statistics are not finite numbers, one row for each example, or the aggregate is
             not one finite number.
     """
-    values = metric.statistics(*given)
-    try:
-        statistics = np.asarray(values)
-    except ValueError:  # rows of different length
-        statistics = np.empty(0, dtype=object)
-    if statistics.dtype.kind not in "biuf" or not np.ndim(statistics):
-        raise _broken(metric, f"the statistics are {_shown(values)}, expected an array of numbers")
-    if len(statistics) != len(given[0]):
-        raise _broken(metric, f"{len(given[0])} examples have {len(statistics)} rows of statistics")
-    finite = np.isfinite(statistics).reshape(len(statistics), -1).all(axis=1)
-    if not finite.all():
-        row = int(finite.argmin())
-        raise _broken(
-            metric, f"the statistics of example {row + 1} are {statistics[row]}, expected finite numbers"
-        )
-    return _number(metric, metric.aggregate(statistics), "the aggregate"), statistics
+    statistics = np.asarray(metric.statistics(*given))
+    if statistics.dtype.kind not in "biuf" or statistics.shape[:1] != (len(given[0]),):
+        described = f"{statistics.dtype} of shape {statistics.shape}"
+        message = f"the statistics are {described}, expected numbers for each of {len(given[0])} examples"
+        raise RegistryError(f"metric {type(metric).__name__}: {message}")
+    for row, values in enumerate(statistics, start=1):
+        if not np.isfinite(values).all():
+            message = f"the statistics of example {row} are {values}, expected finite numbers, such as 0"
+            raise RegistryError(f"metric {type(metric).__name__}: {message}")
+    return _number(metric, metric.aggregate(statistics)), statistics
 
 
 def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examples statistics"]]:
@@ -188,12 +163,10 @@ def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examp
         RegistryError: The metric returns something else than a score.
     """
     if not len(given[0]):
-        raise DataError(
-            f"{type(metric).__name__}: there are 0 examples to score, expected at least 1; "
-            "check the split and evaluation.limit"
-        )
+        name = type(metric).__name__
+        raise DataError(f"{name}: there are 0 examples to score; check the split and evaluation.limit")
     value, statistics = aggregated(metric, *given)
-    low, high = (_number(metric, end, "an end of the interval") for end in metric.interval(statistics))
+    low, high = (_number(metric, end) for end in metric.interval(statistics))
     score = Score(value=value, low=low, high=high)
     if isinstance(metric, OutputMetric) and (signature := metric.signature(given[1])):
         score["signature"] = signature
@@ -202,25 +175,12 @@ def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examp
     return score, statistics
 
 
-def _number(metric: OfFamily, value: object, what: str) -> float:
+def _number(metric: OfFamily, value: object) -> float:
     """Returns a value as a float; raises RegistryError if it is not one finite number."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        number = float(value)
-        if math.isfinite(number):
-            return number
-    raise _broken(metric, f"{what} is {_shown(value)}, expected a finite number")
-
-
-def _shown(value: object) -> str:
-    simple = isinstance(value, int | float | str | None)
-    return repr(value)[:60] if simple else f"of the type {type(value).__name__}"
-
-
-def _broken(metric: OfFamily, problem: str) -> RegistryError:
-    return RegistryError(
-        f"metric {type(metric).__name__}: {problem}; correct the metric: where it is not defined, it "
-        "chooses a number, such as 0"
-    )
+    if isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value):
+        return float(value)
+    message = f"its score or interval is {value!r:.60}, expected a finite number, such as 0"
+    raise RegistryError(f"metric {type(metric).__name__}: {message}")
 
 
 class Validation:
@@ -253,26 +213,23 @@ class Validation:
         if not math.isfinite(right.loss):
             raise NotFiniteError(f"the validation loss after update {step} is {right.loss}")
         predictions = self.evaluator.answers(self.split, self.rows)
+        answers = dict(zip(self.rows, predictions, strict=True))
         return EvaluationResult(
             step=step,
             loss=right.loss,
             token_accuracy=right.token_accuracy,
             metrics=self.evaluator.values(self.split, self.rows, predictions, right),
-            samples=self._samples(self.rows, predictions),
+            samples=[self._sample(row, answers[row]) for row in self.shown],
             best=False,
             seconds=time.perf_counter() - started,
         )
 
     def samples(self) -> list[SampleOutput]:
         """Returns the model's answers to a few examples."""
-        return self._samples(self.shown, self.evaluator.answers(self.split, self.shown))
+        return list(map(self._sample, self.shown, self.evaluator.answers(self.split, self.shown)))
 
-    def _samples(self, rows: Sequence[int], predictions: Sequence[Prediction]) -> list[SampleOutput]:
-        outputs = {row: prediction.text for row, prediction in zip(rows, predictions, strict=True)}
-        return [
-            SampleOutput(self.split.input(row), as_text(self.split.references(row)[0]), outputs[row])
-            for row in self.shown
-        ]
+    def _sample(self, row: int, answer: Prediction) -> SampleOutput:
+        return SampleOutput(self.split.input(row), as_text(self.split.references(row)[0]), answer.text)
 
 
 def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
@@ -283,11 +240,7 @@ def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
 
 
 def unscored(experiment: Experiment, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
-    """Yields the metrics that refuse right answers, for example tags in another scheme, and their messages.
-
-    The check runs before the training, not at its first evaluation. It aggregates, too, because some metrics
-    fail only then.
-    """
+    """Yields the metrics that refuse right answers, such as tags in another scheme, and their messages."""
     rows = spread(range(len(split)), CHECKED)
     references = [split.references(row) for row in rows]
     answers = [right[0] for right in references]

@@ -31,48 +31,16 @@ T = TypeVar("T")
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-@dataclass
-class Computing:
-    """How a model is evaluated: the size of batches, and the precision, which is that of its training.
+def evaluation_tokens(task: Task) -> int:
+    """Returns the positions of a batch: four times those of the task's training, at most 8,192.
 
-    Attributes:
-        batch_tokens: Most positions of a batch, padding included; a longer example is a batch by itself.
-        precision: `training.precision`; float32 if None.
+    Without gradients a model keeps the states of one layer, not of all.
     """
-
-    batch_tokens: int
-    precision: str | None = None
-
-    @classmethod
-    def of(cls, task: Task) -> "Computing":
-        """Returns that of a task: four times the batches of its training, at most 8,192 positions."""
-        training = task.training
-        tokens = training.batch_tokens or DEFAULT_BATCH_TOKENS
-        if training.batch_size is not None:
-            tokens = training.batch_size * task.model.max_length
-        # Without gradients a model keeps the states of one layer, not of all.
-        return cls(min(4 * tokens, 8192), training.precision)
-
-    def halve(self) -> None:
-        """Makes batches smaller from now on, because memory has run out, and warns."""
-        self.batch_tokens = max(1, self.batch_tokens // 2)
-        warnings.warn(
-            f"memory has run out: evaluation continues with batches of {self.batch_tokens:,} positions; "
-            "training.batch_tokens, which it follows, is large for this machine",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-    @contextmanager
-    def evaluating(self, model: Model) -> Iterator[None]:
-        """Inside, a model is in evaluation mode and computes in the precision (float16: only on a GPU)."""
-        device = next(model.parameters()).device.type
-        dtype = _DTYPES.get(self.precision or "")
-        mixed = dtype is not None and torch.amp.is_autocast_available(device)
-        if device == "cpu" and dtype is torch.float16:
-            mixed = False
-        with evaluating(model), torch.autocast(device, dtype) if mixed else nullcontext():
-            yield
+    training = task.training
+    tokens = training.batch_tokens or DEFAULT_BATCH_TOKENS
+    if training.batch_size is not None:
+        tokens = training.batch_size * task.model.max_length
+    return min(4 * tokens, 8192)
 
 
 @dataclass(eq=False)
@@ -82,14 +50,26 @@ class Predictor:
     Attributes:
         model: The model.
         processor: Of the model.
-        computing: Size of batches, and precision.
+        batch_tokens: Most positions of a batch, padding included; a longer example is a batch by itself. It
+            is halved when memory runs out.
+        precision: `training.precision`; float32 if None.
         n_best: Outputs for each example.
     """
 
     model: Model
     processor: Processor
-    computing: Computing
+    batch_tokens: int
+    precision: str | None = field(default=None, kw_only=True)
     n_best: int = field(default=1, kw_only=True)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Inside, the model is in evaluation mode and computes in the precision (float16: only on a GPU)."""
+        device, dtype = next(self.model.parameters()).device.type, _DTYPES.get(self.precision or "")
+        mixed = dtype is not None and torch.amp.is_autocast_available(device)
+        mixed = mixed and (device, dtype) != ("cpu", torch.float16)
+        with evaluating(self.model), torch.autocast(device, dtype) if mixed else nullcontext():
+            yield
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns the outputs for one batch; `first` is the number of the split's first example.
@@ -132,7 +112,7 @@ class Predictor:
     def batches(self, split: EncodedSplit, rows: Sequence[int]) -> Iterator[Batch]:
         """Yields the batches of some rows, on the model's device."""
         device = next(self.model.parameters()).device
-        for chosen in evaluation_order(split.lengths, rows, tokens=self.computing.batch_tokens):
+        for chosen in evaluation_order(split.lengths, rows, tokens=self.batch_tokens):
             yield split.batch(chosen).to(device)
 
     def computed(
@@ -148,7 +128,7 @@ class Predictor:
             done: set[int] = set()
             for batch in self.batches(split, remaining):
                 try:
-                    with self.computing.evaluating(self.model):
+                    with self._computing():
                         result = compute(batch)
                 except Exception as error:
                     if not out_of_memory(error):
@@ -159,7 +139,13 @@ class Predictor:
                             f"({described(error)})\n  limit outputs by decoding.max_length, or decoding.size "
                             "of a beam; or choose another --device"
                         ) from error
-                    self.computing.halve()
+                    self.batch_tokens = max(1, self.batch_tokens // 2)
+                    warnings.warn(
+                        f"memory has run out: evaluation continues with batches of {self.batch_tokens:,} "
+                        "positions; training.batch_tokens is large for this machine",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
                     break
                 done.update(batch.rows)
                 yield batch.rows, result

@@ -1,7 +1,6 @@
 """The results of evaluations and self-checks, as people and scripts read them."""
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -22,21 +21,6 @@ class Score(TypedDict):
     high: float
     signature: NotRequired[str]
     table: NotRequired[dict[str, Any]]
-
-
-def in_class_order(score: Score, classes: Sequence[str]) -> Score:
-    """Returns a score whose table has the classes in the task's order, if it is a table of classes."""
-    table = score.get("table")
-    place = {name: number for number, name in enumerate(classes)}
-    if table is None or not {*table["columns"], *table["rows"]} <= place.keys():
-        return score
-    columns = sorted(table["columns"], key=place.__getitem__)
-    old = [table["columns"].index(name) for name in columns]
-    rows = {
-        name: [table["rows"][name][column] for column in old]
-        for name in sorted(table["rows"], key=place.__getitem__)
-    }
-    return {**score, "table": {**table, "columns": columns, "rows": rows}}
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,16 @@
 """Calls hooks: an observer that raises is switched off; an error of a component ends the run."""
 
-import os
-import sys
-import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 import torch
 
 from plugformer.configuration.task import Component
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described
+from plugformer.experiment import Experiment
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Constraint, Hook
@@ -20,6 +18,10 @@ from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer.registry.discovery import LOADED, load_module
+
+if TYPE_CHECKING:
+    from plugformer.data.preparation import PreparedData
+    from plugformer.data.processor import Processor
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of the hooks that observers implement, in the order of a run's life."""
@@ -49,8 +51,6 @@ class _Core:
 class HookManager:
     """Calls hooks on the observers of a run, and on the components that take part in it.
 
-    With PLUGFORMER_TRACE=1 every call is printed to standard error.
-
     Args:
         observers: Objects or modules with hook implementations; an object that occurs again is called once.
         warn: Receives one line about each observer that is switched off.
@@ -68,50 +68,40 @@ class HookManager:
     ) -> None:
         self.components = dict(components or {})
         self._warn = warn
-        self._trace = os.environ.get("PLUGFORMER_TRACE") == "1"
         self._manager = pluggy.PluginManager("plugformer")
         self._manager.add_hookspecs(Hooks)
         self._manager.add_hookspecs(TrainingHooks)
         self._manager.register(_Core(), "the core")
         for observer in {id(observer): observer for observer in observers}.values():
-            name = observer.__name__ if isinstance(observer, ModuleType) else type(observer).__qualname__
+            name = getattr(observer, "__name__", type(observer).__qualname__)
             if self._manager.has_plugin(name):
                 name = f"{name} {id(observer):#x}"  # another one of the same class
             self._register(observer, name)
-            self._check_observer(observer, name)
         for name, component in self.components.items():
             component.generator = torch.Generator()
             self._register(component, f"hook {name!r}")
 
     def _register(self, plugin: object, name: str) -> None:
+        takes_part = isinstance(plugin, Hook)
         try:
             self._manager.register(plugin, name=name)
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
-            known = ", ".join([*HOOKS, *(TRAINING_HOOKS if isinstance(plugin, Hook) else ())])
+            known = ", ".join([*HOOKS, *(TRAINING_HOOKS if takes_part else ())])
             raise RegistryError(
                 f"{name} implements an unknown hook, or one with an unknown argument: {error}. Hooks: {known}"
             ) from error
-
-    def _check_observer(self, observer: object, name: str) -> None:
-        for caller in self._manager.get_hookcallers(observer) or ():
-            if caller.name in TRAINING_HOOKS:
+        for caller in self._manager.get_hookcallers(plugin) or ():
+            own = [item for item in caller.get_hookimpls() if item.plugin is plugin]
+            wraps = any(item.wrapper or item.hookwrapper for item in own)
+            if not takes_part and (wraps or caller.name in TRAINING_HOOKS):
                 raise RegistryError(
-                    f"{name} implements {caller.name}, which is only for components of the kind 'hook': "
-                    "derive it from plugformer.interfaces.Hook and list it in training.hooks"
+                    f"{name} changes what {caller.name} does, but observers only watch: derive it from "
+                    "plugformer.interfaces.Hook and list it in training.hooks, or remove wrapper=True"
                 )
-            for implementation in caller.get_hookimpls():
-                if implementation.plugin is observer and implementation.wrapper | implementation.hookwrapper:
-                    raise RegistryError(
-                        f"{name} wraps the hook {caller.name}, expected a plain implementation: remove "
-                        "wrapper=True (or hookwrapper=True)"
-                    )
 
     def call(self, hook: str, **arguments: Any) -> list[Any]:
-        """Calls a hook on all observers and components, in the order of pluggy.
-
-        Returns:
-            Their results without None.
+        """Calls a hook on all observers and components, in the order of pluggy; returns results but None.
 
         Raises:
             Exception: The exception of a component, or of an implementation marked `must_not_fail`.
@@ -119,26 +109,26 @@ class HookManager:
         return list(self._results(hook, arguments))
 
     def first(self, hook: str, **arguments: Any) -> Any:
-        """Calls a hook as `call` does, up to the first result that is not None; returns that, or None."""
+        """Calls a hook as `call` does, up to the first result; returns that, or None."""
         return next(self._results(hook, arguments), None)
 
     def _results(self, hook: str, arguments: Mapping[str, Any]) -> Iterator[Any]:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            result = None
-            with self._traced(hook, implementation.plugin_name):
-                try:
-                    given = {name: arguments[name] for name in implementation.argnames}
-                    result = implementation.function(**given)
-                except (Exception, SystemExit) as error:
-                    must_not_fail = getattr(implementation.function, "plugformer_must_not_fail", False)
-                    if must_not_fail or isinstance(implementation.plugin, Hook):
-                        raise
-                    self._manager.unregister(implementation.plugin)
-                    self._warn(
-                        f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
-                    )
-            if result is not None:
-                yield result
+            try:
+                result = implementation.function(
+                    **{name: arguments[name] for name in implementation.argnames}
+                )
+            except (Exception, SystemExit) as error:
+                must_not_fail = getattr(implementation.function, "plugformer_must_not_fail", False)
+                if must_not_fail or isinstance(implementation.plugin, Hook):
+                    raise
+                self._manager.unregister(implementation.plugin)
+                self._warn(
+                    f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
+                )
+            else:
+                if result is not None:
+                    yield result
 
     def ask(self, hook: str, **arguments: Any) -> Any:
         """Returns pluggy's result of calling a hook on all components.
@@ -146,14 +136,11 @@ class HookManager:
         Raises:
             RegistryError: A component returned a value of the wrong type.
         """
-        with self._traced(hook, "all"):
-            result = getattr(self._manager.hook, hook)(**arguments)
+        result = getattr(self._manager.hook, hook)(**arguments)
         expected = _RESULTS.get(hook, object)
         if not isinstance(result, expected):
-            raise RegistryError(
-                f"{' or '.join(self._implementers(hook))} returns a {type(result).__name__} from {hook}, "
-                f"expected a {expected.__name__}: a wrapper returns the result of its yield, or another one"
-            )
+            names, returned = " or ".join(self._implementers(hook)), type(result).__name__
+            raise RegistryError(f"{names} returns a {returned} from {hook}, expected a {expected.__name__}")
         return result
 
     def changes(self, hook: str) -> bool:
@@ -169,14 +156,6 @@ class HookManager:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Hook)]
 
-    @contextmanager
-    def _traced(self, hook: str, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        if self._trace:
-            milliseconds = (time.perf_counter() - started) * 1000
-            print(f"{hook} -> {name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (a trace)
-
 
 def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:
     """Returns the components that a task lists, by name; the second of a name is called `name#2`.
@@ -186,32 +165,35 @@ def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, H
         RegistryError: One cannot be loaded or constructed.
     """
     created: dict[str, Hook] = {}
+    counts: Counter[str] = Counter()
     for block in blocks:
-        number = sum(name.partition("#")[0] == block.name for name in created) + 1
-        name = block.name if number == 1 else f"{block.name}#{number}"
+        counts[block.name] += 1
+        name = block.name if counts[block.name] == 1 else f"{block.name}#{counts[block.name]}"
         created[name] = registry.create(Kind.HOOK, block.name, **block.options)
     return created
 
 
 def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> list[ModuleType]:
-    """Imports the hook modules that plugins' manifests name; one that cannot be imported is left out.
-
-    Args:
-        entries: The modules; those of quarantined plugins are left out in silence.
-        warn: Receives one line about each module that cannot be imported.
-    """
+    """Imports the hook modules that manifests name; `warn` receives a line about each failure."""
     loaded = []
     for entry in entries:
-        if entry.state is EntryState.QUARANTINED:
-            continue
-        try:
-            module = load_module(entry)
-        except PlugformerError as error:
-            warn(f"left out: {'; '.join(str(error).splitlines())}")
-        else:
-            LOADED[entry.target] = entry
-            loaded.append(module)
+        if entry.state is not EntryState.QUARANTINED:
+            try:
+                loaded.append(load_module(entry))
+                LOADED[entry.target] = entry
+            except PlugformerError as error:
+                warn(f"left out: {'; '.join(str(error).splitlines())}")
     return loaded
+
+
+def _first_result(hook: str, registry: Registry, **arguments: Any) -> Any:
+    """Returns the first result of a hook that must have one."""
+    notices: list[str] = []
+    hooks = HookManager(load_observers(registry.entries("hooks"), notices.append), notices.append)
+    result = hooks.first(hook, **arguments)
+    if result is None:
+        raise ConfigurationError("\n".join([f"no installed plugin implements the hook {hook}", *notices]))
+    return result
 
 
 def output_pattern(expression: str, registry: Registry) -> Callable[..., Constraint]:
@@ -220,11 +202,23 @@ def output_pattern(expression: str, registry: Registry) -> Callable[..., Constra
     Raises:
         ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
     """
-    notices: list[str] = []
-    hooks = HookManager(load_observers(registry.hooks(), notices.append), notices.append)
-    pattern: Callable[..., Constraint] | None = hooks.first("output_pattern", expression=expression)
-    if pattern is None:
-        raise ConfigurationError(
-            "\n".join(["no installed plugin implements the hook output_pattern", *notices])
-        )
+    pattern: Callable[..., Constraint] = _first_result("output_pattern", registry, expression=expression)
     return pattern
+
+
+def prepared_data(experiment: Experiment, processor: "Processor | None" = None) -> "PreparedData":
+    """Returns what `plugformer.data.prepare` does, or, for tasks that stream, the hook `streamed_data`.
+
+    Raises:
+        ConfigurationError: An option is wrong, or no installed plugin streams data.
+        DataError: The data cannot be read, or an example is too long and the task refuses it.
+    """
+    from plugformer.data.preparation import prepare, quiet  # predict does not wait for libraries of data
+
+    if experiment.task.data.streaming is None:
+        return prepare(experiment, processor)
+    with quiet():
+        data: PreparedData = _first_result(
+            "streamed_data", experiment.registry, experiment=experiment, processor=processor
+        )
+    return data

@@ -1,7 +1,4 @@
-"""The hooks of observers, in the order of a run's life, and the hooks of components that take part.
-
-A plugin may implement any of them, with any of their arguments.
-"""
+"""The hooks of observers, in the order of a run's life, and the hooks of components that take part."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +12,9 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.processor import Processor
 from plugformer.distributed import Processes
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
@@ -38,12 +37,11 @@ class Run:
     Attributes:
         directory: Where it is saved.
         task: What is trained, fully resolved.
-        model: The model; observers do not change it. With `training.shard`, parameters
-            are those of the last evaluation, checkpoint or logged update.
+        model: The model. With `training.shard`, parameters are those of the last evaluation, checkpoint or
+            logged update.
         steps: Updates in the whole training.
         epoch_steps: Updates in an epoch.
-        arguments: Arguments that commands need besides the directory, after a space: ` --registry FILE` if
-            components come from a local manifest.
+        arguments: What commands need besides the directory: ` --registry FILE` for a local manifest.
     """
 
     directory: Path
@@ -60,14 +58,13 @@ class Update:
 
     Attributes:
         step: Its number, counted from 1.
-        epoch: The epoch it belongs to, counted from 1.
-        loss: Mean training loss in nats, over the targets of the updates since the last one that has a loss;
-            any value if the update is left out. On a GPU, and with several processes, it is None except for
-            updates that are logged or evaluated, so that the host does not wait for the device.
+        epoch: Number of its epoch, counted from 1.
+        loss: Mean training loss in nats, over the targets of the updates since the last one that has a loss.
+            On a GPU, and with several processes, only updates that are logged or evaluated have one.
         targets: Number of targets.
         tokens: Real source and target tokens read.
-        token_accuracy: Share of the last batch's targets that are the most probable output, measured every
-            `training.log_every` updates; None in between. Several processes use the last batch of each.
+        token_accuracy: Share of the last batch's targets that are the most probable output, every
+            `training.log_every` updates; None in between.
         learning_rate: The optimizer's rate in this update.
         seconds: Wall time of the update.
         left_out: Whether the parameters stayed as they were, because loss or gradients are not finite.
@@ -108,7 +105,7 @@ class EvaluationResult:
         samples: A few examples and outputs.
         best: Whether this is the best evaluation so far.
         seconds: Wall time of the evaluation.
-        final: Whether training ends here: all updates are made, or evaluations have stopped improving.
+        final: Whether training ends here.
     """
 
     step: int
@@ -122,10 +119,7 @@ class EvaluationResult:
 
 
 TOLERANCE = 1e-3
-"""Difference of log-probabilities, in nats, up to which two computations agree.
-
-Rounding errors in float32 are a hundred times smaller; errors in components are a hundred times larger.
-"""
+"""Difference of log-probabilities, in nats, up to which two computations agree."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +147,8 @@ class ConsistencyCheck:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the record for `self_check.json`; only a failure has the input and the likely cause."""
-        record = {
-            "check": self.name,
-            "passed": self.passed,
-            "difference": self.difference if math.isfinite(self.difference) else None,
-        }
+        difference = self.difference if math.isfinite(self.difference) else None
+        record = {"check": self.name, "passed": self.passed, "difference": difference}
         if self.passed:
             return record
         return {**record, "error": self.error or None, "input": self.example, "likely": self.likely}
@@ -174,19 +165,25 @@ class Hooks:
 
     @hookspec
     def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
-        """Returns the function that creates the constraint of a task's `decoding.pattern`, or None.
+        """Returns a function with the arguments of `plugformer.interfaces.Constraint`, or None.
 
-        It is called like the class `plugformer.interfaces.Constraint`, after the tokenizer is trained. Mark
-        the implementation `must_not_fail`, and raise ConfigurationError if the expression is no pattern.
+        It makes the constraint of `decoding.pattern`. Mark the implementation `must_not_fail`.
+
+        Raises:
+            ConfigurationError: The expression is no pattern.
+        """
+
+    @hookspec
+    def streamed_data(self, experiment: Experiment, processor: Processor | None) -> Any:
+        """Returns the `plugformer.data.PreparedData` of a task with `data.streaming`; its `batches` is set.
+
+        It is called wherever data are read, with the processor of the run if there is one. Mark the
+        implementation `must_not_fail`.
         """
 
     @hookspec
     def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
-        """Returns a `plugformer.training.TrainingStrategy`, or None to leave it to other plugins.
-
-        Each process calls it after the model has its initial values. By default, each process has the whole
-        model.
-        """
+        """Returns a `plugformer.training.TrainingStrategy`, or None; by default each process has all."""
 
     @hookspec
     def run_started(self, run: Run) -> None:
@@ -195,6 +192,14 @@ class Hooks:
     @hookspec
     def samples_shown(self, run: Run, samples: list[SampleOutput]) -> None:
         """The model has answered a few examples before its first update."""
+
+    @hookspec
+    def explain_nonfinite(self, run: Run, model: Model, batches: Sequence[Batch]) -> str | None:
+        """Returns what is known about an update whose loss or gradients are not finite; the run ends then.
+
+        The first answer is part of the message. `model` has all parameters as they are now, after later
+        updates if the device was not waited for; `batches` are those of the update, of all processes.
+        """
 
     @hookspec
     def step_ended(self, run: Run, update: Update) -> None:
@@ -214,8 +219,7 @@ class Hooks:
     ) -> None:
         """All updates are made; the average of the parameters after `steps` is saved and has been evaluated.
 
-        It is called only if a hook implements `averaged_parameters`. `evaluation.best` tells whether the
-        average beats `single_best`, the best value of the monitored metric at a single evaluation.
+        `evaluation.best` tells whether the average beats `single_best`, the best single evaluation.
         """
 
     @hookspec
@@ -226,10 +230,9 @@ class Hooks:
     def self_check(
         self, trained: Any, split: EncodedSplit, rows: Sequence[int]
     ) -> Sequence[ConsistencyCheck] | None:
-        """Compares ways to compute the same answers with a saved model, after training or on request.
+        """Compares ways to compute the same answers with a `plugformer.runs.TrainedModel`.
 
-        `trained` is a `plugformer.runs.TrainedModel`; `rows` are a few examples of `split`, the validation
-        split. The self-check consists of the results of all plugins.
+        `rows` are a few examples of `split`, the validation split.
         """
 
     @hookspec
@@ -249,10 +252,7 @@ class TrainingHooks:
 
     @hookspec(firstresult=True)
     def training_batch(self, run: Run, batch: Batch, step: int) -> Batch | None:
-        """Returns a batch of update number `step` as it is to be trained on; the core returns it as it is.
-
-        It is on the CPU. Targets are counted afterwards.
-        """
+        """Returns a batch of update `step`, on the CPU, before its targets are counted."""
 
     @hookspec(firstresult=True)
     def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:
@@ -266,28 +266,16 @@ class TrainingHooks:
     def optimizer_step(
         self, run: Run, model: Model, optimizer: torch.optim.Optimizer, step: int
     ) -> bool | None:
-        """Changes the parameters; the core lets the optimizer make its step.
-
-        Gradients are complete and clipped. It is not called for an update that is skipped.
-        """
+        """Changes the parameters by gradients that are clipped; the core lets the optimizer make its step."""
 
     @hookspec(firstresult=True)
     def evaluated_parameters(self, run: Run, model: Model) -> Mapping[str, Tensor] | None:
-        """Returns values by parameter name that are evaluated and saved instead of the trained ones.
-
-        Training continues with the trained ones. By default, the trained ones are evaluated.
-        """
+        """Returns values by parameter name that are evaluated and saved instead of the trained ones."""
 
     @hookspec
     def model_evaluated(self, run: Run, step: int, rank: tuple[bool, float, float]) -> None:
-        """`run.model` has been evaluated and still has the evaluated parameters; all processes call it.
-
-        The smaller `rank`, the better the evaluation by `training.monitor`.
-        """
+        """`run.model` has the evaluated parameters; the smaller `rank`, the better the evaluation."""
 
     @hookspec(firstresult=True)
     def averaged_parameters(self, run: Run) -> tuple[list[int], Mapping[str, Tensor]] | None:
-        """Returns an average to end the training with: the steps of its parts, and the model's state by name.
-
-        It is evaluated and saved instead of the best parameters. All processes return the same.
-        """
+        """Returns the steps of an average and its state, which is saved instead of the best parameters."""

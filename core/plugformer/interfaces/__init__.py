@@ -20,11 +20,10 @@ from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.layer import FeedForward, Norm, Residual, Sublayer
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating, next_tokens
-from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
+from plugformer.interfaces.position import Padding, PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
 from plugformer.interfaces.spec import (
     Architecture,
-    EmbeddingSpec,
     HeadContext,
     LayerContext,
     LayerSpec,
@@ -60,7 +59,6 @@ __all__ = [
     "Constraint",
     "Data",
     "Decoding",
-    "EmbeddingSpec",
     "Encoded",
     "Example",
     "Examples",
@@ -83,7 +81,6 @@ __all__ = [
     "Model",
     "ModelContext",
     "ModelSpec",
-    "NoPositions",
     "Norm",
     "Optimizer",
     "OutputMetric",

@@ -15,8 +15,7 @@ from plugformer.interfaces.position import Padding, Positions
 class AttentionContext:
     """The positions of queries and keys, and the masks between them; all layers of a stack share one.
 
-    Masks are boolean and True means "may attend". Each tensor is computed at its first use, so no tensor of
-    shape (query, key) exists unless an encoding or a mask needs it.
+    Masks are boolean and True means "may attend". Each tensor is computed at its first use.
 
     Attributes:
         query: Positions of the queries.
@@ -45,17 +44,13 @@ class AttentionContext:
     def over(self, key: Positions) -> "AttentionContext":
         """Returns the context of the same queries over other keys.
 
-        An attention whose state drops old tokens, such as a sliding window, keeps the positions of the others
-        in its state and calls this method with them. Only keys that no query sees may be missing.
+        It is for a state that drops old tokens, such as a sliding window. Only keys that no query sees may be
+        missing.
         """
         return AttentionContext(self.query, key, causal=self.causal, observer=self.observer)
 
     def prepare(self) -> None:
-        """Computes the mask and the bias that layers share.
-
-        It is called before the first layer. With gradient checkpointing, the autograd graph of a learned bias
-        must not begin within a layer that is computed twice. A compiler must not trace cached properties.
-        """
+        """Computes the mask and the bias that layers share, outside of layers that are computed twice."""
         _ = self.unmasked
         if not self.is_causal or self.bias is not None:
             _ = self.attn_mask
@@ -77,11 +72,7 @@ class AttentionContext:
 
     @cached_property
     def is_causal(self) -> bool:
-        """The `is_causal` of scaled_dot_product_attention.
-
-        True for whole sequences with padding on the right. False for a step with a cache, where the last
-        query sees all keys.
-        """
+        """The `is_causal` of scaled_dot_product_attention: True for whole sequences padded on the right."""
         whole = self.query.length == self.key.length and self.query.index is self.key.index
         return self.causal and whole and self.key.padding is not Padding.ANYWHERE
 
@@ -116,11 +107,7 @@ class AttentionContext:
     def attn_mask(
         self,
     ) -> Float[Tensor, "#batch #maps #query key"] | Bool[Tensor, "#batch 1 #query key"] | None:
-        """The `attn_mask` of scaled_dot_product_attention, or None.
-
-        Without a bias it is the boolean mask. Otherwise it is the bias, with minus infinity where attention
-        is not allowed.
-        """
+        """The `attn_mask` of scaled_dot_product_attention: the mask, or the masked bias; None for neither."""
         if self.bias is None:
             return None if self.unmasked else self.mask
         return self.bias if self.unmasked else self.bias.masked_fill(~self.mask, -torch.inf)
@@ -132,8 +119,7 @@ AnyState = TypeVar("AnyState", bound="State")  # typing.Self, which beartype can
 class State(ABC):
     """The output of `Attention.project`, for example keys and values, or a running sum.
 
-    Decoding appends new tokens and selects rows of the batch. Both methods return the new state. They may
-    reuse the storage of the old one, which is not used again.
+    Both methods return the new state. They may reuse the storage of the old one, which is not used again.
     """
 
     @abstractmethod
@@ -151,17 +137,14 @@ class Attention(nn.Module, ABC):
     Self-attention computes `attend(x, project(x, positions), context)`. Cross-attention projects the
     encoder's output once per sequence. Decoding appends `project(x_t, positions)` to the cached state.
     `plugformer_blocks` has two states: `PositionwiseState` keeps tensors of each token, and `Recurrent` keeps
-    a summary of the past.
-
-    A component is constructed as `SomeAttention(model, **options)` with a `ModelContext` and its own keyword
-    options, which are validated by the constructor's annotations.
+    a summary of the past. A component is constructed as `SomeAttention(model, **options)` with a
+    `ModelContext`.
 
     Attributes:
         residual_path: Names of the linear maps from the values to the residual stream, in order. Initial
             values that depend on the depth scale their matrices.
-        reads_layer: Number of a layer below in the same stack whose state it reads; None for its own state.
-            That layer must have the same component with the same options and its own state. `project` is
-            then not called.
+        reads_layer: Number of a layer below with the same attention whose state it reads instead of calling
+            `project`; None for its own state.
     """
 
     residual_path: tuple[str, ...] = ("value", "output")
@@ -169,18 +152,17 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns the state that queries read: the projection of `memory`, with tokens at `positions`.
+        """Returns the state that queries read; keys are rotated with `positions.rotate(heads)`.
 
-        For later tokens, `project(cat(a, b))` must be equivalent to `project(a).append(project(b))`. Keys are
-        rotated here with `positions.rotate(heads)`.
+        `project(cat(a, b))` must be equivalent to `project(a).append(project(b))`.
         """
 
     @abstractmethod
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
-        """Returns the attention output of each query over the part of the state that the context allows.
+        """Returns the output of each query over the part of the state that the context allows.
 
-        Queries are rotated here with `context.query.rotate(heads)`. For an attention with a softmax,
-        `plugformer_blocks.softmax_attention` applies the masks and biases of the context.
+        Queries are rotated with `context.query.rotate(heads)`. `plugformer_blocks.softmax_attention` applies
+        the masks and biases of the context.
         """

@@ -1,6 +1,7 @@
 """Examples as numbers: encoded, and as the batches that models read."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
@@ -49,10 +50,8 @@ class Tokens:
 
     def to(self, device: torch.device | str) -> "Tokens":
         """Returns the same tokens on another device."""
-        places, following = _copy_if_any(self.places, device), _copy_if_any(self.following, device)
-        real = with_places(_copy(self.mask, device), places)
-        copied = Tokens(_copy(self.ids, device), real, self.padding)
-        return _with(copied, places=places, following=following)
+        moved = _moved(self, device)
+        return _with(moved, mask=with_places(moved.mask, moved.places))
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
         """Returns these rows, in this order."""
@@ -77,7 +76,7 @@ class Batch:
             examples, or (batch, length) for the tokens of the source; see `token_targets`.
         given: Number of tokens in each row of `target` that are given and not predicted; if None one, BEGIN.
         rows: Each example's row in its split.
-        inputs: The inputs of each example, for answers that quote them; read from the split at first use.
+        inputs: The inputs of each example, for answers that quote them.
         predicted: Indices of the hidden states that the head predicts from, set by `located`.
     """
 
@@ -100,23 +99,13 @@ class Batch:
         return (self.source if len(self.source.ids) else self.target).ids.device
 
     def located(self, predicted: Bool[Tensor, "batch length"]) -> "Batch":
-        """Returns the same batch with the indices of its real tokens and of the predicted positions.
-
-        Call it on the host. On a device, the host waits for the number of indices.
-        """
+        """Returns the same batch with the indices of its real tokens and predicted positions, on the host."""
         batch = replace(self, source=self.source.located(), target=self.target.located())
         return _with(batch, predicted=places_of(predicted))
 
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
-        copied = replace(
-            self,
-            source=self.source.to(device),
-            target=self.target.to(device),
-            targets=_copy(self.targets, device),
-            given=_copy_if_any(self.given, device),
-        )
-        return _with(copied, predicted=_copy_if_any(self.predicted, device))
+        return _moved(self, device)
 
     def questions(self, rows: Int[Tensor, " rows"]) -> "Batch":
         """Returns these rows, in this order, of a batch without answers."""
@@ -152,20 +141,21 @@ _PLACES = "plugformer_places"
 Located = TypeVar("Located", Tokens, Batch)
 
 
-def _copy(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Returns a tensor on another device; a copy to CUDA is asynchronous."""
-    if torch.device(device).type == "cuda" and tensor.device.type == "cpu" and torch.cuda.is_available():
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
+def _moved(data: Located, device: torch.device | str) -> Located:
+    """Returns a copy whose tensors are on another device."""
+    to_cuda = torch.device(device).type == "cuda" and torch.cuda.is_available()
+    moved: dict[str, Any] = {}
+    for name, value in vars(data).items():
+        if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
+            moved[name] = value.pin_memory().to(device, non_blocking=True)
+        elif isinstance(value, Tensor | Tokens):
+            moved[name] = value.to(device)
+    return _with(copy(data), **moved)
 
 
-def _copy_if_any(tensor: Tensor | None, device: torch.device | str) -> Tensor | None:
-    return None if tensor is None else _copy(tensor, device)
-
-
-def _with(data: Located, **places: Tensor | None) -> Located:
-    """Sets fields that are no arguments of the constructor, so that `replace` does not keep them."""
-    for name, value in places.items():
+def _with(data: Located, **fields: Any) -> Located:
+    """Sets fields, also those that `replace` does not keep because they are no arguments."""
+    for name, value in fields.items():
         object.__setattr__(data, name, value)
     return data
 
@@ -175,8 +165,7 @@ class Ragged:
     """Sequences of different length, end to end in one array.
 
     Attributes:
-        values: Token ids, or the targets of tokens: integers, or floats. A token without a target has IGNORED
-            or NaN.
+        values: Token ids, or the targets of tokens: integers or floats, IGNORED or NaN for no target.
         lengths: The lengths of the sequences.
     """
 
@@ -248,8 +237,7 @@ def token_targets(
 ) -> tuple[Shaped[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns the targets of tokens as heads read them, and a mask of the tokens that have one.
 
-    Integers stay as they are: IGNORED means no target. Among floats NaN means no target. It
-    becomes 0, because NaN would spread through sums.
+    IGNORED means no target. Among floats NaN means no target, and becomes 0.
     """
     if not targets.is_floating_point():
         return targets, targets != IGNORED

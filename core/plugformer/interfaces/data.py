@@ -12,13 +12,7 @@ if TYPE_CHECKING:
 
 
 def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]) -> None:
-    """Raises ConfigurationError if data lack a column of a task that is not optional.
-
-    Args:
-        data: Name of the data component.
-        offered: Names of the columns that it has.
-        columns: The columns of the task.
-    """
+    """Raises ConfigurationError if the component `data` does not offer the columns that a task needs."""
     needed = [column.name for column in columns if not column.optional]
     if not set(needed) <= set(offered):
         raise ConfigurationError(
@@ -28,11 +22,7 @@ def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]
 
 
 def require_one_text(data: str, columns: Sequence[Column]) -> Column:
-    """Returns the only column of a task that is not optional.
-
-    Args:
-        data: Name of the component.
-        columns: The columns of the task.
+    """Returns the only column of a task that is not optional, for the component `data`.
 
     Raises:
         ConfigurationError: There are several, or it does not hold text.
@@ -49,8 +39,8 @@ def require_one_text(data: str, columns: Sequence[Column]) -> Column:
 class Data(ABC):
     """A source of examples, in named splits.
 
-    A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are absolute:
-    they are resolved from the folder of the task file.
+    A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are resolved from
+    the folder of the task file.
 
     Attributes:
         rows: Examples in memory by split, from `train(data=...)`; for the component `memory`.
@@ -74,10 +64,7 @@ class Data(ABC):
         """
 
     def problems(self, columns: Sequence[Column]) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
-        """Returns problems that are found before examples are read; none by default.
-
-        `validate` and `train` report them with the place of the option. The method may look for files and
-        read the beginning of each, such as the names of columns, but nothing from the network.
+        """Returns problems that are found before examples are read, such as missing files; by default none.
 
         Returns:
             For each problem the keys that lead to the option, such as `("files", "train")`, and a sentence.
@@ -87,10 +74,9 @@ class Data(ABC):
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits for streaming, always in the same order; by default those of `load`.
 
-        It is called instead of `load` if a task sets `data.streaming`. Use `IterableDataset.from_generator`
-        or `load_dataset(..., streaming=True)`, with a shard for each file: several processes share the
-        shards, and resuming skips what was read of the current one. The columns are those of `load`; a
-        malformed row has the problem as a text in the column `fault`. A label is a `datasets.ClassLabel`.
+        It is called instead of `load` if a task sets `data.streaming`. Use a shard for each file: several
+        processes share the shards, and resuming skips what was read of the current one. A malformed row has
+        the problem as a text in the column `fault`. A label is a `datasets.ClassLabel`.
 
         Raises:
             ConfigurationError: These data cannot be streamed.
@@ -104,9 +90,8 @@ class Data(ABC):
     def version(self) -> str:
         """Returns a text that changes if `load` returns other examples with the same options.
 
-        Prepared examples are cached while options, code and version stay the same. The content of files that
-        options annotated as `pathlib.Path` name is taken into account. Components that read a folder, a
-        database or the network must override this method.
+        Files that options annotated as `pathlib.Path` name count without it. Components that read a folder, a
+        database or the network must override this method, because prepared examples are cached.
 
         Raises:
             DataError: The source of the examples cannot be reached.

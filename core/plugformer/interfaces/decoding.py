@@ -65,11 +65,7 @@ class AllowedTokens:
         return masked
 
     def endless(self, ending: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-        """Returns the rows that no search can end: their scores are NaN, or END is not possible.
-
-        Args:
-            ending: The log-probability of END. It is NaN if any score of its row is infinite or NaN.
-        """
+        """Returns the rows that no search can end: the log-probability of END is NaN, or END impossible."""
         if self.length < self._free_to:
             return ending.isnan()
         return ending.isnan() | ((self.most <= self.length) & ending.isneginf())
@@ -133,15 +129,18 @@ class Session:
     """A batch of sentences being decoded: the model, its cache, and the rows that are not finished.
 
     A row is one unfinished sequence; at the start there is one for each sentence. The model reads each token
-    once. The session applies constraints and length limits to the log-probabilities, so that they hold for
-    every decoding component: a row that has reached its limit can only end.
+    once. The log-probabilities respect constraints and limits: a row that has reached its limit can only end.
 
     Args:
         model: The model, in evaluation mode.
         batch: The beginnings; the session reads them when it is created.
         constraint: The constraint of the outputs.
-        sentence_ids: For each sentence its number in the whole input, whatever the batches; random choices
-            are seeded with it.
+        sentence_ids: For each sentence its number in the whole input, which seeds random choices.
+
+    Attributes:
+        sentences: The sentence that each row belongs to, 0 for the first of the batch: (rows,).
+        log_probabilities: Natural logarithms of the next token's probabilities, minus infinity where it is
+            not allowed: (rows, vocabulary).
 
     Raises:
         NotFiniteError: The model's scores are not finite; `extend` raises it for later tokens.
@@ -151,10 +150,10 @@ class Session:
         self, model: Generative, batch: Batch, constraint: Constraint, sentence_ids: list[int]
     ) -> None:
         self.model = model
-        self._sentence_ids = sentence_ids
+        self.sentence_ids = sentence_ids
         self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
-        self._sentences = torch.arange(len(sentence_ids), device=batch.device)
-        self._log_probabilities = self._next(self._start(batch))
+        self.sentences = torch.arange(len(sentence_ids), device=batch.device)
+        self.log_probabilities = self._next(self._start(batch))
 
     def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
         """Reads the beginnings but for their last tokens, which it returns."""
@@ -167,33 +166,18 @@ class Session:
         unpadded = Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE)
         return self.model.step(unpadded, self._past)[:, -1]
 
-    @property
-    def sentences(self) -> Int[Tensor, " rows"]:
-        """The sentence that each row belongs to, 0 for the first of the batch."""
-        return self._sentences
-
-    @property
-    def sentence_ids(self) -> list[int]:
-        """For each sentence its number in the whole input."""
-        return self._sentence_ids
-
-    @property
-    def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
-        """Natural logarithms of the next token's probabilities, minus infinity where it is not allowed."""
-        return self._log_probabilities
-
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row and computes the next log-probabilities."""
         self._allowed.extend(tokens)
-        self._log_probabilities = self._next(tokens)
+        self.log_probabilities = self._next(tokens)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows, in this order; a row may occur twice (beams) or never (finished)."""
-        before = self._sentences
-        self._sentences = before.index_select(0, rows)
+        before = self.sentences
+        self.sentences = before.index_select(0, rows)
         self._allowed.select(rows)
-        self._log_probabilities = self._log_probabilities.index_select(0, rows)
-        if len(rows) == len(before) and torch.equal(self._sentences, before):
+        self.log_probabilities = self.log_probabilities.index_select(0, rows)
+        if len(rows) == len(before) and torch.equal(self.sentences, before):
             self._past.reorder(rows)
         else:
             self._past.select(rows)
@@ -204,7 +188,7 @@ class Session:
         log_probabilities = self._allowed.mask(logits.float().log_softmax(dim=-1))
         endless = self._allowed.endless(log_probabilities[:, END])
         if endless.any():
-            raise not_finite(min(self._sentence_ids[row] for row in self._sentences[endless].tolist()))
+            raise not_finite(min(self.sentence_ids[row] for row in self.sentences[endless].tolist()))
         return log_probabilities
 
 
@@ -212,7 +196,7 @@ class Decoding(ABC):
     """A search for good outputs.
 
     A component is constructed as `SomeDecoding(**options)`. It extends a session until every sentence is
-    finished. It drops finished rows with `select`.
+    finished, and drops finished rows with `select`.
     """
 
     @abstractmethod
@@ -224,6 +208,5 @@ def not_finite(key: int) -> NotFiniteError:
     """Returns the error for the example with this number in the whole input, counted from 0."""
     return NotFiniteError(
         f"the model gives numbers that are not finite for input {key + 1} (counted from 1)\n  its training "
-        "has diverged, its saved parameters are damaged, or a component is wrong; test components with "
-        "`plugformer check`"
+        "has diverged, or a component is wrong; test components with `plugformer check`"
     )

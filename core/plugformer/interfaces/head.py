@@ -48,8 +48,7 @@ class Best(NamedTuple):
     Attributes:
         outputs: Their numbers from 0: (batch, length), with any value at positions without a prediction, or
             (batch,) for whole sequences.
-        log_probabilities: Natural logarithm of the joint probability of each example's outputs; 0 for an
-            example without outputs.
+        log_probabilities: Natural logarithm of the joint probability of each example's outputs; 0 for none.
     """
 
     outputs: Int[Tensor, " batch *length"]
@@ -67,14 +66,12 @@ class Head(nn.Module, ABC):
     - At level `token` the states of tokens with a target. Targets are (batch, length), integers or float32,
       with any value where `real` is False. These positions may be anywhere, and a row may have no target.
 
-    A head predicts the targets independently, or it is structured and predicts the targets of a sequence
-    jointly, like a conditional random field (https://arxiv.org/abs/1603.01360). A structured head overrides
-    `likelihoods` and `best`, which must agree with its `loss`. Its `logits` are scores of single targets.
+    A structured head predicts the targets of a sequence jointly, like a conditional random field
+    (https://arxiv.org/abs/1603.01360). It overrides `likelihoods` and `best`, which agree with its `loss`.
 
     Attributes:
         levels: The levels that it can predict from.
-        output_types: The types of answers that its outputs can represent; by default those whose targets are
-            numbers of outputs.
+        output_types: The types of answers that its outputs can represent.
         check_targets: Targets of some examples for `plugformer check`; only for targets of whole sequences
             that are no class, no set of labels and no number.
     """
@@ -103,10 +100,8 @@ class Head(nn.Module, ABC):
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the sum of the losses of all real targets, and the number of these targets.
 
-        The loss is the negative logarithm of the targets' probability, in nats: the cross-entropy, or for a
-        structured head -log p(all targets of the sequence). For numbers it grows with the error. Sums and
-        counts are added over chunks, micro-batches and processes. In training mode
-        `HeadContext.label_smoothing` applies; a structured head may ignore it.
+        The loss is the negative logarithm of the targets' probability, in nats; for numbers it grows with the
+        error. In training mode `HeadContext.label_smoothing` applies; a structured head may ignore it.
         """
 
     def likelihoods(
@@ -132,10 +127,7 @@ class Head(nn.Module, ABC):
         return Likelihoods(log_probabilities.sum(dim=1), real.sum(dim=1), correct.sum(dim=1))
 
     def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
-        """Returns the most probable outputs, by default of independent targets.
-
-        A structured head returns the most probable sequence, for example by Viterbi's algorithm.
-        """
+        """Returns the most probable outputs, by default of independent targets."""
         scores, outputs = self.logits(hidden, real).float().log_softmax(dim=-1).max(dim=-1)
         return Best(outputs, scores if scores.dim() == 1 else scores.masked_fill(~real, 0.0).sum(dim=1))
 

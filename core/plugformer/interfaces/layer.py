@@ -11,7 +11,7 @@ from torch import Tensor, nn
 class Norm(nn.Module, ABC):
     """A normalization over the last axis, each token by itself.
 
-    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext` and its own options.
+    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext`.
     """
 
     @abstractmethod
@@ -22,9 +22,9 @@ class Norm(nn.Module, ABC):
 class FeedForward(nn.Module, ABC):
     """A network that computes each real token alone; the layer has removed the padding.
 
-    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` and its own options.
-    Its hidden layer has the width `model.ffn_width`. It may store a scalar loss, for example the balance of
-    routed experts, in the attribute `auxiliary_loss`. The core adds it after the forward pass.
+    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext`. Its hidden layer has
+    the width `model.ffn_width`. It may store a scalar loss, for example the balance of routed experts, in the
+    attribute `auxiliary_loss`. The core adds it after the forward pass.
 
     Attributes:
         residual_path: Names of the linear maps from a token to the residual stream, in order. Initial values
@@ -82,9 +82,4 @@ class Residual(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the stream after the layer.
-
-        Args:
-            x: The stream before it.
-            sublayers: By the names in the context, in that order.
-        """
+        """Returns the stream after the layer; `x` is the stream before it."""

@@ -31,8 +31,7 @@ class Metric(ABC):
     """Statistics for each example, and an aggregate over them.
 
     Derive a component from `OutputMetric`, `SourceMetric` or `LikelihoodMetric`. It is constructed as
-    `SomeMetric(**options)`. An aggregate is computed from statistics of examples, so confidence intervals and
-    paired comparisons need no new predictions.
+    `SomeMetric(**options)`.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})
@@ -50,19 +49,15 @@ class Metric(ABC):
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
-        """Returns the score of one or more examples, a finite number.
-
-        The metric chooses a value for a score that is not defined, such as 0 for the correlation of equal
-        numbers.
-        """
+        """Returns the score of one or more examples: a finite number, such as 0 where it is not defined."""
 
     def interval(
         self, statistics: Float[ndarray, "examples statistics"], level: float = 0.95
     ) -> tuple[float, float]:
         """Returns a confidence interval of the aggregate: by default a seeded percentile bootstrap.
 
-        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. The interval is widened
-        to contain the score if necessary. For a single example both ends are the score.
+        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. The interval contains the
+        score. For a single example both ends are the score.
         """
         value = self.aggregate(statistics)
         if len(statistics) == 1:
@@ -91,8 +86,7 @@ class OutputMetric(Metric):
     ) -> Float[ndarray, "examples statistics"]:
         """Returns each example's statistics; an example may have several references.
 
-        The meaning of a statistic may depend on the call, like the number of a class. The score of an
-        example, `aggregate` of its row, does not depend on the other examples.
+        The score of an example, `aggregate` of its row, does not depend on the other examples.
         """
 
     def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)

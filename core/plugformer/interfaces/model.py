@@ -67,11 +67,9 @@ class Model(nn.Module, ABC):
     ) -> Batch:
         """Returns examples as a batch on the model's device, with special tokens and padding.
 
-        Token ids 0 to 3 are special: padding, unknown, begin, end. Examples have no special tokens except
-        `UNKNOWN`.
-
         Args:
-            inputs: The token ids that each example reads; None if there are none, as in a language model.
+            inputs: The token ids that each example reads, without special tokens except `UNKNOWN`; None if
+                there are none, as in a language model.
             outputs: At level `next-token` the token ids that each example is to generate.
             targets: At level `sequence` a number for each example, or as many as the head has outputs; at
                 level `token` a list with a number for each input token, None for a token without a target.
@@ -112,13 +110,7 @@ class Model(nn.Module, ABC):
         return batch.located(self.targets(batch)[1])
 
     def forward(self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None) -> Loss:
-        """Returns the loss of a batch.
-
-        Args:
-            batch: The batch.
-            objective: Computes the loss instead, within the forward pass of a wrapper such as
-                DistributedDataParallel.
-        """
+        """Returns the loss of a batch, or that of an objective, within the forward pass of a wrapper."""
         if objective is not None:
             return objective(self, batch)
         self._take_auxiliary_losses()  # of layers that were computed again, or in evaluation mode

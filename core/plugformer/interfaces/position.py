@@ -32,8 +32,7 @@ class Positions:
         mask: True for real tokens, False for padding.
         padding: Where the padding is.
         encoding: The positional encoding of the stack.
-        end: An upper bound of the positions, exclusive, computed from lengths without reading `index` from a
-            device; None if unknown.
+        end: An upper bound of the positions, exclusive, known without reading a device; None if unknown.
     """
 
     def __init__(
@@ -114,11 +113,10 @@ class Positions:
 
 
 class PositionalEncoding(nn.Module):
-    """A positional encoding, with four slots; each is the identity by default.
+    """A positional encoding, with four slots; each does nothing by default.
 
-    A component is constructed as `Encoding(model, **options)` with a `ModelContext` and its own options. It
-    overrides one or more slots. Positions count real tokens only. If the attention of a model never reads a
-    slot that its encoding overrides, validation reports it.
+    A component is constructed as `Encoding(model, **options)` with a `ModelContext`. It overrides one or more
+    slots, and validation reports slots that no attention reads. Positions count real tokens only.
     """
 
     def embed(
@@ -138,9 +136,7 @@ class PositionalEncoding(nn.Module):
         heads: Float[Tensor, "batch heads length head_width"],
         positions: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Rotates query or key heads by their positions; the head width is any even number.
-
-        The lengths of all heads change by the same factor, 1 for most encodings.
+        """Rotates query or key heads by their positions; the lengths of all change by the same factor.
 
         Raises:
             ConfigurationError: The head width is odd.
@@ -152,10 +148,7 @@ class PositionalEncoding(nn.Module):
         query: Positions,  # noqa: ARG002
         key: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "#batch maps query key"] | None:
-        """Returns the bias of the attention scores of each softmax map.
-
-        With None, attention needs no (query, key) matrix in memory.
-        """
+        """Returns the bias of the attention scores of each softmax map, or None."""
         return None
 
     def content_bias(
@@ -167,21 +160,12 @@ class PositionalEncoding(nn.Module):
     ) -> Float[Tensor, "#batch #heads query key"] | None:
         """Returns the bias of the products of queries and keys, before they are scaled, or None.
 
-        It is computed in each layer, for encodings whose bias depends on the content of tokens: relative
-        position representations (Shaw et al. 2018: https://arxiv.org/abs/1803.02155), Transformer-XL
-        (https://arxiv.org/abs/1901.02860), disentangled attention (https://arxiv.org/abs/2006.03654).
-
-        Args:
-            query_heads: Query heads after `rotate`.
-            key_heads: Key heads after `rotate`; head h reads group h // (heads / groups).
-            query: Positions of the queries.
-            key: Positions of the keys.
+        Each layer computes it: relative position representations (Shaw et al. 2018:
+        https://arxiv.org/abs/1803.02155), Transformer-XL (https://arxiv.org/abs/1901.02860), disentangled
+        attention (https://arxiv.org/abs/2006.03654). Heads are rotated; head h reads group
+        h // (heads / groups).
 
         Raises:
             ConfigurationError: The heads have another width than the encoding's own vectors.
         """
         return None
-
-
-class NoPositions(PositionalEncoding):
-    """The null encoding, the default in cross-attention: all four slots are the identity."""

@@ -24,10 +24,9 @@ class Level(StrEnum):
 
 
 class OutputType(StrEnum):
-    """The type of a task's outputs. A task type has one; heads and metrics support some.
+    """The type of a task's outputs, which JSON can hold. A task type has one; heads and metrics support some.
 
-    A task type may name another type, such as a label and a number together; heads and metrics for it declare
-    the same name. Outputs can be saved as JSON.
+    A task type may name another type; heads and metrics for it declare the same name.
     """
 
     TEXT = "text"

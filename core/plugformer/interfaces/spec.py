@@ -1,15 +1,10 @@
-"""The specification of a model: plain data without tensors, and the contexts that its parts receive.
-
-A task file or `plugformer.model_spec` gives one, or it is written by hand. `plugformer.model.build` makes a
-model from it. It can be compared, printed and changed by `dataclasses.replace`.
-"""
+"""The specification of a model: plain data without tensors, and the contexts that its parts receive."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 from torch import nn
@@ -26,13 +21,12 @@ if TYPE_CHECKING:
 class LayerContext:
     """The place of a part in a model.
 
-    A component may depend on it, for example with a schedule over the depth. Its constructor raises
-    ConfigurationError for a place that it does not support, for example a recurrence in cross-attention.
+    A constructor raises ConfigurationError for a place that the component does not support, for example a
+    recurrence in cross-attention.
 
     Attributes:
         stack: Name of the stack: `encoder` or `decoder`.
-        layer: Number of the layer, from 0: the number of layers below the part. It is 0 for a positional
-            encoding, and `layers` for the final norm and the head.
+        layer: The number of layers below the part: 0 for a positional encoding, `layers` for the head.
         layers: Number of layers of the stack.
         causal: Whether a token may read only itself and the tokens before it; False for cross-attention.
         cross: Whether the part reads another stack: cross-attention and its positional encoding.
@@ -57,11 +51,11 @@ class ModelContext:
     """The sizes and rates that all parts of a model share, and the place of one part.
 
     Attributes:
-        width: D, the size of the residual stream.
-        heads: H, the number of query heads (of softmax maps).
+        width: The size of the residual stream.
+        heads: The number of query heads (of softmax maps).
         ffn_width: Size of the hidden layer of a feed-forward network.
         dropout: Rate on embeddings and on each sublayer's output; applied by the core.
-        attention_dropout: Rate on attention weights; 0 unless the task sets it.
+        attention_dropout: Rate on attention weights.
         max_length: Longest sequence, in tokens, that the model must be able to process.
         place: The place of the part.
     """
@@ -81,8 +75,7 @@ class HeadContext(ModelContext):
 
     Attributes:
         outputs: Number of classes: the size of the target vocabulary, or the number of labels.
-        tied: The target embedding, (outputs, width), for a head that projects to the vocabulary to use as its
-            weight; None if they are not tied.
+        tied: The target embedding, (outputs, width), for a head to use as its weight; None if not tied.
         label_smoothing: Share of probability spread evenly over all outputs in the training loss.
     """
 
@@ -96,8 +89,7 @@ class ResidualContext(ModelContext):
     """The context of a residual connection.
 
     Attributes:
-        sublayers: Names of the layer's sublayers in order: `attention`, `cross_attention` if the layer
-            reads another stack, `feed_forward`.
+        sublayers: Names of the layer's sublayers in order, as in `LayerSpec`.
         norm: Makes a new norm of the model.
     """
 
@@ -111,7 +103,7 @@ class Stack:
 
     Attributes:
         name: Its name in task files.
-        causal: Whether a position sees only itself and earlier positions.
+        causal: Whether a token reads only itself and the tokens before it.
         cross: Whether its layers have cross-attention to another stack.
     """
 
@@ -134,13 +126,7 @@ class Sizes:
 
 
 class Limits(NamedTuple):
-    """The largest numbers of tokens of an example, without special tokens.
-
-    Attributes:
-        input: Tokens of the input.
-        output: Tokens of the output.
-        together: Tokens of input and output.
-    """
+    """The most tokens of an example's input, of its output, and of both, without special tokens."""
 
     input: int
     output: int
@@ -164,10 +150,10 @@ class Architecture(ABC):
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
-        """Returns examples as a batch of tensors, with special tokens and padding.
+        """Returns examples, or questions without outputs, as a batch with special tokens and padding.
 
         Args:
-            encoded: Some examples, or questions, which have no outputs.
+            encoded: The examples.
             level: One of `levels`.
             side: The side of the padding.
             length: Minimal length of every sequence.
@@ -177,9 +163,7 @@ class Architecture(ABC):
     def positions(
         self, lengths: Int[ndarray, "examples 2"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
-        """Returns the lengths of each example's sequences in a batch, without padding.
-
-        A token budget limits the number of rows times the sum of the longest sequences.
+        """Returns the lengths of each example's sequences in a batch, without padding, for a token budget.
 
         Args:
             lengths: Numbers of tokens in each input and output, without special tokens; -1 if there is none.
@@ -192,18 +176,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def build(self, builder: Any, sizes: Sizes, level: Level) -> "Model":
-        """Returns a model; its parameters get their initial values afterwards.
-
-        Args:
-            builder: A `plugformer.model.Builder`, which makes embeddings, stacks and heads.
-            sizes: The sizes of the vocabulary and the head.
-            level: One of `levels`.
-        """
-
-    @staticmethod
-    def unlimited() -> int:
-        """Returns a limit that no sequence reaches."""
-        return int(np.iinfo(np.int64).max)
+        """Returns a model, from the parts that a `plugformer.model.Builder` makes."""
 
 
 @dataclass(frozen=True)
@@ -212,10 +185,9 @@ class PartSpec:
 
     Attributes:
         make: The component's class, or a function: `make(context, **options)` returns the component.
-        options: The component's own options, checked, with all defaults.
-        label: The component's name for messages, such as `attention 'gqa' (plugformer 0.1.0)`; by default
-            that of the class or function.
-        origin: The keys that lead to its settings in a task; empty if it comes from no task.
+        options: The component's own options.
+        label: The component's name for messages, by default that of the class or function.
+        origin: The keys that lead to its settings in a task, if it comes from one.
     """
 
     make: Callable[..., Any]
@@ -237,7 +209,7 @@ class LayerSpec:
             stack, `feed_forward`. The names are part of every parameter's path.
         norm: The norm of the sublayers.
         residual: The residual connection that joins the sublayers.
-        origin: The keys that lead to settings of this layer alone; empty if it has none.
+        origin: The keys that lead to settings of this layer alone, if there are any.
     """
 
     sublayers: Mapping[str, PartSpec]
@@ -255,8 +227,8 @@ class StackSpec:
         causal: Whether a token reads only itself and the tokens before it.
         layers: The layers from first to last, at least one.
         position: The positional encoding of self-attention.
-        cross_position: The encoding that cross-attention is given; None if the stack reads no other one.
         norm: The final norm.
+        cross_position: The encoding of cross-attention; None if the stack reads no other one.
         read_by: Number of layers of other stacks that read this stack's output.
     """
 
@@ -273,12 +245,7 @@ class StackSpec:
             raise ConfigurationError(f"the stack {self.name!r} has no layers; give it at least one")
 
     def place(self, layer: int = 0, *, cross: bool = False) -> LayerContext:
-        """Returns the place of a part.
-
-        Args:
-            layer: Number of its layer from 0; the number of layers for parts above the last one.
-            cross: Whether the part reads another stack.
-        """
+        """Returns the place of a part with this number of layers below; `cross` if it reads another stack."""
         return LayerContext(
             stack=self.name,
             layer=layer,
@@ -288,43 +255,22 @@ class StackSpec:
             read_by=self.read_by,
         )
 
-    def state_owner(self, name: str, number: int, read: int) -> LayerContext:
-        """Returns the place of the attention whose state another one reads.
-
-        Args:
-            name: The name of both attentions in their layers.
-            number: Number of the layer of the one that reads.
-            read: Number of the layer whose state it reads.
+    def state_owner(self, place: LayerContext, read: int) -> LayerContext:
+        """Returns the place of the attention in layer `read` whose state the attention at a place reads.
 
         Raises:
             ConfigurationError: That is no layer below, or it has another attention or other options.
         """
-        cross = name == "cross_attention"
-        part = self.layers[number].sublayers[name]
-        problem, owner = "", self.place(max(read, 0), cross=cross)
-        if not 0 <= read < number:
+        owner = replace(place, layer=max(read, 0))
+        name = "cross_attention" if place.cross else "attention"
+        part, problem = self.layers[place.layer].sublayers[name], ""
+        if not 0 <= read < place.layer:
             problem = f"layer {read}, expected a layer below\nits author must correct `reads_layer`"
         elif self.layers[read].sublayers[name] != part:
             problem = f"{owner}, which has another attention or other options; give both the same attention"
         if problem:
-            place = self.place(number, cross=cross)
             raise ConfigurationError(f"{part.label} in {place} reads the state of {problem}")
         return owner
-
-
-@dataclass(frozen=True)
-class EmbeddingSpec:
-    """How tokens become vectors.
-
-    Attributes:
-        shared: Whether source and target have one embedding.
-        tied: Whether the output projection is the target embedding.
-        scaled: Whether embeddings are multiplied by the square root of the width.
-    """
-
-    shared: bool = False
-    tied: bool = False
-    scaled: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,13 +282,10 @@ class ModelSpec:
         level: What the head predicts from, one of the architecture's levels.
         stacks: The stacks by name, in the order of computation.
         head: Predicts from the last stack.
-        width: D, the size of the residual stream.
-        heads: Number of attention heads.
-        ffn_width: Size of the hidden layer of a feed-forward network.
-        max_length: Longest sequence, in tokens.
-        dropout: Rate on embeddings and on each sublayer's output.
-        attention_dropout: Rate on attention weights.
-        embeddings: How tokens become vectors.
+        width: This and the next ones as in `ModelContext`.
+        shared_embeddings: Whether source and target have one embedding.
+        tied_embeddings: Whether the output projection is the target embedding.
+        scaled_embeddings: Whether embeddings are multiplied by the square root of the width.
         final_norm: Whether stacks end with a norm; if None, the last residual connection decides.
         label_smoothing: Share of probability that the training loss spreads over all outputs.
         recompute: Whether training keeps only the inputs of layers and computes each layer twice.
@@ -360,7 +303,9 @@ class ModelSpec:
     max_length: int = 512
     dropout: float = 0.0
     attention_dropout: float = 0.0
-    embeddings: EmbeddingSpec = EmbeddingSpec()
+    shared_embeddings: bool = False
+    tied_embeddings: bool = False
+    scaled_embeddings: bool = True
     final_norm: bool | None = None
     label_smoothing: float = 0.0
     recompute: bool = False
@@ -369,15 +314,8 @@ class ModelSpec:
 
     def context(self, place: LayerContext) -> ModelContext:
         """Returns the context of the component at a place."""
-        return ModelContext(
-            width=self.width,
-            heads=self.heads,
-            ffn_width=self.ffn_width,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            max_length=self.max_length,
-            place=place,
-        )
+        names = [field.name for field in fields(ModelContext) if field.name != "place"]
+        return ModelContext(**{name: getattr(self, name) for name in names}, place=place)
 
     def head_context(self, outputs: int, tied: nn.Parameter | None) -> HeadContext:
         """Returns the context of the head."""

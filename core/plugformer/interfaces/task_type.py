@@ -52,7 +52,6 @@ class Column:
     optional: bool = False
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError if a value is not one of the literals."""
         known = {"holds": get_args(Holds), "role": get_args(Role), "tokenizer": (None, *get_args(Tokenized))}
         for field, values in known.items():
             if (value := getattr(self, field)) not in values:
@@ -62,12 +61,7 @@ class Column:
 
 
 class Tokenizers(NamedTuple):
-    """The tokenizers of a task; with a shared vocabulary both are the same object.
-
-    Attributes:
-        source: The tokenizer of the inputs.
-        target: The tokenizer of generated text; that of the source if nothing is generated.
-    """
+    """The tokenizers of inputs and of generated text; with a shared vocabulary they are the same object."""
 
     source: Tokenizer
     target: Tokenizer
@@ -112,11 +106,9 @@ class TaskType(ABC):
         """The columns of its examples, inputs before outputs."""
 
     def learn(self, train: "Dataset") -> Any:  # noqa: ARG002 (a default)
-        """Returns the state, such as the sorted labels; a run keeps it as JSON.
+        """Returns the state, such as `sorted(set(chain.from_iterable(train["tags"])))`.
 
-        Args:
-            train: The training examples: `sorted(set(chain.from_iterable(train["tags"])))`. In a column of
-                labels the values are numbers, and `train.features["label"].names` are their names.
+        In a column of labels the values are numbers, and `train.features["label"].names` are their names.
         """
         return None
 
@@ -139,10 +131,6 @@ class TaskType(ABC):
         outputs. At level `token` they still have targets, any number for each token that is to be labeled.
         Targets are finite. The head receives integers as integers and floats as float32.
 
-        Args:
-            examples: Columns with a value for each example.
-            tokenizers: The trained tokenizers.
-
         Raises:
             ExampleError: An example cannot be encoded, such as one with an unknown label.
         """
@@ -150,9 +138,7 @@ class TaskType(ABC):
     def draw(self, encoded: Encoded, generators: "Sequence[np.random.Generator]") -> Encoded:  # noqa: ARG002
         """Returns examples with random changes, such as masks; by default without. Not called for questions.
 
-        Args:
-            encoded: Some examples.
-            generators: One for each example. In training they differ between epochs, in evaluation never.
+        Each example has a generator. In training they differ between epochs, in evaluation never.
         """
         return encoded
 
@@ -160,13 +146,8 @@ class TaskType(ABC):
         """Returns the answer to each question of a batch; not called at level `next-token`.
 
         `model.best(batch)` returns the most probable outputs, and `model.targets(batch)[1]` the mask of the
-        tokens that have a prediction. `batch.inputs` holds the inputs, for answers that quote them.
-
-        Args:
-            model: The trained model, in evaluation mode.
-            batch: The questions.
-            tokenizers: The tokenizers of the task.
-            n_best: Number of answers to each question; the others are the first one's `alternatives`.
+        tokens that have a prediction. `batch.inputs` holds the inputs, for answers that quote them. With
+        `n_best` answers, the others are the first one's `alternatives`.
 
         Raises:
             ConfigurationError: There are fewer answers.

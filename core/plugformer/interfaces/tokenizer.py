@@ -24,10 +24,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def train(self, texts: Iterable[str]) -> None:
-        """Learns the vocabulary from the texts of the training split.
-
-        Args:
-            texts: The texts, possibly more than fit into memory.
+        """Learns the vocabulary from the training texts, possibly more than fit into memory.
 
         Raises:
             DataError: There is no text.
@@ -50,17 +47,13 @@ class Tokenizer(ABC):
 
         Each epoch of a training encodes all examples with it (subword regularization, Kudo 2018:
         https://arxiv.org/abs/1804.10959). Evaluation and prediction do not use it.
-
-        Args:
-            generator: The source of all random numbers.
         """
         return self
 
     def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """Returns the tokens of each word of a text that is a list of words.
+        """Returns the tokens of each word of a text; together, those of the words joined by spaces.
 
-        Together they are the tokens of the words joined by spaces. By default each word is encoded with a
-        space before it, as with `add_prefix_space` in transformers.
+        By default each word is encoded with a space before it, as with transformers' `add_prefix_space`.
         """
         return self.encode([f" {word}" for word in words])
 
@@ -78,11 +71,8 @@ class Tokenizer(ABC):
     def token_bytes(self, *, at_start: bool) -> list[bytes]:
         """Returns the UTF-8 bytes that each token adds to a text; empty for special tokens or if unknown.
 
-        Patterns of outputs use them. By default each token is decoded alone or after another one. A tokenizer
-        whose tokens may be parts of characters should override this method.
-
-        Args:
-            at_start: Whether the token begins a text, where some tokenizers add no space.
+        By default each token is decoded alone (`at_start`) or after another one. A tokenizer whose tokens may
+        be parts of characters should override this method.
         """
         ordinary = range(len(SPECIAL_TOKENS), self.size)
         alone = self.decode([[number] for number in ordinary])

@@ -31,10 +31,9 @@ class ParameterContext:
 class Initialization(ABC):
     """A scheme of initial values for all parameters of a model.
 
-    A component is constructed as `SomeInitialization(**options)` with its own keyword options. It is called
-    for each parameter after every module has drawn its own values (`reset_parameters`). For each call torch's
-    generator is seeded from the seed and the parameter's path, so parameters with the same path in two models
-    have equal values. No call may depend on an earlier one.
+    A component is constructed as `SomeInitialization(**options)`. It is called for each parameter after every
+    module has drawn its own values (`reset_parameters`). For each call torch's generator is seeded from the
+    seed and the parameter's path. No call may depend on an earlier one.
     """
 
     @abstractmethod
@@ -59,21 +58,14 @@ class Optimizer(ABC):
 
 
 class Schedule(ABC):
-    """A factor on the optimizer's learning rate at every update.
+    """A factor on the optimizer's learning rate at every update; a pure function.
 
-    A component is constructed as `SomeSchedule(**options)`. It is a pure function, so that a resumed run
-    follows the same curve without any state.
+    A component is constructed as `SomeSchedule(**options)`.
     """
 
     @abstractmethod
     def factor(self, step: int, *, steps: int, width: int) -> float:
-        """Returns the factor for update number `step`, counted from 1.
-
-        Args:
-            step: Number of the update, 1 to `steps`.
-            steps: Number of updates of the whole training.
-            width: The model's width, for schedules that scale with it.
-        """
+        """Returns the factor for update number `step` of `steps`, from 1, of a model of this width."""
 
 
 class Hook:
@@ -81,20 +73,13 @@ class Hook:
 
     A component is constructed as `SomeHook(**options)`; `training.hooks` of a task lists it. It implements a
     hook by a method of the same name, marked with `plugformer.hooks.hookimpl`, with any of the arguments. As
-    in pluggy, an implementation that returns a value ends the call, `wrapper=True` wraps the others and the
-    core (`result = yield`, then `return`), and `tryfirst` and `trylast` change the order. A component may
-    also observe by implementing hooks of `plugformer.hooks.Hooks`.
-
-    An error ends the training. All processes of a training call the component, so its effect on parameters
-    must not depend on the process.
+    in pluggy, an implementation that returns a value ends the call, and `wrapper=True` wraps the others and
+    the core (`result = yield`, then `return`). A component may also observe by implementing hooks of
+    `plugformer.hooks.Hooks`. All processes of a training call it, and must end with the same parameters.
     """
 
     generator: torch.Generator
-    """The source of random numbers, on the CPU.
-
-    The core seeds it for each call with the task's seed and replicate, the component's name, the hook, the
-    update and the batch. Resuming, other hooks and the number of processes do not change the numbers.
-    """
+    """The source of random numbers, on the CPU, which the core seeds for each call."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for checkpoints, empty by default: tensors, numbers, texts and containers.

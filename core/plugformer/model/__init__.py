@@ -8,7 +8,7 @@ from plugformer.model.build import Builder, build, draw_own_values, initialize, 
 from plugformer.model.decoder import Cache, Decoder
 from plugformer.model.encoder import Encoder
 from plugformer.model.layer import Layer
-from plugformer.model.summary import summarize
+from plugformer.model.watching import replaced, watched
 
 __all__ = [
     "Builder",
@@ -21,5 +21,6 @@ __all__ = [
     "initialize",
     "random_stream",
     "refuse_hidden_values",
-    "summarize",
+    "replaced",
+    "watched",
 ]

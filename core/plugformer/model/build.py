@@ -20,9 +20,9 @@ from plugformer.interfaces import (
     Model,
     ModelContext,
     ModelSpec,
-    NoPositions,
     ParameterContext,
     PartSpec,
+    PositionalEncoding,
     Sizes,
     StackSpec,
 )
@@ -61,10 +61,13 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
 
     Raises:
         PlugformerError: The component's constructor raises it.
-        RegistryError: The constructor raises anything else.
+        RegistryError: The constructor raises anything else, or no `reset_parameters` draws some parameters.
     """
     try:
-        return part.make(*context, **part.options)
+        component = part.make(*context, **part.options)
+        if isinstance(component, nn.Module):
+            refuse_hidden_values(component, part.label)
+        return component
     except (KeyboardInterrupt, PlugformerError):
         raise
     except BaseException as error:
@@ -108,7 +111,7 @@ class Builder:
             vocabulary: Number of tokens.
             tied: Whether the output projection shares its weight.
         """
-        return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.embeddings.scaled, tied=tied)
+        return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.scaled_embeddings, tied=tied)
 
     def encoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Encoder:
         """Returns the encoder.
@@ -124,12 +127,12 @@ class Builder:
         """Returns the decoder; for the arguments see `encoder`."""
         stack = self.spec.stacks["decoder"]
         part = stack.cross_position
-        position = NoPositions() if part is None else self._part(part, stack.place(cross=True))
+        position = PositionalEncoding() if part is None else self._part(part, stack.place(cross=True))
         return Decoder(cross_position=position, **self._stack("decoder", embedding, order))
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
-        tied = embedding.weight if self.spec.embeddings.tied else None
+        tied = embedding.weight if self.spec.tied_embeddings else None
         head: Head = self.make(self.spec.head, self.spec.head_context(outputs, tied))
         return head
 
@@ -170,12 +173,12 @@ class Builder:
         layers = {number: self._layer(stack, number) for number in sorted(set(order))}
         for place, number in enumerate(order):
             for name, read in layers[number].reads_layers.items():
-                owner = stack.state_owner(name, number, read)
+                at = stack.place(number, cross=name == "cross_attention")
+                owner = stack.state_owner(at, read)
                 if read not in order[:place] or order[read] != read:
                     raise ConfigurationError(
-                        f"{stack.layers[number].sublayers[name].label} in {stack.place(number)} reads the "
-                        f"state of {owner}, which this architecture has at another place\n"
-                        "choose another attention or architecture"
+                        f"{stack.layers[number].sublayers[name].label} in {at} reads the state of {owner}, "
+                        "which this architecture has at another place; choose another one"
                     )
         return [layers[number] for number in order]
 
@@ -243,7 +246,14 @@ def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, floa
     counts, gains = {}, {}
     for path, layer in layers.items():
         for name, part in layer.parts.items():
-            for parameter, last in residual_matrices(part).items():
+            matrices = residual_matrices(part)
+            if layer.residual.gain != 1 and not any(matrices.values()):
+                raise RegistryError(
+                    f"{type(layer.residual).__name__} scales the initial values of the last map of "
+                    f"{type(part).__name__}, which has no matrix called {part.residual_path[-1]!r}: name its "
+                    "maps in `residual_path`"
+                )
+            for parameter, last in matrices.items():
                 full = f"{path}.{name}.{parameter}"
                 if last:
                     counts[full] = sublayers[path.rpartition(".")[0]]

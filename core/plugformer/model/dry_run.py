@@ -4,12 +4,10 @@ Each exception is attributed to the innermost part that raised it.
 """
 
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +23,6 @@ from plugformer.interfaces import (
     Batch,
     Encoded,
     FeedForward,
-    LayerContext,
     Level,
     Model,
     ModelContext,
@@ -37,9 +34,8 @@ from plugformer.interfaces import (
     Residual,
     Sizes,
 )
-from plugformer.model.build import Builder, float32_default, make, refuse_hidden_values, residual_matrices
-from plugformer.model.layer import Layer
-from plugformer.model.summary import replaced, watched
+from plugformer.model.build import Builder, float32_default, make
+from plugformer.model.watching import watched
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
@@ -47,23 +43,15 @@ _SLOTS = ("embed", "rotate", "bias", "content_bias")
 _LARGEST = 2**28
 """Number of parameters up to which the model computes a batch; a larger one is only constructed."""
 
+Failure = tuple[PartSpec | None, str]
+"""A part and what is wrong with it; None for the architecture."""
+
+Method = Callable[..., Any]
 _Parts = Sequence[tuple[nn.Module, PartSpec]]
-_Owners = Mapping[int, PartSpec]
+_Slots = set[tuple[int, int, str]]
 
 
-class PartFailure(NamedTuple):
-    """What is wrong with a part.
-
-    Attributes:
-        part: The part; None if it is the architecture or unknown.
-        message: What is wrong; a hint may follow on lines of its own.
-    """
-
-    part: PartSpec | None
-    message: str
-
-
-def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> list[PartFailure]:
+def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> list[Failure]:
     """Builds a model and computes a batch.
 
     Args:
@@ -79,7 +67,7 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
     Raises:
         Exception: The architecture raises it while it builds the model.
     """
-    failures: list[PartFailure] = []
+    failures: list[Failure] = []
     for device in ("meta", "cpu"):  # what fails without the constructors' values is tried again with them
         builder = Builder(spec)
         try:
@@ -90,36 +78,19 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
                 raise
             if failures := list(_refused(spec)):
                 return failures
-            if isinstance(error, PlugformerError) and error.__cause__ is None:
-                return [PartFailure(None, str(error))]
             if device == "cpu":
-                return [_failure(error, _owners(builder.parts))]
+                return [_failure(error, builder.parts)]
             continue
-        if failures := _once(_hidden_values(builder.parts)):
-            return failures
         if sum(parameter.numel() for parameter in model.parameters()) > _LARGEST:
-            return _once(_without_a_path(model, _owners(builder.parts)))
+            return []
         if device == "meta":
             model.to_empty(device="cpu")
             with torch.no_grad():
                 for tensor in (*model.parameters(), *model.buffers()):
                     tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-        with _one_thread():
-            failures = _once(_computed(model, spec, builder.parts, batch, targets=targets))
-        if not failures:
+        if not (failures := _computed(model, spec, builder.parts, batch, targets=targets)):
             break
-    return failures
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Computes with one thread: waking up others takes longer than a few tokens do."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return list({(id(part), message): (part, message) for part, message in failures}.values())
 
 
 def example_batch(architecture: Architecture, level: Level, *, reads: bool = True) -> Batch:
@@ -140,24 +111,25 @@ def example_batch(architecture: Architecture, level: Level, *, reads: bool = Tru
     return architecture.collate(Encoded(tokens if reads else None, outputs, targets), level)
 
 
-def _once(failures: Iterable[PartFailure]) -> list[PartFailure]:
-    return list({(id(failure.part), failure.message): failure for failure in failures}.values())
+def _refused(spec: ModelSpec) -> Iterator[Failure]:
+    """Yields the parts that cannot be constructed at one of their places, all of them."""
+    made: set[int] = set()
+    failed: dict[int, Failure] = {}
 
-
-def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
-    """Yields the parts that cannot be constructed, all of them, each once."""
-    failed: dict[int, tuple[PartSpec, list[tuple[LayerContext, str]]]] = {}
-    uses: Counter[int] = Counter()
-
-    def attempt(part: PartSpec, context: ModelContext) -> Any:
-        uses[id(part)] += 1
-        with suppress(PlugformerError), torch.device("meta"):
-            return make(part, context)
+    def attempt(part: PartSpec, context: ModelContext) -> None:
+        place = context.place
         try:
-            return make(part, context)  # it may need values
+            try:
+                with torch.device("meta"):
+                    component = make(part, context)
+            except PlugformerError:
+                component = make(part, context)  # it may need values
+            if isinstance(component, Attention) and component.reads_layer is not None:
+                spec.stacks[place.stack].state_owner(place, component.reads_layer)
+            made.add(id(part))
         except PlugformerError as error:
-            failed.setdefault(id(part), (part, []))[1].append((context.place, str(error)))
-            return nn.Identity()
+            where = f"{place}: " if id(part) in made else ""
+            failed.setdefault(id(part), (part, f"{where}{error}"))
 
     for stack in spec.stacks.values():
         attempt(stack.position, spec.context(stack.place()))
@@ -165,81 +137,46 @@ def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
             attempt(stack.cross_position, spec.context(stack.place(cross=True)))
         for number, layer in enumerate(stack.layers):
             for name, part in layer.sublayers.items():
-                place = stack.place(number, cross=name == "cross_attention")
-                component = attempt(part, spec.context(place))
-                read = component.reads_layer if isinstance(component, Attention) else None
-                if read is not None:
-                    try:
-                        stack.state_owner(name, number, read)
-                    except PlugformerError as error:
-                        failed.setdefault(id(part), (part, []))[1].append((place, str(error)))
-            norm = attempt(layer.norm, spec.context(stack.place(number)))
-            attempt(layer.residual, spec.residual_context(stack, number, partial(nn.Sequential, norm)))
+                attempt(part, spec.context(stack.place(number, cross=name == "cross_attention")))
+            attempt(layer.norm, spec.context(stack.place(number)))
+            attempt(layer.residual, spec.residual_context(stack, number, nn.Identity))
     attempt(spec.head, spec.head_context(2, None))
-    for part, refusals in failed.values():
-        place, message = refusals[0]
-        sentence, newline, hint = message.partition("\n")
-        where = "" if len(refusals) == uses[id(part)] else f" ({place})"
-        yield PartFailure(part, sentence + where + newline + hint)
+    yield from failed.values()
 
 
-def _owners(parts: _Parts) -> _Owners:
-    """Returns the innermost part that each module belongs to, by the module's id."""
-    owners = {id(inner): part for module, part in parts for inner in module.modules()}
-    return owners | {id(module): part for module, part in parts}
-
-
-def _hidden_values(parts: _Parts) -> Iterator[PartFailure]:
-    """Yields parts with parameters that no `reset_parameters` draws."""
-    for module, part in parts:
-        try:
-            refuse_hidden_values(module)
-        except PlugformerError as error:
-            yield PartFailure(part, str(error))
-
-
-def _computed(
-    model: Model, spec: ModelSpec, parts: _Parts, batch: Batch, *, targets: bool
-) -> Iterator[PartFailure]:
-    """Computes a batch; yields the first failure, or else the parts that do not fit each other."""
-    owners = _owners(parts)
-    counts = [len(list(module.parameters())) for module, _ in parts]
-    with torch.no_grad(), _recorded_slots(parts) as slots:
-        try:
-            with watched(model, _refuse_misshapen):
-                _ = model(batch) if targets else model.logits(batch)
-        except (KeyboardInterrupt, MemoryError):
+def _computed(model: Model, spec: ModelSpec, parts: _Parts, batch: Batch, *, targets: bool) -> list[Failure]:
+    """Computes a batch; returns the first failure, or else the encodings that make no difference."""
+    slots = _recorded_slots(parts)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # waking up others takes longer than a few tokens do
+    try:
+        with torch.no_grad(), watched(model, _refuse_misshapen):
+            _ = model(batch) if targets else model.logits(batch)
+    except (Exception, SystemExit) as error:
+        if out_of_memory(error):
             raise
-        except BaseException as error:  # a part may try to leave the program
-            if out_of_memory(error):
-                raise
-            yield _failure(error, owners)
-            return
-    for (module, part), count in zip(parts, counts, strict=True):
-        if len(list(module.parameters())) != count:
-            message = f"{part.label} makes parameters while it computes, after the optimizer was made"
-            yield PartFailure(part, f"{message}; make them in the constructor")
-            return
-    yield from _unread_slots(spec, parts, slots)
-    yield from _without_a_path(model, owners)
+        return [_failure(error, parts)]
+    finally:
+        torch.set_num_threads(threads)
+    return list(_unread_slots(spec, parts, slots))
 
 
 def _refuse_misshapen(module: nn.Module, _: str, arguments: tuple[Any, ...], output: object) -> None:
-    """Raises RegistryError for an output that differs from the input in shape, device, layout or dtype."""
-    if not isinstance(module, Attention | FeedForward | Norm | PositionalEncoding | Residual):
-        return
-    name = f"{type(module).__module__}:{type(module).__qualname__}"
-    if not isinstance(output, Tensor):
-        raise RegistryError(f"{name}: it returns {type(output).__name__}, expected a tensor")
-    for attribute in ("shape", "device", "layout", "dtype"):
-        value, expected = getattr(output, attribute), getattr(arguments[0], attribute)
-        if value != expected:
-            if attribute == "shape":
-                value, expected = tuple(value), tuple(expected)
-            raise RegistryError(f"{name}: it returns the {attribute} {value}, expected {expected}")
+    """Raises RegistryError for an output that differs from the input in shape or dtype."""
+
+    def shown(value: object) -> str:
+        if isinstance(value, Tensor):
+            return f"{value.dtype} of shape {tuple(value.shape)}"
+        return type(value).__name__
+
+    if isinstance(module, Attention | FeedForward | Norm | PositionalEncoding | Residual):
+        returned, expected = shown(output), shown(arguments[0])
+        if returned != expected:
+            name = f"{type(module).__module__}:{type(module).__qualname__}"
+            raise RegistryError(f"{name}: it returns {returned}, expected {expected}")
 
 
-def _failure(error: BaseException, owners: _Owners) -> PartFailure:
+def _failure(error: BaseException, parts: _Parts) -> Failure:
     """Returns an error as the failure of the innermost part in its traceback.
 
     A frame belongs to a part if its first argument is one of the part's modules.
@@ -248,61 +185,54 @@ def _failure(error: BaseException, owners: _Owners) -> PartFailure:
         BaseException: The error, if no part has raised it and it is not one of Plugformer's.
     """
     part = None
+    owners = {id(inner): part for module, part in parts for inner in module.modules()}
+    owners |= {id(module): part for module, part in parts}
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         code = frame.f_code
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if (part := owners.get(id(first))) is not None:
             break
     if isinstance(error, PlugformerError):
-        return PartFailure(part, str(error))
+        return part, str(error)
     if part is None:
         raise error
     where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
-    return PartFailure(part, f"{part.label} failed: {described(error)}\nraised in {where}")
+    return part, f"{part.label} failed: {described(error)}\nraised in {where}"
 
 
-@contextmanager
-def _recorded_slots(parts: _Parts) -> Iterator[set[tuple[int, int, str]]]:
-    """Records the slots that are read: the ids of the parts of encoding and attention, and the slot.
+def _recorded_slots(parts: _Parts) -> _Slots:
+    """Lets a model record the slots that are read: ids of the encoding and of the attention, and the slot.
 
     For a slot that a stack reads itself, the encoding takes the place of the attention.
     """
-    slots: set[tuple[int, int, str]] = set()
+    slots: _Slots = set()
     readers: list[PartSpec] = []
 
-    def attend(part: PartSpec, method: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*arguments: Any, **keywords: Any) -> Any:
-            for context in arguments:
-                if isinstance(context, AttentionContext):  # each attention must read what layers share
-                    context.__dict__.pop("bias", None)
-                    context.__dict__.pop("attn_mask", None)
-            readers.append(part)
-            try:
-                return method(*arguments, **keywords)
-            finally:
-                readers.pop()
+    def attend(part: PartSpec, method: Method, *arguments: Any, **keywords: Any) -> Any:
+        for context in arguments:
+            if isinstance(context, AttentionContext):  # each attention must read what layers share
+                context.__dict__.pop("bias", None)
+                context.__dict__.pop("attn_mask", None)
+        readers.append(part)
+        output = method(*arguments, **keywords)
+        readers.pop()
+        return output
 
-        return wrapper
+    def read(part: PartSpec, slot: str, method: Method, *arguments: Any, **keywords: Any) -> Any:
+        slots.add((id(part), id(readers[-1] if readers else part), slot))
+        return method(*arguments, **keywords)
 
-    def read(part: PartSpec, slot: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*arguments: Any, **keywords: Any) -> Any:
-            slots.add((id(part), id(readers[-1] if readers else part), slot))
-            return method(*arguments, **keywords)
-
-        return wrapper
-
-    with ExitStack() as undo:
-        for module, part in parts:
-            if isinstance(module, Attention):
-                for name in ("project", "attend"):
-                    undo.enter_context(replaced(module, name, attend(part, getattr(module, name))))
-            elif isinstance(module, PositionalEncoding):
-                for name in _SLOTS:
-                    undo.enter_context(replaced(module, name, read(part, name, getattr(module, name))))
-        yield slots
+    for module, part in parts:
+        if isinstance(module, Attention):
+            for name in ("project", "attend"):
+                module.__dict__[name] = partial(attend, part, getattr(module, name))
+        elif isinstance(module, PositionalEncoding):
+            for name in _SLOTS:
+                module.__dict__[name] = partial(read, part, name, getattr(module, name))
+    return slots
 
 
-def _unread_slots(spec: ModelSpec, parts: _Parts, slots: set[tuple[int, int, str]]) -> Iterator[PartFailure]:
+def _unread_slots(spec: ModelSpec, parts: _Parts, slots: _Slots) -> Iterator[Failure]:
     """Yields encodings that work through a slot which an attention never reads."""
     kinds = {id(part): type(module) for module, part in parts}
     for stack in spec.stacks.values():
@@ -313,27 +243,9 @@ def _unread_slots(spec: ModelSpec, parts: _Parts, slots: set[tuple[int, int, str
                 if position is None or attention is None or id(attention) not in kinds:
                     continue
                 for slot in _SLOTS:
-                    default = getattr(PositionalEncoding, slot)
-                    works = getattr(kinds.get(id(position), PositionalEncoding), slot) is not default
-                    readers = [attention] if name == "cross_attention" else [attention, position]
-                    if works and not any((id(position), id(reader), slot) in slots for reader in readers):
+                    works = getattr(kinds[id(position)], slot) is not getattr(PositionalEncoding, slot)
+                    readers = {(id(position), id(part), slot) for part in (attention, position)}
+                    if works and not readers & slots:
                         message = f"works through `{slot}`, which {attention.label} never reads here"
                         hint = "it would make no difference; choose other ones"
-                        yield PartFailure(position, f"{position.label} {message}: {hint}")
-
-
-def _without_a_path(model: Model, owners: _Owners) -> Iterator[PartFailure]:
-    """Yields residual connections that scale initial values of sublayers without a residual path."""
-    for layer in model.modules():
-        if not isinstance(layer, Layer) or layer.residual.gain == 1:
-            continue
-        residual = owners.get(id(layer.residual))
-        for component in layer.parts.values():
-            part = owners.get(id(component))
-            if residual and part and not any(residual_matrices(component).values()):
-                yield PartFailure(
-                    residual,
-                    f"{residual.label} scales the initial values of the last map of each sublayer, but "
-                    f"{part.label} has no matrix called {component.residual_path[-1]!r}\n"
-                    "its author must name its maps in `residual_path`",
-                )
+                        yield position, f"{position.label} {message}: {hint}"

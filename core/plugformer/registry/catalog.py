@@ -31,15 +31,16 @@ from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Kin
 SESSION = "session"
 """The distribution of classes that a Python session registers."""
 
+AnyKind = Kind | EntryKind
+
 
 class Registry:
     """What the installed distributions, local manifests and the session offer.
 
-    Building one reads metadata and manifests only. A component's module is imported when it is loaded or
-    created.
+    A component's module is imported when it is loaded or created.
 
     Attributes:
-        local: Absolute paths of the local manifests, for other processes to read as well.
+        local: Absolute paths of the local manifests.
     """
 
     def __init__(
@@ -51,17 +52,15 @@ class Registry:
         self._plugins = tuple(plugins)
         self._preferred = preferred
         self.local = tuple(local)
-        unique = _without_repeats(entry for plugin in self._plugins for entry in plugin.offers)
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
-        for entry in _with_conflicts(unique):
+        for entry in _with_conflicts(entry for plugin in self._plugins for entry in plugin.offers):
             self._by_kind[entry.kind].append(entry)
 
     @classmethod
     def discover(cls, *local: Path) -> Self:
         """Reads the manifests of all installed distributions, and local ones.
 
-        Args:
-            *local: Local manifests; `PLUGFORMER_REGISTRY` names one if there are none.
+        `PLUGFORMER_REGISTRY` names a local one if there are no others.
 
         Raises:
             RegistryError: A local manifest cannot be read.
@@ -81,11 +80,7 @@ class Registry:
         return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
 
     def with_local(self, file: Path) -> Self:
-        """Returns this registry with one more local manifest; the same one again changes nothing.
-
-        Raises:
-            RegistryError: The file cannot be read.
-        """
+        """Returns this registry with one more local manifest; the same one again changes nothing."""
         file = file.expanduser().resolve()
         if file in self.local:
             return self
@@ -94,23 +89,22 @@ class Registry:
     def with_components(self, components: Mapping[str, Mapping[str, type]]) -> Self:
         """Returns this registry with classes that were defined in this session; their owner is `session`.
 
-        A name that something else has too is in conflict, as between two plugins: `session:NAME` selects the
-        class. Nothing is registered globally, so the same name may mean another class in another call.
+        A name that something else has too is in conflict: `session:NAME` selects the class. Nothing is
+        registered globally, so the same name may mean another class in another call.
 
         Example:
             `registry.with_components({"attention": {"mine": MyAttention}})`
 
-        Args:
-            components: The classes by kind and name.
-
         Raises:
             RegistryError: A kind is unknown, a name is not a name, or a value is not a class.
         """
-        entries = [
-            _session_entry(_kind(kind), name, component)
-            for kind, named in components.items()
-            for name, component in named.items()
-        ]
+        entries = []
+        for kind, named in components.items():
+            for name, component in named.items():
+                if not (NAME.fullmatch(name) and isinstance(component, type)):
+                    raise RegistryError(f"{kind} {name!r}: expected a name and a class, found {component!r}")
+                summary = (component.__doc__ or "").strip().partition("\n")[0]
+                entries.append(Entry(_kind(kind), name, class_name(component), summary, component=component))
         plugin = Plugin(entries=tuple(entries), distribution=SESSION)
         return type(self)([*self._plugins, plugin], self.local, self._preferred)
 
@@ -120,37 +114,14 @@ class Registry:
         return reduce(type(self).with_local, local or ([Path(variable)] if variable else []), self)
 
     def preferring(self, owners: Mapping[str, str]) -> Self:
-        """Returns this registry; in it a name that several distributions offer may mean that of one.
-
-        Args:
-            owners: The distribution by `KIND/NAME`; one that does not offer the name is ignored.
-        """
+        """Returns this registry with preferred distributions by `KIND/NAME`, if several offer the name."""
         return type(self)(self._plugins, self.local, owners)
 
-    def entries(self, kind: Kind | str | None = None) -> list[Entry]:
-        """Returns all components in the order of kinds and names, then the quarantined plugins.
-
-        Args:
-            kind: Only components of this kind, without quarantined plugins.
-
-        Raises:
-            RegistryError: The kind is unknown.
-        """
+    def entries(self, kind: AnyKind | str | None = None) -> list[Entry]:
+        """Returns everything of a kind by name; if None, all components, then the quarantined plugins."""
         if kind is not None:
             return list(self._by_kind[_kind(kind)])
         return [entry for kind in (*Kind, EntryKind.PLUGIN) for entry in self._by_kind[kind]]
-
-    def tasks(self) -> list[Entry]:
-        """Returns all tasks by name."""
-        return list(self._by_kind[EntryKind.TASK])
-
-    def commands(self) -> list[Entry]:
-        """Returns the commands that manifests name, Plugformer's own included, by name."""
-        return list(self._by_kind[EntryKind.COMMAND])
-
-    def hooks(self) -> list[Entry]:
-        """Returns the modules with hook implementations that plugins name, by name."""
-        return list(self._by_kind[EntryKind.HOOKS])
 
     def plugins(self) -> list[Entry]:
         """Returns the installed plugins and local manifests, by name, with counts of what they offer."""
@@ -162,40 +133,47 @@ class Registry:
         everything = [*self.plugins(), *(entry for kind in kinds for entry in self._by_kind[kind])]
         return [entry for entry in everything if _is_by(entry, distribution)]
 
-    def find(self, kind: Kind | str, name: str) -> Entry:
-        """Returns the component of that name.
-
-        Args:
-            kind: Its kind.
-            name: A name that only one distribution offers, or `distribution:name`.
+    def find(self, kind: AnyKind | str, name: str) -> Entry:
+        """Returns what has a name that only one distribution offers, or the name `distribution:name`.
 
         Raises:
             RegistryError: The kind or name is unknown, in conflict or quarantined.
         """
-        return self._find(_kind(kind), name)
+        kind = _kind(kind)
+        distribution, _, bare = name.rpartition(":")
+        named = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
+        usable = [entry for entry in named if entry.state is not EntryState.QUARANTINED]
+        if len(usable) > 1 and (preferred := self._preferred.get(f"{kind}/{name}")):
+            usable = [entry for entry in usable if _is_by(entry, preferred)] or usable
+        if kind is EntryKind.COMMAND:  # no plugin takes the place of a command
+            usable = [entry for entry in usable if entry.distribution == BUILT_IN] or usable
+        if len(usable) == 1:
+            return usable[0]
+        if usable:
+            offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in usable)
+            names = [f"{entry.distribution}:{bare}" for entry in usable]
+            raise RegistryError(f"{kind} {bare!r} is offered by {offers}\nwrite {' or '.join(names)}")
+        if named:
+            raise RegistryError(f"{label(named[0])} is quarantined: {named[0].cause}")
+        names = [entry.name for entry in self._by_kind[kind] if entry.state is not EntryState.QUARANTINED]
+        lines = [f"unknown {kind} {name!r}{nearest(bare, names)}", f"known: {self.known(kind)}"]
+        if broken := [entry.owner for entry in self._by_kind[EntryKind.PLUGIN]]:
+            lines.append(f"quarantined, so not searched: {', '.join(broken)} (`plugformer list` says why)")
+        raise RegistryError("\n".join(lines))
 
     def find_task(self, name: str) -> Path:
-        """Returns the file of a registered task, without importing the package that it lies in.
-
-        Raises:
-            RegistryError: The task is unknown, in conflict or quarantined, or its file is not there.
-        """
-        entry = self._find(EntryKind.TASK, name)
+        """Returns the file of a registered task, without importing the package that it lies in."""
+        entry = self.find(EntryKind.TASK, name)
         package, _, path = entry.target.partition(":")
-        for folder in locate(package):
-            if (file := Path(folder, path)).is_file():
-                return file
-        raise RegistryError(
-            f"{label(entry)}: there is no file {path!r} in package {package!r}\ncorrect the manifest"
-        )
+        files = [file for folder in locate(package) if (file := Path(folder, path)).is_file()]
+        if not files:
+            message = f"there is no file {path!r} in package {package!r}"
+            raise RegistryError(f"{label(entry)}: {message}\ncorrect the manifest")
+        return files[0]
 
     def load_command(self, name: str) -> Any:
-        """Imports a command: a function, or a `typer.Typer` with commands of its own.
-
-        Raises:
-            RegistryError: The command is unknown, in conflict or quarantined, or importing it fails.
-        """
-        entry = self._find(EntryKind.COMMAND, name)
+        """Imports a command: a function, or a `typer.Typer` with commands of its own."""
+        entry = self.find(EntryKind.COMMAND, name)
         function = load_attribute(entry)
         if not callable(function):
             raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
@@ -210,16 +188,10 @@ class Registry:
             RegistryError: As for `find`; or importing fails in any way; or the class does not implement the
                 kind's interface.
         """
-        return load_component(self.find(kind, name), _kind(kind))
+        return load_component(self.find(kind, name), Kind(kind))
 
     def create(self, kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
-        """Constructs a component.
-
-        Args:
-            kind: Its kind.
-            name: Its name.
-            *context: What the kind's constructors take first, such as a ModelContext.
-            **options: The component's own options.
+        """Constructs a component; see `plugformer.create`.
 
         Raises:
             ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
@@ -228,11 +200,11 @@ class Registry:
         from plugformer.registry.options import checked_options  # pydantic: `list` must not wait for it
 
         entry = self.find(kind, name)
-        component = load_component(entry, _kind(kind))
+        component = load_component(entry, Kind(kind))
         values = checked_options(component, options, label(entry))
         return guarded(entry, "constructing it", lambda: component(*context, **values))
 
-    def known(self, kind: Kind | EntryKind) -> str:
+    def known(self, kind: AnyKind) -> str:
         """Returns all usable names of a kind, by distribution: `gqa, mha (plugformer 0.1.0); ...`."""
         names: dict[tuple[bool, str], list[str]] = defaultdict(list)
         for entry in self._by_kind[kind]:
@@ -240,97 +212,48 @@ class Registry:
                 names[entry.distribution != BUILT_IN, entry.owner].append(entry.name)
         return "; ".join(f"{', '.join(names[key])} ({key[1]})" for key in sorted(names)) or "none"
 
-    def _find(self, kind: Kind | EntryKind, name: str) -> Entry:
-        distribution, _, bare = name.rpartition(":")
-        named = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
-        usable = [entry for entry in named if entry.state is not EntryState.QUARANTINED]
-        if len(usable) > 1 and (preferred := self._preferred.get(f"{kind}/{name}")):
-            usable = [entry for entry in usable if _is_by(entry, preferred)] or usable
-        if len(usable) == 1:
-            return usable[0]
-        built_in = [entry for entry in usable if entry.distribution == BUILT_IN]
-        if kind is EntryKind.COMMAND and built_in:
-            return built_in[0]  # no plugin takes the place of a command
-        if usable:
-            offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in usable)
-            raise RegistryError(f"{kind} {bare!r} is offered by {offers}\n{_way_out(usable, usable)}")
-        if named:
-            raise RegistryError(f"{label(named[0])} is quarantined: {named[0].cause}")
-        raise RegistryError(self._unknown(kind, name))
 
-    def _unknown(self, kind: Kind | EntryKind, name: str) -> str:
-        names = [entry.name for entry in self._by_kind[kind] if entry.state is not EntryState.QUARANTINED]
-        lines = [
-            f"unknown {kind} {name!r}{nearest(name.rpartition(':')[2], names)}",
-            f"known: {self.known(kind)}",
-        ]
-        if broken := [entry.owner for entry in self._by_kind[EntryKind.PLUGIN]]:
-            lines.append(f"quarantined, so not searched: {', '.join(broken)} (`plugformer list` says why)")
-        return "\n".join(lines)
+def _with_conflicts(entries: Iterable[Entry]) -> list[Entry]:
+    """Returns entries by name without repeated targets, and marks names that several distributions offer.
 
-
-def _session_entry(kind: Kind, name: str, component: type) -> Entry:
-    if not NAME.fullmatch(name):
-        raise RegistryError(f"{kind} {name!r}: expected letters, digits, - and _, a letter first")
-    if not isinstance(component, type):
-        raise RegistryError(f"{kind} {name!r}: expected a class, found {component!r}")
-    summary = (component.__doc__ or "").strip().partition("\n")[0]
-    return Entry(kind, name, class_name(component), summary, component=component)
-
-
-def _without_repeats(entries: Iterable[Entry]) -> list[Entry]:
-    """Drops entries whose kind, name and target another has already: two with the same target are one."""
+    Plugformer's own commands always win.
+    """
     unique: dict[tuple[object, ...], Entry] = {}
+    offered: dict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in entries:
-        apart = entry.distribution + entry.cause if entry.state is EntryState.QUARANTINED else ""
-        unique.setdefault((entry.kind, entry.name, entry.target, entry.component, apart), entry)
+        ready = entry.state is EntryState.READY
+        key = entry.kind, entry.name, entry.target, entry.component, "" if ready else entry.distribution
+        if unique.setdefault(key, entry) is entry and ready:
+            offered[entry.kind, entry.name].append(entry.owner)
+    for place, entry in unique.items():
+        owners = offered[entry.kind, entry.name]
+        wins = (entry.kind, entry.distribution) == (EntryKind.COMMAND, BUILT_IN)
+        if entry.state is EntryState.READY and len(owners) > 1 and not wins:
+            names = ", ".join(owners)
+            cause = f"{names} offer the same name; write {entry.distribution}:{entry.name}"
+            unique[place] = replace(entry, state=EntryState.CONFLICT, cause=cause)
     return sorted(unique.values(), key=lambda entry: (entry.name, entry.distribution))
-
-
-def _with_conflicts(entries: list[Entry]) -> list[Entry]:
-    """Marks the entries whose name several distributions offer; Plugformer's own commands always win."""
-    offered: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        if entry.state is EntryState.READY:
-            offered[entry.kind, entry.name].append(entry)
-
-    def marked(entry: Entry) -> Entry:
-        offers = offered[entry.kind, entry.name]
-        is_command = entry.kind is EntryKind.COMMAND
-        owners = [other.owner for other in offers if other is not entry]
-        wins = is_command and entry.distribution == BUILT_IN
-        if wins or entry.state is EntryState.QUARANTINED or not owners:
-            return entry
-        cause = f"{', '.join(owners)} offers the same name; {_way_out([entry], offers)}"
-        return replace(entry, state=EntryState.CONFLICT, cause=cause)
-
-    return [marked(entry) for entry in entries]
-
-
-def _way_out(wanted: Sequence[Entry], offers: Sequence[Entry]) -> str:
-    """Returns advice for an ambiguous name: qualify it with a distribution, if that resolves it."""
-    owners = [entry.distribution for entry in offers]
-    if len(set(owners)) < len(owners):  # two local manifests, or two packages of one distribution
-        return "rename one of them"
-    return f"write {' or '.join(f'{entry.distribution}:{entry.name}' for entry in wanted)}"
 
 
 def _is_by(entry: Entry, distribution: str) -> bool:
     return not distribution or normalized(entry.distribution) == normalized(distribution)
 
 
-def _kind(kind: Kind | str) -> Kind:
-    try:
-        return Kind(kind)
-    except ValueError:
-        message = f"unknown kind {str(kind)!r}{nearest(str(kind), Kind)}\nknown: {', '.join(Kind)}"
-        raise RegistryError(message) from None
+def _kind(kind: AnyKind | str) -> AnyKind:
+    kinds: list[AnyKind] = [*Kind, *EntryKind]
+    if kind not in kinds:
+        raise RegistryError(f"unknown kind {str(kind)!r}{nearest(kind, Kind)}\nknown: {', '.join(Kind)}")
+    return next(known for known in kinds if known == kind)
 
 
 @lru_cache(maxsize=1)
-def _installed(path: tuple[str, ...]) -> Registry:  # noqa: ARG001 (the result depends on it)
-    """Returns what the installed distributions offer; a process reads them once for each `sys.path`."""
+def _scanned(path: tuple[str, ...]) -> Registry:  # noqa: ARG001 (the result depends on it)
     return Registry(discover_installed())
+
+
+def _installed() -> Registry:
+    """Returns what is installed; a process reads it once for each `sys.path`."""
+    return _scanned(tuple(sys.path))._with_manifests(())
 
 
 def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
@@ -347,18 +270,14 @@ def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any
 
     Raises:
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
-        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported or
-            constructed.
+        RegistryError: The component is unknown or ambiguous, or its import or constructor fails.
     """
-    return _installed(tuple(sys.path))._with_manifests(()).create(kind, name, *context, **options)
+    return _installed().create(kind, name, *context, **options)
 
 
 def components(kind: Kind | str) -> list[Entry]:
     """Returns the installed components of a kind by name, each with its distribution, state and summary.
 
     Nothing is imported.
-
-    Raises:
-        RegistryError: The kind is unknown.
     """
-    return _installed(tuple(sys.path))._with_manifests(()).entries(kind)
+    return _installed().entries(kind)

@@ -1,8 +1,7 @@
 """Finding manifests and importing what they name.
 
-Manifests come from installed distributions, from Plugformer itself and from local files. Finding them imports
-nothing: packages are located by their import specs, manifests are read as files. Whatever goes wrong during
-an import becomes an error that names the owner.
+Finding them imports nothing: packages are located by their import specs, manifests are read as files.
+Whatever goes wrong during an import becomes an error that names the owner.
 """
 
 import importlib.util
@@ -10,30 +9,21 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import distributions
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, get_origin
 
 import plugformer
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
-from plugformer.registry.manifest import (
-    INTERFACES,
-    Entry,
-    Kind,
-    Plugin,
-    parse,
-)
+from plugformer.registry.manifest import INTERFACES, Entry, Kind, Plugin, parse
 
-GROUP = "plugformer"
 MANIFEST = "registry.yaml"
 LOCAL = "local"
-
-
 BUILT_IN = "plugformer"
 """The distribution of Plugformer itself."""
 
@@ -45,59 +35,42 @@ def discover_installed() -> list[Plugin]:
     """
     wanted = os.environ.get("PLUGFORMER_PLUGINS")
     names = None if wanted is None else {normalized(name) for name in wanted.split(",")}
-    plugins: dict[tuple[str, str], Plugin] = {}
-    for distribution, version, package in _entry_points():
-        name = normalized(distribution)
-        if name != BUILT_IN and (names is None or name in names):
-            plugins.setdefault((distribution, package), _installed(distribution, version, package))
-    return [discover_built_in(), *(plugins[key] for key in sorted(plugins))]
+    plugins = []
+    for point in entry_points(group=BUILT_IN):
+        name = normalized(point.dist.name) if point.dist else BUILT_IN
+        if point.dist and name != BUILT_IN and (names is None or name in names):
+            plugins.append(_installed(point.dist.name, point.dist.version, point.value))
+    return [discover_built_in(), *sorted(plugins, key=lambda plugin: plugin.distribution)]
 
 
 def discover_local(file: Path) -> Plugin:
     """Returns a local manifest, and appends its folder to the import path.
 
     If the manifest lies in a package whose modules it names, the folder around the package is appended.
-
-    Raises:
-        RegistryError: The file cannot be read.
     """
     file = file.expanduser().resolve()
     try:
         content = file.read_bytes()
     except OSError as error:
         raise RegistryError(
-            f"the local manifest {str(file)!r} cannot be read: {error.strerror}\n"
-            "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
+            f"the local manifest {str(file)!r} cannot be read: {error.strerror}\ngive an existing file"
         ) from error
     plugin = replace(_plugin(file, content), distribution=LOCAL, file=str(file))
-    names = {re.split("[.:]", entry.target)[0] for entry in plugin.entries}
-    folders = {str(import_folder(file, name)) for name in names} or {str(file.parent)}
-    sys.path += sorted(folders - set(sys.path))
+    folder = file.parent
+    inside = any(re.split("[.:]", entry.target)[0] == folder.name for entry in plugin.entries)
+    if inside and not ((folder / folder.name).is_dir() or (folder / f"{folder.name}.py").is_file()):
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
     importlib.invalidate_caches()
     return plugin
 
 
-def import_folder(file: Path, name: str) -> Path:
-    """Returns the import path for a top-level module or package that a local manifest names."""
-    folder = file.parent
-    is_inside = name == folder.name and not ((folder / name).is_dir() or (folder / f"{name}.py").is_file())
-    return folder.parent if is_inside else folder
-
-
 def locate(package: str) -> Sequence[str]:
-    """Returns the folders of a top-level package without importing it.
-
-    Raises:
-        RegistryError: There is no such package, or it is a module without a folder.
-    """
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError, AttributeError) as error:
-        raise RegistryError(f"package {package!r} cannot be located: {error}") from error
-    if spec is None:
-        raise RegistryError(f"package {package!r} is not installed")
-    if spec.submodule_search_locations is None:
-        raise RegistryError(f"{package!r} is a module; a plugin is a package with a {MANIFEST} in it")
+    """Returns the folders of a top-level package without importing it."""
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    if spec is None or spec.submodule_search_locations is None:
+        raise RegistryError(f"there is no package {package!r}")
     return spec.submodule_search_locations
 
 
@@ -116,52 +89,31 @@ def discover_built_in() -> Plugin:
     return replace(plugin, distribution=BUILT_IN, version=plugformer.__version__)
 
 
-def _entry_points() -> Iterator[tuple[str, str, str]]:
-    """Yields the distribution, its version and the package of every entry point of the group."""
-    for distribution in distributions():
-        try:
-            points = distribution.entry_points.select(group=GROUP)
-            owner = (distribution.name, distribution.version) if points else ("", "")
-        except Exception as error:  # text that is not UTF-8, for example
-            folder = getattr(distribution, "_path", distribution)
-            raise RegistryError(f"the metadata in {folder} cannot be read: {error}; reinstall it") from error
-        yield from ((*owner, point.value) for point in points)
-
-
 def _installed(distribution: str, version: str, package: str) -> Plugin:
     try:
-        if not package.isidentifier():
-            raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
         files = [file for folder in locate(package) if (file := Path(folder, MANIFEST)).is_file()]
         if not files:
             message = f"package {package!r} has no {MANIFEST}; a wheel must include it next to __init__.py"
             raise RegistryError(message)
         plugin = _plugin(files[0], files[0].read_bytes())
-    except RegistryError as error:
-        plugin = Plugin(problems=(str(error),))
     except Exception as error:  # the other plugins must work
-        plugin = Plugin(problems=(f"{package}: {type(error).__name__}: {error}",))
+        plugin = Plugin(problems=(str(error),))
     return replace(plugin, distribution=distribution, version=version)
 
 
 def _plugin(file: Path, content: bytes) -> Plugin:
-    plugin = parse(content, str(file))
-    unfit = _unfit(plugin.requires)
-    return replace(plugin, problems=(unfit,)) if unfit else plugin
-
-
-@cache
-def _unfit(requires: str) -> str:
-    """Returns the reason why this version does not satisfy a manifest, or an empty string."""
-    if not requires:
-        return ""
+    """Returns a manifest; one that needs another version of Plugformer is quarantined."""
+    plugin, version = parse(content, str(file)), plugformer.__version__
+    if not plugin.requires:
+        return plugin
     from packaging.specifiers import SpecifierSet  # takes a tenth of the time of `list`
 
+    problem = f"needs plugformer {plugin.requires}; installed is {version}"
     try:
-        fits = SpecifierSet(requires).contains(plugformer.__version__, prereleases=True)
-    except ValueError:  # such as InvalidSpecifier
-        return f"plugformer: {requires[:60]!r} is not a version specifier such as '>=0.1'"
-    return "" if fits else f"needs plugformer {requires}; installed is {plugformer.__version__}"
+        fits = SpecifierSet(plugin.requires).contains(version, prereleases=True)
+    except ValueError as error:  # such as InvalidSpecifier
+        fits, problem = False, f"plugformer: {error}"
+    return plugin if fits else replace(plugin, problems=(problem,))
 
 
 LOADED: dict[str, Entry] = {}
@@ -169,12 +121,7 @@ LOADED: dict[str, Entry] = {}
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
-    """Imports a component's class and checks that it is what its manifest says.
-
-    Raises:
-        RegistryError: Importing fails; the module has no such class; the class does not, or only partly,
-            implement the kind's interface.
-    """
+    """Imports a component's class and checks that it implements the kind's interface."""
     interface = interface_of(kind)
     loaded = load_attribute(entry) if entry.component is None else entry.component
     if not (isinstance(loaded, type) and issubclass(loaded, interface)):
@@ -182,7 +129,10 @@ def load_component(entry: Entry, kind: Kind) -> type:
             f"{label(entry)}: {entry.target} is not a {interface.__name__}\n"
             f"derive it from {interface.__module__}.{interface.__name__}, or correct the manifest"
         )
-    if missing := [*_unset(loaded, interface), *sorted(getattr(loaded, "__abstractmethods__", ()))]:
+    known = {name for base in loaded.__mro__ for name in vars(base)}
+    declared: dict[str, object] = inspect.get_annotations(interface)
+    missing = [name for name, kind in declared.items() if get_origin(kind) is ClassVar and name not in known]
+    if missing := [*missing, *sorted(getattr(loaded, "__abstractmethods__", ()))]:
         raise RegistryError(
             f"{label(entry)}: {entry.target} does not implement {', '.join(missing)}\n"
             f"the interface is {interface.__module__}.{interface.__name__}"
@@ -202,77 +152,49 @@ def interface_of(kind: Kind) -> type:
     return interface
 
 
-def _unset(loaded: type, interface: type) -> list[str]:
-    """Returns the class attributes that an interface declares and a class does not set."""
-    attributes = {name for base in loaded.__mro__ for name in vars(base)}
-    declared: dict[str, object] = inspect.get_annotations(interface)
-    return [
-        name for name, kind in declared.items() if get_origin(kind) is ClassVar and name not in attributes
-    ]
-
-
 def load_attribute(entry: Entry) -> Any:
-    """Imports the class or function that an entry names.
-
-    Raises:
-        RegistryError: Importing fails in any way, or the module has no such name.
-    """
-    module, (module_name, _, name) = load_module(entry), entry.target.partition(":")
-    try:
-        return getattr(module, name)
-    except AttributeError as error:
-        public = [known for known in vars(module) if not known.startswith("_")]
-        raise RegistryError(
-            f"{label(entry)}: module {module_name} has no {name!r}{nearest(name, public)}\n"
-            "correct the manifest"
-        ) from error
+    """Imports the class or function that an entry names."""
+    module, name = load_module(entry), entry.target.partition(":")[2]
+    if not hasattr(module, name):
+        message = f"module {module.__name__} has no {name!r}{nearest(name, vars(module))}"
+        raise RegistryError(f"{label(entry)}: {message}\ncorrect the manifest")
+    return getattr(module, name)
 
 
 def load_module(entry: Entry) -> ModuleType:
-    """Imports the module that an entry names.
-
-    Raises:
-        RegistryError: Importing fails in any way, even by leaving the interpreter.
-    """
+    """Imports the module that an entry names; an error in it, even an exit, becomes a RegistryError."""
     name = entry.target.partition(":")[0]
-    try:
-        return import_module(name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise _blamed(entry, f"importing {name}", error) from error
+    module: ModuleType = guarded(
+        entry, f"importing {name}", lambda: import_module(name), passed=KeyboardInterrupt
+    )
+    return module
 
 
-def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
+def guarded(
+    entry: Entry,
+    doing: str,
+    action: Callable[[], Any],
+    passed: type[BaseException] = PlugformerError,
+) -> Any:
     """Runs code that an entry names; `doing` says in messages what the code does.
 
     Raises:
-        PlugformerError: The code raised one.
+        PlugformerError: The code raised one, and such errors are `passed` on.
         RegistryError: The code raised anything else, SystemExit included, except Ctrl-C and errors about
-            memory.
+            memory; the message names the owner.
     """
     try:
         return action()
-    except (KeyboardInterrupt, PlugformerError):
+    except (KeyboardInterrupt, passed):
         raise
     except BaseException as error:
         if out_of_memory(error):
             raise
-        raise _blamed(entry, doing, error) from error
-
-
-def _blamed(entry: Entry, doing: str, error: BaseException) -> RegistryError:
-    """Returns an error that names the owner of failing code, with advice."""
-    advice = "update, repair or uninstall that distribution; everything else works without it"
-    if entry.component is not None:
-        advice = "correct the class"
-    elif entry.file:
-        file, module = Path(entry.file), re.split("[.:]", entry.target)[0]
-        advice = (
-            f"correct it, or {file}, which names it; "
-            f"Python looks for {module!r} in what is installed and then in {import_folder(file, module)}"
-        )
-    return RegistryError(f"{label(entry)}: {doing} failed: {described(error)}\n{advice}")
+        advice = "update, repair or uninstall that distribution; everything else works without it"
+        if entry.component is not None or entry.file:
+            advice = f"correct it, or {entry.file}, which names it" if entry.file else "correct the class"
+        message = f"{label(entry)}: {doing} failed: {described(error)}\n{advice}"
+        raise RegistryError(message) from error
 
 
 def label(entry: Entry) -> str:

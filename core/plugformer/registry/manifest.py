@@ -6,20 +6,18 @@ that it names is imported.
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import Any
 
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.yaml_tree import KeyPath, MappingNode, Problem, ScalarNode, SequenceNode, plain, read_mapping
 
 
 class Kind(StrEnum):
-    """A replaceable part. Its value is the key under which a task file names a component of the kind.
-
-    The exceptions are the task type, whose key is `type`, and the metrics and hooks, which are lists.
-    """
+    """A replaceable part. Its value is the key under which a task file names a component of most kinds."""
 
     TASK_TYPE = "task_type"
     ARCHITECTURE = "architecture"
@@ -39,32 +37,23 @@ class Kind(StrEnum):
     HOOK = "hook"
 
 
-INTERFACES = {
-    Kind.TASK_TYPE: "TaskType",
-    Kind.ARCHITECTURE: "Architecture",
-    Kind.TOKENIZER: "Tokenizer",
-    Kind.POSITION: "PositionalEncoding",
-    Kind.ATTENTION: "Attention",
-    Kind.FEED_FORWARD: "FeedForward",
-    Kind.NORM: "Norm",
-    Kind.RESIDUAL: "Residual",
-    Kind.HEAD: "Head",
-    Kind.INITIALIZATION: "Initialization",
-    Kind.DATA: "Data",
-    Kind.METRIC: "Metric",
-    Kind.SCHEDULE: "Schedule",
-    Kind.OPTIMIZER: "Optimizer",
-    Kind.DECODING: "Decoding",
-    Kind.HOOK: "Hook",
-}
+INTERFACES = {kind: kind.title().replace("_", "") for kind in Kind} | {Kind.POSITION: "PositionalEncoding"}
 """The class in `plugformer.interfaces` that the components of a kind implement."""
 
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_MODULE = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
+_MEMBER = rf"{_MODULE}:[^\W\d]\w*"
+_FORMS = {
+    "component": ("class", "module:Class", _MEMBER),
+    "command": ("function", "module:function", _MEMBER),
+    "task": ("file", "package:path/in/it.yaml", r"[^\W\d]\w*:(?!/|.*\.\.)[^\\\n]+\.yaml"),
+}
+"""The key, the form in words and the pattern of what an entry names."""
 
 
 class EntryState(StrEnum):
-    """Whether something can be used; BROKEN: its manifest is sound, but loading it fails."""
+    """Whether something can be used; if BROKEN, its manifest is sound, but loading it fails."""
 
     READY = "ready"
     CONFLICT = "in conflict"
@@ -86,15 +75,11 @@ class Entry:
     """A component, a task, a command or a module with hooks; or a plugin itself.
 
     Attributes:
-        kind: What it is.
         name: The name in its manifest; a plugin's is that of its distribution.
         target: `module:Class` or `module:function`; of a task `package:path/in/it.yaml`, of hooks `module`.
-        summary: One sentence about it.
         source: Paper or documentation.
         distribution: The distribution that offers it, or `local` or `session`.
-        version: That distribution's version, if it has one.
-        state: Whether it can be used.
-        cause: The reason why it cannot; empty if it can.
+        cause: The reason why it cannot be used; empty if it can.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
         file: The path of the local manifest that offers it; else empty.
         component: The class itself, if a session registered one; else None.
@@ -127,9 +112,7 @@ class Plugin:
         requires: Versions of Plugformer that it works with, as a version specifier; empty for any.
         entries: Components, tasks, commands and modules with hook implementations, in this order.
         problems: The reasons why the plugin is quarantined: nothing of it may be used. Empty if it is sound.
-        distribution: The name of the distribution, or `local` or `session`.
-        version: The version of the distribution, if it has one.
-        file: The path of a local manifest; else empty.
+        distribution: As for its entries, like `version` and `file`.
     """
 
     requires: str = ""
@@ -153,14 +136,9 @@ class Plugin:
         return self._owned(Entry(EntryKind.PLUGIN, self.distribution, "", summary))
 
     def _owned(self, entry: Entry) -> Entry:
-        return replace(
-            entry,
-            distribution=self.distribution,
-            version=self.version,
-            state=EntryState.QUARANTINED if self.problems else EntryState.READY,
-            cause="\n".join(self.problems),
-            file=self.file,
-        )
+        owner: Any = {"distribution": self.distribution, "version": self.version, "file": self.file}
+        state = EntryState.QUARANTINED if self.problems else EntryState.READY
+        return replace(entry, state=state, cause="\n".join(self.problems), **owner)
 
 
 def parse(content: bytes, origin: str) -> Plugin:
@@ -180,102 +158,66 @@ class _Checker:
         self.problems: list[Problem] = []
 
     def manifest(self, root: MappingNode) -> Plugin:
-        self._check_keys(root, (), ("plugformer", "components", "tasks", "hooks", "commands"))
-        requires = self._text(root, (), "plugformer")
-        components = self._mapping(root, (), "components")
-        self._check_keys(components, ("components",), list(Kind), what="kind")
-        entries: list[Entry] = []
-        for kind in Kind:
-            entries += self._entries(components, ("components", kind.value), "class", kind)
-        entries += self._entries(root, ("tasks",), "file", EntryKind.TASK)
-        entries += self._entries(root, ("commands",), "function", EntryKind.COMMAND)
-        entries += self._hooks(root)
+        self.check_keys(root, (), ["plugformer", "components", "tasks", "hooks", "commands"])
+        components = self.mapping(root, ("components",), list(Kind))
+        kinds = [kind for kind in Kind if kind in components.items]
+        entries = [entry for kind in kinds for entry in self.entries(components, ("components", kind), kind)]
+        entries += self.entries(root, ("tasks",), EntryKind.TASK)
+        entries += self.entries(root, ("commands",), EntryKind.COMMAND)
+        hooks = root.items.get("hooks", SequenceNode((), root.origin))
+        names = plain(hooks)
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            entries += [Entry(EntryKind.HOOKS, name, name) for name in names]
+        else:
+            self.problems.append(Problem(hooks.origin, ("hooks",), "expected a list of module names"))
+        requires = self.text(root, ("plugformer",))
         return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 
-    def _entries(
-        self, parent: MappingNode, path: KeyPath, target_key: str, kind: Kind | EntryKind
-    ) -> list[Entry]:
+    def entries(self, parent: MappingNode, path: KeyPath, kind: Kind | EntryKind) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
-        named = self._mapping(parent, path[:-1], str(path[-1]))
+        is_component = isinstance(kind, Kind)
+        key, form, pattern = _FORMS["component" if is_component else kind]
+        known = [key, "summary", *(["source", "expected_failures"] if is_component else [])]
         entries: list[Entry] = []
-        optional = ["summary", "source", "expected_failures"] if target_key == "class" else ["summary"]
+        named = self.mapping(parent, path)
         for name in named.items:
             before, here = len(self.problems), (*path, name)
-            if not (isinstance(name, str) and NAME.fullmatch(name)):
+            if not NAME.fullmatch(str(name)):
                 message = f"{name!r} is not a name: letters, digits, - and _, a letter first"
                 self.problems.append(Problem(named.keys[name], here, message))
-            node = self._mapping(named, path, name)
-            self._check_keys(node, here, [target_key, *optional])
-            target = self._target(node, here, target_key)
-            summary, source = self._text(node, here, "summary"), self._text(node, here, "source")
-            reasons = self._mapping(node, here, "expected_failures")
+            node = self.mapping(named, here, known)
+            target, summary, source = (self.text(node, (*here, part)) for part in (key, "summary", "source"))
+            if key not in node.items:
+                self.problems.append(Problem(node.origin, here, f"{key!r} is missing"))
+            elif target and not re.fullmatch(pattern, target):
+                message = f"{target!r} is not of the form {form!r}"
+                self.problems.append(Problem(node.items[key].origin, (*here, key), message))
             below = (*here, "expected_failures")
-            failures = tuple((str(check), self._text(reasons, below, check)) for check in reasons.items)
+            reasons = self.mapping(node, below)
+            failures = tuple((str(check), self.text(reasons, (*below, check))) for check in reasons.items)
             if len(self.problems) == before:
                 entries.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
         return entries
 
-    def _target(self, entry: MappingNode, path: KeyPath, key: str) -> str:
-        if key not in entry.items:
-            self.problems.append(Problem(entry.origin, path, f"{key!r} is missing"))
-            return ""
-        target = self._text(entry, path, key)
-        is_valid = _is_task_file if key == "file" else _is_attribute
-        if target and not is_valid(target):
-            forms = {"file": "package:path/in/it.yaml", "class": "module:Class"}
-            form = forms.get(key, f"module:{key}")
-            message = f"{target!r} is not of the form {form!r}"
-            self.problems.append(Problem(entry.items[key].origin, (*path, key), message))
-        return target
-
-    def _hooks(self, root: MappingNode) -> list[Entry]:
-        node = root.items.get("hooks", SequenceNode((), root.origin))
-        names = plain(node)
-        if not (isinstance(names, list) and all(map(_is_module, names))):
-            self.problems.append(Problem(node.origin, ("hooks",), "expected a list of module names"))
-            return []
-        return [Entry(EntryKind.HOOKS, name, name) for name in names]
-
-    def _mapping(self, parent: MappingNode, path: KeyPath, key: str | int) -> MappingNode:
-        """Returns the mapping under a key; an empty one if there is nothing."""
-        node = parent.items.get(key)
+    def mapping(self, parent: MappingNode, path: KeyPath, known: Sequence[str] = ()) -> MappingNode:
+        """Returns the mapping at a path, with known keys if some are given; an empty one if there is none."""
+        node = parent.items.get(path[-1])
         if isinstance(node, MappingNode):
+            self.check_keys(node, path, known)
             return node
         if node is not None and plain(node) is not None:
-            self.problems.append(Problem(node.origin, (*path, key), "expected a mapping of keys to values"))
-        return MappingNode({}, {}, parent.origin if node is None else node.origin)
+            self.problems.append(Problem(node.origin, path, "expected a mapping of keys to values"))
+        return MappingNode({}, {}, (node or parent).origin)
 
-    def _text(self, parent: MappingNode, path: KeyPath, key: str | int) -> str:
-        node = parent.items.get(key)
-        if node is None:
-            return ""
-        if isinstance(node, ScalarNode) and isinstance(node.value, str):
-            return node.value
-        value = repr(node.value) if isinstance(node, ScalarNode) else "a list or mapping"
-        self.problems.append(Problem(node.origin, (*path, key), f"expected text, found {value}"))
+    def text(self, parent: MappingNode, path: KeyPath) -> str:
+        """Returns the text at a path, or an empty one."""
+        node = parent.items.get(path[-1], ScalarNode("", parent.origin))
+        if isinstance(value := plain(node), str):
+            return value
+        self.problems.append(Problem(node.origin, path, f"expected text, found {value!r}"))
         return ""
 
-    def _check_keys(
-        self, node: MappingNode, path: KeyPath, known: Collection[str], what: str = "key"
-    ) -> None:
-        for key in (key for key in node.items if key not in known):
-            message = f"unknown {what} {key!r}{nearest(str(key), known)}"
-            hint = f"known: {', '.join(known)}"
-            self.problems.append(Problem(node.keys[key], (*path, key), message, hint))
-
-
-def _is_module(text: object) -> bool:
-    return isinstance(text, str) and all(part.isidentifier() for part in text.split("."))
-
-
-def _is_attribute(text: str) -> bool:
-    module, _, attribute = text.partition(":")
-    return _is_module(module) and attribute.isidentifier()
-
-
-def _is_task_file(text: str) -> bool:
-    """Returns whether the text has the form `package:path/in/it.yaml`, with a path inside the package."""
-    package, _, path = text.partition(":")
-    file = PurePosixPath(path)
-    inside = not file.is_absolute() and ".." not in file.parts and "\\" not in path
-    return package.isidentifier() and inside and file.suffix == ".yaml"
+    def check_keys(self, node: MappingNode, path: KeyPath, known: Sequence[str]) -> None:
+        for key in (key for key in node.items if known and key not in known):
+            message = f"unknown key {key!r}{nearest(str(key), known)}"
+            self.problems.append(Problem(node.keys[key], (*path, key), message, f"known: {', '.join(known)}"))

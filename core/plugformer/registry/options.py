@@ -4,6 +4,7 @@ The options are the keyword-only parameters of the component's constructor.
 """
 
 import inspect
+import json
 import re
 from collections import abc, defaultdict
 from collections.abc import Collection, Mapping
@@ -11,12 +12,12 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Strict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Strict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from plugformer.errors import ConfigurationError, RegistryError, nearest
-from plugformer.yaml_tree import Key, KeyPath, Problem
+from plugformer.yaml_tree import KeyPath, Problem
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 _SCALARS = (bool, int, float, str)
@@ -27,8 +28,8 @@ _MODELS: WeakKeyDictionary[type, type[BaseModel]] = WeakKeyDictionary()
 def options_model(component: type) -> type[BaseModel]:
     """Returns the model of a component's options.
 
-    Its fields are the constructor's keyword-only parameters, with their annotations (bounds as
-    `Annotated[int, Field(ge=1)]`) and defaults. Numbers, booleans and text are never converted, except that a
+    Its fields are the constructor's keyword-only parameters with their annotations, such as
+    `Annotated[int, Field(ge=1)]`, and defaults. Numbers, booleans and text are never converted, except that a
     mapping's keys may be text; a `pathlib.Path` is written as text, a tuple as a list. An alias is the
     option's key in a file. Descriptions come from `Field(description=...)` or `Args:` in the docstring.
 
@@ -109,32 +110,17 @@ def _strict(annotation: Any) -> Any:
 
 def _descriptions(docstring: str) -> dict[str, str]:
     """Returns the descriptions of arguments under `Args:` of a Google docstring."""
-    descriptions: dict[str, str] = {}
-    name = None
-    _, _, section = docstring.partition("\nArgs:\n")
-    for line in section.splitlines():
-        indent = len(line) - len(line.lstrip())
-        if line.strip() and indent == 0:
-            break
-        head, colon, text = line.strip().partition(":")
-        if indent == 4 and colon:
-            name = head.partition(" ")[0]
-            descriptions[name] = text.strip()
-        elif name is not None and line.strip():
-            descriptions[name] += f" {line.strip()}"
-    return descriptions
+    section = docstring.partition("\nArgs:\n")[2].partition("\n\n")[0]
+    arguments = re.findall(r"^    (\w+)[^:\n]*:(.*(?:\n     .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in arguments}
 
 
 def explain(
     error: ValidationError, model: type[BaseModel], value: object, also: Collection[str] = ()
 ) -> list[Problem]:
-    """Returns pydantic's errors as problems, without their origins; those of a union's members become one.
+    """Returns the errors of a model about a value as problems without origins; those of a union become one.
 
-    Args:
-        error: The error of the validation.
-        model: The model that validated the value.
-        value: The value as it was written; the paths of the problems lead into it.
-        also: Further keys that the outermost mapping may have.
+    `also` are further keys that the outermost mapping may have.
     """
     grouped: dict[KeyPath, list[ErrorDetails]] = defaultdict(list)
     for detail in error.errors(include_url=False):
@@ -151,25 +137,22 @@ def _problem(
         known = sorted({*(keys_of(inner) if inner else ()), *(also if len(path) == 1 else ())})
         message = f"unknown key {path[-1]!r}{nearest(str(path[-1]), known)}"
         return Problem(None, path, message, f"known: {', '.join(known) or 'none'}", at_key=True)
-    at_key = details[0]["loc"][-1:] == ("[key]",)
-    for key in path if not at_key else ():
-        value = value[key] if _has(value, key) else None
     messages = list(dict.fromkeys(re.sub("^Input should be |^Value error, ", "", d["msg"]) for d in details))
     text = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping", " or ".join(messages))
     if kinds & {"value_error", "missing"}:
         return Problem(None, path, "is missing" if "missing" in kinds else text)
     if details[0]["msg"].startswith("Input should be "):
         text = f"should be {text}"
-    written: object = path[-1] if at_key else value
-    choices = re.findall(r"'([^']*)'", text)
-    suggestion = nearest(written, choices) if isinstance(written, str) else ""
+    at_key = details[0]["loc"][-1:] == ("[key]",)
+    written: object = path[-1] if at_key else _item(value, path)
+    suggestion = nearest(written, re.findall(r"'([^']*)'", text)) if isinstance(written, str) else ""
     return Problem(None, path, f"{text}, found {shown(written)}{suggestion}", at_key=at_key)
 
 
 def shown(value: object) -> str:
     """Returns a value as messages show it: short, and as a task file would spell it."""
     if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
+        return json.dumps(value)
     if isinstance(value, dict | list) and len(value) > 4:
         return "a mapping" if isinstance(value, dict) else "a list"
     text = repr(value)
@@ -180,9 +163,8 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     """Returns the model that checks the value at a path, or None if there is none."""
     annotation: Any = model
     for key in path:
-        current = _part(annotation, BaseModel)
-        if current is not None:
-            fields = {key_of(name, field): field for name, field in current.model_fields.items()}
+        if (current := _part(annotation, BaseModel)) is not None:
+            fields = {field.alias or name: field for name, field in current.model_fields.items()}
             annotation = fields[key].annotation if key in fields else None
         else:
             annotation = next(reversed(get_args(_part(annotation, (list, dict, tuple)))), None)
@@ -191,35 +173,32 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
 
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:
-    """Returns the keys of a model's fields in a file."""
-    return frozenset(key_of(name, field) for name, field in model.model_fields.items())
-
-
-def key_of(name: str, field: FieldInfo) -> str:
-    """Returns the key of a model's field in a file: its alias, if it has one."""
-    alias = field.validation_alias
-    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
-    return next((choice for choice in choices if isinstance(choice, str)), name)
+    """Returns the keys of a model's fields in a file: aliases, or else names."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
 
 
 def _written_path(detail: ErrorDetails, value: Any) -> KeyPath:
     """Returns an error's location without the parts that nobody wrote, such as members of unions."""
-    path: list[Key] = []
-    *_, last = location = detail["loc"] or ("",)
-    for key in location:
-        if _has(value, key):
-            value = value[key]
-            path.append(key)
-        elif detail["type"] == "missing" and key is last:
-            path.append(key)
-    return tuple(path)
+    path: KeyPath = ()
+    location = detail["loc"] or ("",)
+    for depth, key in enumerate(location, start=1):
+        is_missing = detail["type"] == "missing" and depth == len(location)
+        if is_missing or _item(value, (*path, key)) is not _ABSENT:
+            path = (*path, key)
+    return path
 
 
-def _has(value: Any, key: Key) -> bool:
-    """Returns whether a value has an item of that key or number."""
-    if isinstance(value, dict):
-        return key in value
-    return isinstance(value, list | tuple) and isinstance(key, int) and key < len(value)
+_ABSENT = object()
+
+
+def _item(value: Any, path: KeyPath) -> Any:
+    """Returns the item at a path; _ABSENT if there is none."""
+    for key in path:
+        items = value if isinstance(value, dict) else {}
+        if isinstance(value, list | tuple):
+            items = dict(enumerate(value))
+        value = items.get(key, _ABSENT)
+    return value
 
 
 def _part(annotation: Any, kinds: Any) -> Any:

@@ -3,8 +3,8 @@
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from importlib.machinery import ModuleSpec, PathFinder
+from collections.abc import Iterable
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -39,34 +39,55 @@ def source_hash(entry: Entry) -> str:
     if entry.component is not None:
         return class_hash(entry.component, interface_of(Kind(entry.kind)))
     if entry.file:
-        return _hash(_python_files(Path(entry.file).parent))
-    spec = _spec(entry.target.partition(":")[0])
-    file = Path((spec and spec.origin) or "")
-    return hashlib.sha256(file.read_bytes() if file.is_file() else b"").hexdigest()
+        return _hash([Path(entry.file).parent])
+    places = _places(entry.target.partition(":")[0])
+    files = [file for place in places for file in (place, place / "__init__.py") if file.is_file()]
+    return hashlib.sha256(files[0].read_bytes() if files else b"").hexdigest()
 
 
 def code_hash(entries: Iterable[Entry], *packages: str) -> str:
-    """Returns a SHA-256 of all Python files in the packages of components.
+    """Returns a SHA-256 of all Python files in the packages of components, and in further packages.
 
     It decides whether a result is computed again, not whether a run may be resumed.
-
-    Args:
-        entries: The components; of classes of the session, only their packages count.
-        packages: Further packages, imported already.
     """
     entries = list(entries)
     modules = (entry.target.partition(":")[0] for entry in entries if not entry.file)
     names = {parent for module in modules if (parent := module.rpartition(".")[0])}
-    folders = [Path(place) for name in sorted({*names, *packages}) for place in _places(name)]
-    local = sorted({Path(entry.file).parent for entry in entries if entry.file})
-    return _hash(file for folder in (*folders, *local) for file in _python_files(folder))
+    folders = [folder for name in sorted({*names, *packages}) for folder in _places(name)]
+    return _hash([*folders, *sorted({Path(entry.file).parent for entry in entries if entry.file})])
+
+
+def _places(module: str) -> list[Path]:
+    """Returns the folders of a package, or the file of a module; nothing is imported."""
+    places: list[str] | None = None
+    for name in module.split("."):
+        # By its last part alone: of a dotted name it would look for the parent among what is imported.
+        spec = find_spec(name) if places is None else PathFinder.find_spec(name, places)
+        if spec is None:
+            return []
+        places = list(spec.submodule_search_locations or [spec.origin or ""])
+    return list(map(Path, places or []))
+
+
+def _hash(folders: Iterable[Path]) -> str:
+    """Returns a hash of the Python files of folders and of the packages in them."""
+    digest = hashlib.sha256()
+    folders = list(folders)
+    while folders:
+        for member in sorted(folders.pop(0).glob("*")):
+            if member.suffix == ".py" and member.is_file():
+                source = member.read_bytes()
+                digest.update(f"{member.name}\0{len(source)}\0".encode() + source)
+            elif (member / "__init__.py").is_file():
+                folders.append(member)
+    return digest.hexdigest()
 
 
 def class_hash(component: type, interface: type) -> str:
     """Returns a SHA-256 of what a class consists of: its methods' bytecode, its attributes and annotations.
 
-    It needs no source file. Base classes count up to those that the interface has too. Functions and global
-    variables that methods use are not covered.
+    Base classes count up to those that the interface has too. Functions and global variables that methods use
+    are not covered.
     """
     bases = [base for base in component.__mro__ if not issubclass(interface, base)]
     return hashlib.sha256(repr([_members(base) for base in bases]).encode()).hexdigest()
@@ -83,10 +104,7 @@ def _members(component: type) -> list[tuple[str, Any]]:
 
 
 def _content(value: Any, within: str) -> Any:
-    """Returns a part of a class in a form whose `repr` is the same in every process.
-
-    Classes that are defined within the class of that qualified name count with their content.
-    """
+    """Returns a part of a class of this qualified name in a form whose `repr` is the same everywhere."""
 
     def all_of(values: Iterable[Any]) -> list[Any]:
         return [_content(item, within) for item in values]
@@ -106,50 +124,6 @@ def _content(value: Any, within: str) -> Any:
         return all_of([value.fget, value.fset, value.fdel])
     if isinstance(value, set | frozenset):
         return sorted(map(repr, all_of(value)))
-    if isinstance(value, tuple | list):
-        return all_of(value)
-    if isinstance(value, dict):
-        return [all_of(item) for item in value.items()]
+    if isinstance(value, dict | tuple | list):
+        return all_of(value.items() if isinstance(value, dict) else value)
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
-
-
-def _places(package: str) -> list[str]:
-    """Returns the folders of a package."""
-    spec = _spec(package)
-    return list((spec and spec.submodule_search_locations) or [])
-
-
-def _python_files(folder: Path) -> Iterator[Path]:
-    """Yields the Python files of a folder and of the packages in it, not those of its other folders."""
-    try:
-        members = sorted(folder.iterdir())
-    except OSError:  # in a zip
-        return
-    for member in members:
-        if member.suffix == ".py" and member.is_file():
-            yield member
-        elif (member / "__init__.py").is_file():
-            yield from _python_files(member)
-
-
-def _hash(files: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        source = file.read_bytes()
-        digest.update(f"{file.name}\0{len(source)}\0".encode("utf-8", "surrogateescape") + source)
-    return digest.hexdigest()
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    """Returns the location of a module without importing its packages; None for the name of an attribute."""
-    package, *parts = name.split(".")
-    try:
-        spec = find_spec(package)
-        for part in parts:
-            if spec is None or spec.submodule_search_locations is None:
-                return None
-            # By its last part alone: of a dotted name it would look for the parent among what is imported.
-            spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
-    except (ImportError, ValueError):
-        return None
-    return spec

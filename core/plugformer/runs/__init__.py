@@ -1,36 +1,29 @@
 """Runs on disk: their files, checkpoints and locks. Nothing that is read here is executed."""
 
-from typing import TYPE_CHECKING
-
-from plugformer.lazy import lazily
-
-if TYPE_CHECKING:
-    from plugformer.generators import generator_states
-    from plugformer.runs.checkpoint import Stateful
-    from plugformer.runs.directory import RunDirectory, is_trained
-    from plugformer.runs.loading import TrainedModel
-    from plugformer.runs.lock import made_of
-    from plugformer.runs.store import (
-        RESTORE,
-        join_tensors,
-        load_tensors,
-        own_tensors,
-        read_file,
-        read_json,
-        refuse_links,
-        remove_leftovers,
-        replacing,
-        save_tensors,
-        split_tensors,
-        write_json,
-        write_text,
-    )
+from plugformer.generators import generator_states
+from plugformer.runs.checkpoint import Stateful, TrainingProgress
+from plugformer.runs.directory import RunDirectory, is_trained
+from plugformer.runs.loading import TrainedModel
+from plugformer.runs.lock import made_of
+from plugformer.runs.store import (
+    RESTORE,
+    join_tensors,
+    load_tensors,
+    own_tensors,
+    read_file,
+    read_json,
+    refuse_links,
+    replacing,
+    save_tensors,
+    split_tensors,
+)
 
 __all__ = [
     "RESTORE",
     "RunDirectory",
     "Stateful",
     "TrainedModel",
+    "TrainingProgress",
     "generator_states",
     "is_trained",
     "join_tensors",
@@ -40,13 +33,7 @@ __all__ = [
     "read_file",
     "read_json",
     "refuse_links",
-    "remove_leftovers",
     "replacing",
     "save_tensors",
     "split_tensors",
-    "write_json",
-    "write_text",
 ]
-
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__)

@@ -1,7 +1,7 @@
 """Checkpoints: the state from which a training resumes exactly."""
 
-import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -12,19 +12,18 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from plugformer.data.streaming import StreamPosition
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import RunError
+from plugformer.errors import RunError, described
 from plugformer.generators import CPU, device_type, generator_states, restore_generators
 from plugformer.runs.store import (
     join_tensors,
     load_tensors,
     own_tensors,
     read_json,
-    remove_folder,
     replacing,
     restore,
     split_tensors,
+    temporary_name,
     write_tensors,
 )
 
@@ -34,18 +33,16 @@ class TrainingProgress:
     """How far training has come.
 
     Attributes:
-        step: Updates made.
         epoch: Epoch that the next batch comes from, counted from 0.
         batch: Number of the next batch within its epoch; 0 if data are streamed.
         best: Best value of the monitored metric so far.
         best_loss: Its validation loss, which breaks ties.
         waited: Evaluations since then.
-        seconds: Wall time of all updates.
         unlogged: Sums over the updates since the last line of the log: `loss` in nats over all `targets`,
             `tokens` read and `seconds`.
         skipped: Updates skipped because loss or gradients were not finite.
         skipped_in_a_row: The last of them, without another update in between.
-        places: The places in streamed data, one for each batch of an update; none if data were prepared.
+        stream: The place in streamed data, in values of JSON; None if data were prepared.
     """
 
     step: int = 0
@@ -58,7 +55,7 @@ class TrainingProgress:
     unlogged: dict[str, float] = field(default_factory=dict)
     skipped: int = 0
     skipped_in_a_row: int = 0
-    places: list[StreamPosition] = field(default_factory=list)
+    stream: Any = None
 
 
 class Stateful(Protocol):
@@ -76,9 +73,7 @@ class TrainingState:
     """Everything that changes during training.
 
     Attributes:
-        model: With all its parameters.
         optimizer: Its `state_dict` is a collective, and does not depend on the number of processes.
-        progress: How far training has come.
         hooks: Components that take part, by name; their states are like the optimizer's.
         scaler: Finds the factor of float16's gradients; None with other formats.
         device: The device of this process, whose random generator is saved too.
@@ -95,13 +90,9 @@ class TrainingState:
 def save_checkpoint(
     folder: Path, state: TrainingState, keep: int, processes: Processes = SINGLE_PROCESS
 ) -> Path:
-    """Writes a checkpoint into `folder` and removes all but the newest `keep`.
+    """Writes a checkpoint into `folder` and removes all but the newest `keep`; the main process writes.
 
-    Args:
-        folder: The folder of the checkpoints.
-        state: The same in all processes, except for their random generators.
-        keep: Number of checkpoints.
-        processes: The processes that train; the main one writes.
+    Processes have the same state, except for their random generators.
 
     Raises:
         RunError: The disk is full or cannot be written, and older checkpoints are kept; or the optimizer or a
@@ -128,16 +119,11 @@ def save_checkpoint(
             temporary.mkdir()
             write_tensors(own_tensors(state.model), temporary / "model.safetensors")
             write_tensors(tensors, temporary / "training.safetensors")
-            text = json.dumps({**record, "sha256": _checksum(record)}, indent=2)
-            (temporary / "state.json").write_text(text + "\n", encoding="utf-8")
+            (temporary / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         drop_old(folder, keep)
 
     processes.on_main(write)
     return path
-
-
-def _checksum(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def newest_step(folder: Path) -> int:
@@ -149,19 +135,15 @@ def drop_old(folder: Path, keep: int) -> None:
     """Removes all checkpoints in `folder` but the newest `keep`."""
     for old in sorted(folder.glob("step-*"))[:-keep]:
         with suppress(OSError):  # the next call tries again
-            remove_folder(old)
+            shutil.rmtree(old.rename(temporary_name(old)))  # no part of it stays under its own name
 
 
 def load_checkpoint(
     folder: Path, state: TrainingState, notify: Callable[[str], None], processes: Processes = SINGLE_PROCESS
 ) -> bool:
-    """Restores the newest checkpoint in `folder`; returns False if there is none.
+    """Restores the newest checkpoint in `folder` into a state; returns False if there is none.
 
-    Args:
-        folder: The folder of the checkpoints.
-        state: Restored in place.
-        notify: Receives a message if the number of processes or the device is another one.
-        processes: The processes that train.
+    `notify` receives a message if the number of processes or the device is another one.
 
     Raises:
         RunError: The checkpoint is damaged, or belongs to another model, optimizer or hook.
@@ -173,16 +155,9 @@ def load_checkpoint(
         generators = _restore(path, state)
         if processes.index < len(generators):
             restore_generators(generators[processes.index], state.device)
-    if len(generators) != processes.count:
-        notify(
-            f"{path.name}: the number of processes changes from {len(generators)} to {processes.count}; "
-            "batches stay the same, but dropout draws other random numbers"
-        )
-    if (device := device_type(generators[0])) != state.device.type:
-        notify(
-            f"{path.name}: the device changes from {device} to {state.device.type}; dropout draws other "
-            "random numbers, and sums are rounded differently"
-        )
+    before = f"{len(generators)} on {device_type(generators[0])}"
+    if before != (now := f"{processes.count} on {state.device.type}"):
+        notify(f"{path.name}: processes change from {before} to {now}: dropout draws other random numbers")
     return True
 
 
@@ -191,12 +166,9 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
     try:
         model, tensors = (load_tensors(path / f"{name}.safetensors") for name in ("model", "training"))
         record = read_json(path / "state.json")
-        if record.pop("sha256", None) != _checksum(record):
-            raise RunError(f"{path / 'state.json'} is damaged: its checksum differs")
     except RunError as error:
-        raise RunError(
-            f"{error}\nremove {path} to resume from an earlier checkpoint, if there is one"
-        ) from error
+        advice = f"remove {path} to resume from an earlier checkpoint, if there is one"
+        raise RunError(f"{error}\n{advice}") from error
     restore(state.model, model, path / "model.safetensors")
     try:
         parts = {name: join_tensors(part, tensors) for name, part in record["parts"].items()}
@@ -209,8 +181,6 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
             state.scaler.load_state_dict(parts["scaler"])
         generators: list[dict[str, torch.Tensor]] = parts["generators"]
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise RunError(
-            f"{path} belongs to another optimizer, other hooks or another version: {type(error).__name__}: "
-            f"{error}. Resume with the components that wrote it, or train again"
-        ) from error
+        words = f"{path} belongs to another optimizer, other hooks or another version: {described(error)}"
+        raise RunError(f"{words}. Resume with the components that wrote it, or train again") from error
     return generators

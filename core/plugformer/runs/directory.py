@@ -56,22 +56,12 @@ class RunDirectory:
         A process that is killed leaves a run that can be resumed, or none.
 
         Raises:
-            RunError: It exists already, or cannot be made.
+            RunError: It cannot be made; or another process has made it meanwhile.
         """
-        cls.require_possible(path)
-        try:
-            with replacing(path) as temporary:
-                run = cls(temporary)
-                run.checkpoints.mkdir(parents=True)
-                yield run
-        except RunError as error:
-            cls.require_possible(path)  # another process may have made the same run meanwhile
-            reason = error.__cause__
-            if not isinstance(reason, OSError):
-                raise
-            words = reason.strerror or reason
-            raise RunError(f"{path} cannot be made: {words}; make room, or give another --out") from error
-        remove_leftovers(path.parent, path.name)
+        with replacing(path) as temporary:
+            run = cls(temporary)
+            run.checkpoints.mkdir(parents=True)
+            yield run
 
     def remove_if_begun_only(self) -> None:
         """Removes the directory if nothing has been saved or measured."""
@@ -80,11 +70,7 @@ class RunDirectory:
 
     @staticmethod
     def require_possible(path: Path) -> None:
-        """Checks that a run can be written to `path`, and leaves nothing there.
-
-        Raises:
-            RunError: It exists already, or cannot be made.
-        """
+        """Raises RunError if a run cannot be written to `path`; leaves nothing there."""
         if os.path.lexists(path):
             raise RunError(
                 f"{path} exists already and is never overwritten: give another --out, "
@@ -112,18 +98,12 @@ class RunDirectory:
         run = cls(path)
         version = run.lock()["versions"]["plugformer"]
         if Version(version) > Version(plugformer.__version__):
-            raise RunError(
-                f"{path} was written by Plugformer {version}, newer than this {plugformer.__version__}: "
-                f"install {version} or newer"
-            )
+            newer = f"{path} was written by Plugformer {version}, newer than this {plugformer.__version__}"
+            raise RunError(f"{newer}: install {version} or newer")
         return run
 
     def lock(self) -> dict[str, Any]:
-        """Returns `versions`, `components` and `data` of the run.
-
-        Raises:
-            RunError: The file is missing or damaged.
-        """
+        """Returns `versions`, `components` and `data` of the run; raises RunError if the file is damaged."""
         lock: dict[str, Any] = read_json(self.path / "lock.json")
         return lock
 
@@ -140,28 +120,17 @@ class RunDirectory:
         write_json(self.path / "evaluation.json", {**self.evaluations(), split: report})
 
     def evaluations(self) -> dict[str, Any]:
-        """Returns the final evaluations by split; none if the run has not ended.
-
-        Raises:
-            RunError: The file is damaged.
-        """
+        """Returns the final evaluations by split; none if the run has not ended."""
         path = self.path / "evaluation.json"
         return read_json(path) if path.exists() else {}
 
-    def write_self_check(self, record: dict[str, Any]) -> None:
-        """Writes the result of the model's self-check."""
-        write_json(self.path / "self_check.json", record)
+    def rewind(self, step: int) -> None:
+        """Removes temporary files of killed processes, and lines of the log that are written again.
 
-    def remove_leftovers(self) -> None:
-        """Removes the temporary files of killed processes."""
+        These are about updates after `step` and about the average; a crash may have left half a line.
+        """
         for folder in (self.path, self.checkpoints):
             remove_leftovers(folder)
-
-    def rewind_log(self, step: int) -> None:
-        """Removes the lines of `metrics.jsonl` about updates after `step` and about the average.
-
-        They are written again, and a crash may have left half a line.
-        """
         if self.metrics.exists():
             kept = [
                 f"{json.dumps(record, ensure_ascii=False)}\n"
@@ -171,54 +140,28 @@ class RunDirectory:
             write_text(self.metrics, "".join(kept))
 
     def logged(self) -> list[dict[str, Any]]:
-        """Returns the records in `metrics.jsonl`; broken lines are ignored.
-
-        Raises:
-            RunError: The file is missing or cannot be read.
-        """
-        *lines, _ = read_file(self.metrics).decode(errors="replace").split("\n")  # the last may be incomplete
-        records = []
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and isinstance(record.get("step"), int):
-                records.append(record)
-        return records
+        """Returns the records in `metrics.jsonl`; half a line that a crash has left is ignored."""
+        lines = read_file(self.metrics).decode(errors="replace").split("\n")
+        return [json.loads(line) for line in lines[:-1]]
 
     def seconds(self) -> float:
-        """Returns the wall time of all updates up to the newest checkpoint.
-
-        Raises:
-            RunError: It is missing or damaged.
-        """
+        """Returns the wall time of all updates up to the newest checkpoint."""
         newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
         return float(read_json(newest / "state.json")["progress"]["seconds"])
 
     def log(self, record: dict[str, Any]) -> None:
-        """Appends a line to `metrics.jsonl`.
-
-        Raises:
-            RunError: The disk is full or cannot be written.
-        """
+        """Appends a line to `metrics.jsonl`; raises RunError if the disk is full or cannot be written."""
         try:
             with self.metrics.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         except OSError as error:
-            raise RunError(
-                f"{self.metrics} cannot be written: {error.strerror or error}; "
-                "make room, then resume with --resume"
-            ) from error
+            words = f"{error.strerror or error}; make room, then resume with --resume"
+            raise RunError(f"{self.metrics} cannot be written: {words}") from error
 
 
 @contextmanager
 def training_lock(run: Path, processes: Processes = SINGLE_PROCESS) -> Iterator[None]:
-    """Keeps other processes from training a run; reading it stays possible.
-
-    Args:
-        run: The run directory.
-        processes: The processes that train together; the main one holds the lock.
+    """Keeps other processes from training a run; reading it stays possible. The main process holds the lock.
 
     Raises:
         RunError: Another process trains it, or the directory cannot be written.
@@ -250,7 +193,5 @@ def is_trained(run: Path) -> bool:
     try:
         with FileLock(run / TRAINING_LOCK, timeout=0):
             return False
-    except Timeout:
-        return True
-    except (NotImplementedError, OSError):
-        return False
+    except (NotImplementedError, OSError) as error:
+        return isinstance(error, Timeout)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -16,10 +17,10 @@ from plugformer.data.processor import Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import DataError, PlugformerError, RegistryError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
+from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import HookManager, load_observers, output_pattern
+from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
 from plugformer.interfaces import Batch, Constraint, Generative, Level, Model, Prediction, evaluating
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -29,6 +30,8 @@ from plugformer.runs.store import RESTORE, load_tensors, read_json, restore
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""
+
+Notify = Callable[[str], None]
 
 
 class TrainedModel:
@@ -52,25 +55,16 @@ class TrainedModel:
         self.experiment = experiment
         self.model = model
         self.processor = processor
-        task = experiment.task
-        self._computing = Computing.of(task)
         if experiment.task_type.level is Level.NEXT_TOKEN:
-            expression = task.decoding.pattern
-            create = Constraint if expression is None else output_pattern(expression, experiment.registry)
-            self._constraint = create(
-                processor.target,
-                task.model.max_length,
-                max_length=task.decoding.max_length,
-                length=task.decoding.length,
-            )
+            decoding, limit = experiment.task.decoding, experiment.task.model.max_length
+            pattern = decoding.pattern
+            create = Constraint if pattern is None else output_pattern(pattern, experiment.registry)
+            lengths: dict[str, Any] = {"max_length": decoding.max_length, "length": decoding.length}
+            self._constraint = create(processor.target, limit, **lengths)
 
     @property
     def report(self) -> Report:
-        """The final evaluation of the training that returned this model.
-
-        Raises:
-            RunError: The model was loaded: `evaluate` measures it.
-        """
+        """The final evaluation of the training that returned this model; RunError if it was loaded."""
         if self._report is None:
             raise RunError(f"{self.directory} was loaded, not trained here; evaluate() measures it")
         return self._report
@@ -97,11 +91,8 @@ class TrainedModel:
     def __repr__(self) -> str:
         """Returns the directory, task type, architecture and number of parameters."""
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        return (
-            f"TrainedModel({str(self.directory)!r}: {self.task.type.name}, "
-            f"{self.task.model.architecture.name}, "
-            f"{parameters:,} parameters)"
-        )
+        parts = f"{self.task.type.name}, {self.task.model.architecture.name}, {parameters:,} parameters"
+        return f"TrainedModel({str(self.directory)!r}: {parts})"
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a str is a sequence of str, too, but is one text here
@@ -125,8 +116,7 @@ class TrainedModel:
         Raises:
             DataError: A text is no Unicode.
             LengthError: A text is longer than the model can process, and the task does not truncate.
-            ConfigurationError: `n_best` is less than one, or more than the outputs that the way in which the
-                task decodes finds.
+            ConfigurationError: `n_best` is less than one, or more than the task's decoding finds.
         """
         if isinstance(texts, str):
             return self.predict([texts], first=first, n_best=n_best)[0]
@@ -140,30 +130,20 @@ class TrainedModel:
     def predict_each(
         self, texts: Sequence[str], *, first: int = 0, n_best: int = 1
     ) -> list[Prediction | PlugformerError]:
-        """Predicts like `predict`, but returns an error in place of the answer to a text that has one.
-
-        Raises:
-            ConfigurationError: As for `predict`.
-        """
+        """Predicts like `predict`, but returns an error in place of the answer to a text that has one."""
         inputs = Inputs.of(texts, self.experiment, self.processor)
-        rows = inputs.answerable
         answers: dict[int, Prediction | PlugformerError] = {**inputs.faults}
-        for row, answer in zip(
-            rows, self.predictor(n_best).predict(inputs.split, rows, first=first), strict=True
-        ):
-            answers[row] = replace(
-                answer, truncated=row in inputs.truncated, unknown=inputs.unknown.get(row, ())
-            )
+        found = self.predictor(n_best).predict(inputs.split, inputs.answerable, first=first)
+        for row, answer in zip(inputs.answerable, found, strict=True):
+            unknown = inputs.unknown.get(row, ())
+            answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
         return [answers[row] for row in range(len(texts))]
 
     def with_answer(self, text: str) -> tuple[Batch, str]:
         """Returns a text as a batch, and the model's answer; one that it generates is in the batch, too.
 
-        `model.hidden(batch)` then computes what the model computed while it answered, in one pass.
-
-        Raises:
-            DataError: The text is no Unicode.
-            LengthError: The text is longer than the model can process, and the task does not truncate.
+        `model.hidden(batch)` then computes what the model computed while it answered, in one pass. Errors are
+        those of `predict`.
         """
         inputs = Inputs.of([text], self.experiment, self.processor)
         for fault in inputs.faults.values():
@@ -177,13 +157,7 @@ class TrainedModel:
         (output,) = predictor.processor.target.decode([best.tokens])
         return inputs.split.batch([0], outputs=[best.tokens]).to(batch.device), output
 
-    def evaluate(
-        self,
-        split: str = "test",
-        *,
-        data: Any = None,
-        notify: Callable[[str], None] = lambda _: None,
-    ) -> Report:
+    def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:
         """Reads the task's data again and returns the metrics on one split, or on other files.
 
         Args:
@@ -220,52 +194,43 @@ class TrainedModel:
             return report
         settings = self.task.decoding.without_constraints()
         experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": settings}))
-        free = TrainedModel(self.directory, experiment, self.model, self.processor)
-        return replace(report, unconstrained=free.evaluator(processes).output_scores(split))
+        free = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
+        scores = replace(free, metrics=free.output_metrics).report(split, self.directory, name).metrics
+        return replace(report, unconstrained=scores)
 
-    def check_itself(self) -> SelfCheck:
+    def check_itself(
+        self,
+        split: EncodedSplit | None = None,
+        observers: Iterable[object] = (),
+        notify: Notify = lambda _: None,
+    ) -> SelfCheck:
         """Computes answers to a few validation examples in several ways each, and compares them.
+
+        Args:
+            split: The validation split; read if None.
+            observers: Objects with hook implementations, besides those of installed plugins.
+            notify: Receives one line about each that fails.
 
         Raises:
             DataError: The task's data cannot be read.
-            RegistryError: No installed plugin compares anything.
+            RegistryError: No installed plugin compares anything, and the split was read.
         """
+        examples = self._read("validation") if split is None else split
+        rows = range(len(examples))[:CHECKED_EXAMPLES]
+        hooks = HookManager([*observers, *load_observers(self.registry.entries("hooks"), notify)], notify)
+        results = hooks.call("self_check", trained=self, split=examples, rows=rows)
+        comparisons = list(chain.from_iterable(results))
+        if split is None and not comparisons:
+            raise RegistryError("no installed plugin implements the hook self_check")
+        return SelfCheck(comparisons, len(rows))
+
+    def _read(self, name: str, notify: Notify = lambda _: None) -> EncodedSplit:
+        """Returns a split of the data that the run was trained with."""
+        from plugformer.data.preparation import missing_files  # predict does not wait for data's libraries
+
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
-        notices: list[str] = []
-        check = self.checked(self._read("validation"), notify=notices.append)
-        if not check.comparisons:
-            raise RegistryError("\n".join(["no installed plugin implements the hook self_check", *notices]))
-        return check
-
-    def checked(
-        self,
-        split: EncodedSplit,
-        observers: Iterable[object] = (),
-        notify: Callable[[str], None] = lambda _: None,
-    ) -> SelfCheck:
-        """Returns the comparisons that installed plugins make of the first examples of a split.
-
-        Args:
-            split: The validation split.
-            observers: Objects with hook implementations, besides those of installed plugins.
-            notify: Receives one line about each that fails.
-        """
-        rows = range(len(split))[:CHECKED_EXAMPLES]
-        hooks = HookManager([*observers, *load_observers(self.registry.hooks(), notify)], notify)
-        results = hooks.call("self_check", trained=self, split=split, rows=rows)
-        return SelfCheck([comparison for comparisons in results for comparison in comparisons], len(rows))
-
-    def _read(self, name: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
-        """Returns a split of the data that the run was trained with.
-
-        Raises:
-            DataError: There is no such split, or the data cannot be read.
-        """
-        from plugformer.data.preparation import prepare  # predict does not wait for libraries of data
-        from plugformer.data.prepared_cache import missing_files
-
         try:
-            data = prepare(self.experiment, self.processor)
+            data = prepared_data(self.experiment, self.processor)
         except DataError as error:
             if missing := missing_files(self.experiment):
                 raise DataError(
@@ -282,35 +247,27 @@ class TrainedModel:
         return data.splits[name]
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
-        """Returns an evaluator of this model with the task's metrics.
-
-        Args:
-            processes: Those that share the examples, all with the same model.
-        """
+        """Returns an evaluator with the task's metrics; processes with the same model share the examples."""
         metrics = {
             block.score_name: self.experiment.create(Kind.METRIC, block)
             for block in self.task.evaluation.metrics
         }
-        return Evaluator(self.predictor(), metrics, self.processor.classes or (), processes)
+        return Evaluator(self.predictor(), metrics, processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
-        """Returns a predictor of this model, which decodes as its task says.
-
-        Args:
-            n_best: Outputs for each example.
-        """
-        task_type = self.processor.task_type
-        if task_type.level is Level.NEXT_TOKEN:
-            block = self.task.decoding
-            return GenerativePredictor(
-                cast("Generative", self.model),
-                self.processor,
-                self._computing,
-                self.experiment.create(Kind.DECODING, block),
-                self._constraint,
-                n_best=n_best,
-            )
-        return Predictor(self.model, self.processor, self._computing, n_best=n_best)
+        """Returns a predictor that decodes as the task says, and finds `n_best` outputs for each example."""
+        tokens, precision = evaluation_tokens(self.task), self.task.training.precision
+        if self.processor.task_type.level is not Level.NEXT_TOKEN:
+            return Predictor(self.model, self.processor, tokens, precision=precision, n_best=n_best)
+        return GenerativePredictor(
+            cast("Generative", self.model),
+            self.processor,
+            tokens,
+            self.experiment.create(Kind.DECODING, self.task.decoding),
+            self._constraint,
+            precision=precision,
+            n_best=n_best,
+        )
 
 
 def load(
@@ -328,8 +285,7 @@ def load(
         registry: What is installed; discovered if None.
         components: Classes that the run was trained with and that no manifest names, by kind and name.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
-        device: Where it computes, as PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`. The GPU if there is
-            one, and None is given.
+        device: Where it computes, as PyTorch names it: `cpu`, `cuda:1`, `mps`; by default on a GPU, if any.
 
     Raises:
         ConfigurationError: An override is wrong, or belongs to what was trained; or there is no such device.
@@ -348,11 +304,7 @@ def load(
 
 
 def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:
-    """Returns the processor of a run.
-
-    Raises:
-        RunError: A file is missing or damaged, or does not fit the task type.
-    """
+    """Returns the processor of a run; RunError if a file is damaged, or does not fit the task type."""
     schema: TypeAdapter[object] = TypeAdapter(experiment.task_type.state_type, config=ConfigDict(strict=True))
     processor = load_processor(experiment, directory.path, read_json(directory.learned, schema))
     for side, expected in directory.lock().get("tokenizers", {}).items():

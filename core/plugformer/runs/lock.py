@@ -7,32 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
+from pydantic import BaseModel
 
 import plugformer
-from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
-from plugformer.configuration.layers import refuse_references, tokenizer_of
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.resolving import resolve_layers
-from plugformer.configuration.task import Component, TokenizerSettings
+from plugformer.configuration.resolving import refuse_references, resolve_changed
+from plugformer.configuration.structure import kind_at
+from plugformer.configuration.task import Component
 from plugformer.data.files import files_version
-from plugformer.errors import ConfigurationError, PlugformerError, RunError
+from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import NO_POSITION, Experiment
 from plugformer.registry import Kind, Registry
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.directory import RunDirectory
+from plugformer.validation import unfit_decoding, unfit_metrics
 from plugformer.yaml_tree import (
-    Finding,
     Key,
     MappingNode,
     Node,
     Origin,
     Problem,
     dotted,
-    plain,
     read_file,
     report,
 )
@@ -46,26 +44,16 @@ AFTER_TRAINING = (("data",), ("decoding",), ("evaluation",))
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
 """Settings of a run that can change when it is resumed."""
 
-ANSWERING = frozenset(Kind) - {
-    Kind.DATA,
-    Kind.HOOK,
-    Kind.INITIALIZATION,
-    Kind.METRIC,
-    Kind.OPTIMIZER,
-    Kind.SCHEDULE,
-}
+NOT_ANSWERING = {Kind.DATA, Kind.HOOK, Kind.INITIALIZATION, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
+ANSWERING = frozenset(Kind) - NOT_ANSWERING
 """Kinds of the components that a trained model needs for its answers."""
 
 
 def make_lock(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the lock of an experiment.
+    """Returns the lock of an experiment, with a fingerprint of each split of its data.
 
     Installed hooks are not in it, because they do not change the result: `training_strategy` and
     `output_pattern` only compute it in another way.
-
-    Args:
-        experiment: The task and its components.
-        data: A fingerprint of each split.
     """
     return {
         "versions": {
@@ -84,12 +72,7 @@ def make_lock(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]
 def made_of(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
     """Returns everything except the task that the result of a training depends on.
 
-    Args:
-        experiment: The task and its components.
-        data: A fingerprint of each split.
-
-    Returns:
-        The lock with `other_runs`, and with a hash of the `code` of the core and of the components' packages.
+    That is the lock with `other_runs`, and a hash of the `code` of the core and of the components' packages.
     """
     entries = [experiment.registry.find(kind, name) for kind, name in sorted(components(experiment.task))]
     code = code_hash(entries, plugformer.__name__, BLOCKS)
@@ -109,18 +92,7 @@ def other_runs(task: Task) -> dict[str, Any]:
 
 
 def environment(device: torch.device, processes: int, precision: str) -> dict[str, Any]:
-    """Returns a description of the machine, for people; nothing is compared with it.
-
-    Args:
-        device: Of this process.
-        processes: How many train together.
-        precision: As `training.precision` names it.
-    """
-    try:
-        cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # only Linux has this file
-        cpus = []
-    models = (line.partition(":")[2].strip() for line in cpus if line.startswith("model name"))
+    """Returns a description of the machine, for people; nothing is compared with it."""
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "processes": processes,
@@ -128,45 +100,34 @@ def environment(device: torch.device, processes: int, precision: str) -> dict[st
         "precision": precision,
         "versions": {name: metadata.version(name) for name in LIBRARIES},
         "system": platform.platform(),
-        "processor": next(models, platform.processor() or platform.machine()),
+        "processor": platform.processor() or platform.machine(),
     }
 
 
 def components(task: Task) -> set[tuple[Kind, str]]:
     """Returns kind and name of every component that a task uses."""
-    model, training = task.model, task.training
-    blocks: list[tuple[Kind, Component]] = [
-        (Kind.TASK_TYPE, task.type),
-        (Kind.ARCHITECTURE, model.architecture),
-        (Kind.DATA, task.data),
-        (Kind.TOKENIZER, task.tokenizer.source),
-        (Kind.TOKENIZER, task.tokenizer.target),
-        (Kind.OPTIMIZER, training.optimizer),
-        (Kind.SCHEDULE, training.schedule),
-        (Kind.DECODING, task.decoding),
-        (Kind.HEAD, model.head),
-        (Kind.INITIALIZATION, model.initialization),
-        (Kind.POSITION, model.decoder.cross_attention.position or NO_POSITION),
-        *((Kind.METRIC, block) for block in task.evaluation.metrics),
-        *((Kind.HOOK, block) for block in training.hooks),
-    ]
-    stacks = (model, model.encoder, model.decoder, model.decoder.cross_attention)
-    layers = (*model.encoder.per_layer.values(), *model.decoder.per_layer.values())
-    for place in (*stacks, *layers):
-        for kind in (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL):
-            if (block := getattr(place, kind, None)) is not None:
-                blocks.append((kind, block))
-    return {(kind, block.name) for kind, block in blocks}
+    found = set(_components(task, ()))
+    if task.model.decoder.cross_attention.position is None:
+        found.add((Kind.POSITION, NO_POSITION.name))
+    return found
+
+
+def _components(value: object, path: tuple[Key, ...]) -> Iterator[tuple[Kind, str]]:
+    if isinstance(value, Component):
+        yield kind_at(path), value.name
+    elif isinstance(value, BaseModel | dict):
+        for key, item in dict(value).items():
+            yield from _components(item, (*path, key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _components(item, path)
 
 
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: bool = False) -> list[str]:
-    """Compares the lock of a run with that of the installed components and the present data.
+    """Compares a run's old lock with that of the installed components and the present data.
 
-    Args:
-        old: The run's lock.
-        new: The present lock.
-        allow: Accept changed components. Changed data are never accepted: a position in them would mean
-            other examples.
+    `allow` accepts changed components. Changed data are never accepted: a position in them would mean other
+    examples.
 
     Returns:
         The accepted changes, one line each.
@@ -174,45 +135,36 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: boo
     Raises:
         RunError: A component or the data changed since the run began.
     """
-    parts, data = differences(old, new, "components"), differences(old, new, "data")
+    parts, data = (_differences(old.get(part, {}), new[part]) for part in ("components", "data"))
     if not data and (allow or not parts):
         return parts
-    advice = "restore them to resume exactly, or start a new run"
-    if not data:
-        advice += "; --allow-changes resumes with the changed components"
     lines = ["components or data have changed since the run began:", *(f"  {line}" for line in parts + data)]
-    raise RunError("\n".join([*lines, advice]))
+    also = "" if data else "; --allow-changes resumes with the changed components"
+    raise RunError("\n".join([*lines, f"restore them to resume exactly, or start a new run{also}"]))
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], part: str) -> list[str]:
-    """Returns the changes between a part of two locks, one line each."""
-    before, now = old.get(part, {}), new.get(part, {})
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    def shown(value: object) -> str:
+        if isinstance(value, dict):
+            return f"{value['distribution']} {value['version']} ({value['source'][:12]})"
+        return "nothing" if value is None else str(value)[:12]
+
     return [
-        f"{name}: {_show(before.get(name))} -> {_show(now.get(name))}"
+        f"{name}: {shown(before.get(name))} -> {shown(now.get(name))}"
         for name in sorted(before.keys() | now.keys())
         if before.get(name) != now.get(name)
     ]
 
 
-def _show(value: object) -> str:
-    if isinstance(value, dict):
-        return f"{value['distribution']} {value['version']} ({value['source'][:12]})"
-    return "nothing" if value is None else str(value)[:12]
-
-
 def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]) -> Sequence[str]:
-    """Returns `KEY=VALUE` settings for a run.
-
-    Args:
-        overrides: The settings.
-        allowed: Keys of the settings that may change: `AFTER_TRAINING` or `DURATION`.
+    """Returns `KEY=VALUE` settings for a run if they are of the allowed keys: AFTER_TRAINING or DURATION.
 
     Raises:
         ConfigurationError: A setting has another key; the parameters were trained with the run's own value.
     """
-    message = f"cannot be changed here, only {' or '.join(map(dotted, allowed))}"
+    words = f"cannot be changed here, only {' or '.join(map(dotted, allowed))}"
     problems = [
-        Problem(origin, path, message, "train a new run to change it")
+        Problem(origin, path, words, "train a new run to change it")
         for path, origin in _leaves(read_overrides(overrides))
         if path[: len(allowed[0])] not in allowed
     ]
@@ -224,14 +176,14 @@ def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]
 def _leaves(node: Node, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Origin]]:
     if not isinstance(node, MappingNode):
         yield path, node.origin
-        return
-    for key, child in node.items.items():
-        yield from _leaves(child, (*path, key))
+    else:
+        for key, child in node.items.items():
+            yield from _leaves(child, (*path, key))
 
 
 def resolve_run(
     directory: RunDirectory,
-    registry: Registry | None = None,
+    registry: Registry,
     overrides: Sequence[str] = (),
     kinds: Collection[Kind] = tuple(Kind),
     rows: Mapping[str, Any] | None = None,
@@ -240,21 +192,18 @@ def resolve_run(
 
     Args:
         directory: The run.
-        registry: The installed components; discovered if None.
+        registry: The installed components.
         overrides: `KEY=VALUE` settings that `check_overrides` has accepted.
         kinds: Kinds of the components that are needed, besides overridden ones. Others need not be installed.
         rows: Examples in memory, by split.
 
     Raises:
-        RunError: A component of the run is not installed. Or the task names a manifest or another task, which
-            no run does: Plugformer imports what the user has installed or names, never what a directory asks
-            for.
+        RunError: A component of the run is not installed; or the task names a manifest or another task, which
+            no run does: a directory cannot ask for imports.
         ConfigurationError: The task cannot be used for another reason: an override does not fit its answers.
     """
     locked = directory.lock()["components"]
-    registry = (registry or Registry.discover()).preferring(
-        {path: record["distribution"] for path, record in locked.items()}
-    )
+    registry = registry.preferring({path: record["distribution"] for path, record in locked.items()})
     tree = read_file(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
     last = read_overrides(overrides)
@@ -265,7 +214,7 @@ def resolve_run(
         kinds.add(Kind.METRIC)
         # Training is over: the monitored metric need not be among the metrics any more.
         last = read_overrides([*overrides, "training.monitor=loss"])
-    resolved = resolve_layers([tree], registry, [last] if last.items else [], kinds=())
+    resolved = resolve_changed(tree, [last] if last.items else [], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
@@ -277,14 +226,7 @@ def resolve_run(
 def require_installed(
     directory: RunDirectory, task: Task, registry: Registry, kinds: Collection[Kind]
 ) -> None:
-    """Raises RunError if a component of a run is not installed.
-
-    Args:
-        directory: The run, whose lock names the distributions of its components.
-        task: The task of the run, with later changes.
-        registry: The installed components.
-        kinds: Kinds of the components that are needed.
-    """
+    """Raises RunError if a component of some kinds is not installed that a run, or a change of it, needs."""
     locked = directory.lock()["components"]
     missing = [
         f"  {path} of {record['distribution']} {record['version']}".rstrip()
@@ -297,38 +239,12 @@ def require_installed(
         advice = "install them, or name the run's local manifest with --registry FILE"
         if any(f" of {SESSION}" in line for line in missing):
             advice = "pass the classes of that session again: components={KIND: {NAME: CLASS}}"
-        raise RunError(
-            "\n".join([f"{directory.path} needs components that are not installed:", *missing, advice])
-        )
+        lines = [f"{directory.path} needs components that are not installed:", *missing, advice]
+        raise RunError("\n".join(lines))
 
 
 def _is_offered(registry: Registry, kind: Kind, name: str, distribution: str) -> bool:
-    """Returns whether the distribution that a lock names offers a component.
-
-    A component of a local manifest may be installed by now, and the other way round. But a component of the
-    same name in another distribution is another component.
-    """
+    """Returns whether the distribution that a lock names offers a component; local ones may be installed."""
     bare = name.rpartition(":")[2]
     owners = {normalized(entry.distribution) for entry in registry.entries(kind) if entry.name == bare}
     return bool(owners if distribution == LOCAL else owners & {normalized(distribution), LOCAL})
-
-
-def misfits(task: Task) -> list[Finding]:
-    """Returns the problems of a resolved task with the run that its tokenizers come from."""
-    tokenizer, path = task.tokenizer, ("tokenizer", "run")
-    if tokenizer.run is None:
-        return []
-    try:
-        RunDirectory.open(Path(tokenizer.run))
-        saved = TokenizerSettings.model_validate(plain(tokenizer_of(Path(tokenizer.run))))
-    except PlugformerError as error:
-        return [(path, str(error))]
-    except ValidationError as error:
-        return [(path, f"{tokenizer.run} is damaged: {error}")]
-    if saved.model_copy(update={"run": tokenizer.run}) == tokenizer:
-        return []
-    words = (
-        f"the tokenizers of {tokenizer.run} have another name or other options than are written here\n"
-        "leave name and options out: they come from the run"
-    )
-    return [(path, words)]

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -30,8 +30,7 @@ _CHECKSUM = "sha256"
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path next to `path`; the file or folder written there replaces `path` at the end.
 
-    It is flushed to the disk and renamed, so that a crash leaves the old or the new one. A folder needs a
-    free `path`.
+    It is flushed to the disk and renamed, so that a crash leaves the old or the new one.
 
     Raises:
         RunError: The disk is full or the folder cannot be written; `path` is unchanged.
@@ -58,22 +57,11 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid4().hex[:8]}")
 
 
-def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Removes temporary files of killed processes from a folder, which need not exist.
-
-    Args:
-        folder: The folder.
-        name: Name of the file whose temporary files are removed; all if not given.
-    """
+def remove_leftovers(folder: Path) -> None:
+    """Removes temporary files of killed processes from a folder, which need not exist."""
     for path in list(folder.iterdir()) if folder.is_dir() else []:
-        if path.name.startswith(f".{name}." if name else ".") and _TEMPORARY.fullmatch(path.name):
+        if _TEMPORARY.fullmatch(path.name):
             _remove(path)
-
-
-def remove_folder(path: Path) -> None:
-    """Removes a folder under a temporary name, so that a crash leaves no part of it under its own name."""
-    path = path.rename(temporary_name(path))
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def _remove(path: Path) -> None:
@@ -105,11 +93,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """Returns the content of a file of a run directory.
-
-    Raises:
-        RunError: It is missing, cannot be read, or is not a regular file.
-    """
+    """Returns the content of a file of a run directory; raises RunError if it cannot be read."""
     if not path.is_file():
         raise RunError(f"{path} is missing: the run directory is damaged or incomplete")
     try:
@@ -119,24 +103,12 @@ def read_file(path: Path) -> bytes:
 
 
 def read_json(path: Path, schema: TypeAdapter[Any] | None = None) -> Any:
-    """Returns the value in a JSON file of a run directory.
-
-    Args:
-        path: The file.
-        schema: The expected type; any value if None.
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
+    """Returns the value in a JSON file, of the schema's type; raises RunError if the file is damaged."""
     try:
         value = json.loads(read_file(path))
         if schema is not None:
             schema.validate_python(value)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        place = ".".join(map(str, fault["loc"])) or "the whole"
-        raise RunError(f"{path} is damaged: {place}: {fault['msg']}; {RESTORE}") from error
-    except ValueError as error:
+    except ValueError as error:  # pydantic's errors, too
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
     return value
 
@@ -171,18 +143,14 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     mode = path.stat().st_mode
     tensors = {name: tensor.cpu() for name, tensor in tensors.items()}
     try:
-        save_file(tensors, path, {_CHECKSUM: checksum(tensors)})
+        save_file(tensors, path, {_CHECKSUM: _checksum_of(tensors)})
         path.chmod(mode)  # safetensors makes files that only their owner can read
     except SafetensorError as error:
         raise OSError(str(error)) from error
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors that `save_tensors` wrote.
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
+    """Reads the tensors that `save_tensors` wrote; raises RunError if the file is missing or damaged."""
     if not path.is_file():
         raise RunError(f"{path} is missing: the run has saved no model yet, or is damaged")
     try:
@@ -191,12 +159,12 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
             expected = (file.metadata() or {}).get(_CHECKSUM)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
-    if checksum(tensors) != expected:
+    if _checksum_of(tensors) != expected:
         raise RunError(f"{path} is damaged: its checksum differs; {RESTORE}")
     return tensors
 
 
-def checksum(tensors: Mapping[str, Tensor]) -> str:
+def _checksum_of(tensors: Mapping[str, Tensor]) -> str:
     """Returns a SHA-256 over names, types, shapes and contents."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
@@ -205,40 +173,26 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def mismatches(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:
-    """Returns how saved tensors differ from a model's in names, shapes and types, sorted."""
+def restore(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Copies tensors into a model; raises RunError if names, shapes and types are not exactly its own."""
+    own = own_tensors(model)
     problems = [f"{name} is missing" for name in own.keys() - tensors.keys()]
     problems += [f"{name} is not part of the model" for name in tensors.keys() - own.keys()]
     for name in own.keys() & tensors.keys():
-        saved, expected = (f"{tuple(t.shape)} of {t.dtype}" for t in (tensors[name], own[name]))
+        saved, expected = (f"{tuple(each.shape)} of {each.dtype}" for each in (tensors[name], own[name]))
         if saved != expected:
             problems.append(f"{name} has shape {saved}, the model expects {expected}")
-    return sorted(problems)
-
-
-def restore(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Copies tensors into a model.
-
-    Raises:
-        RunError: Their names, shapes and types are not exactly those of the model.
-    """
-    if problems := mismatches(own_tensors(model), tensors):
-        raise RunError(
-            f"{source} does not fit the model that its task describes: {'; '.join(problems[:5])}. "
-            "The file, the task or a component has changed"
-        )
+    if problems:
+        words = f"{source} does not fit the model that its task describes: {'; '.join(sorted(problems)[:5])}"
+        raise RunError(f"{words}. The file, the task or a component has changed")
     model.load_state_dict(tensors, strict=False)
 
 
 def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
-    """Takes the tensors out of nested mappings and sequences.
-
-    Args:
-        value: Mappings, lists, tuples, tensors, numbers, texts, truth values and None.
-        name: The prefix of the tensors' names.
+    """Takes the tensors out of nested mappings and sequences of tensors, numbers, texts and None.
 
     Returns:
-        The value for JSON, with the names of tensors in their places; and the tensors.
+        The value for JSON, with the names of tensors, which begin with `name`, in their places; the tensors.
 
     Raises:
         RunError: Something else is in it.
@@ -259,10 +213,8 @@ def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
                 return [record(item, f"{path}/{index}") for index, item in enumerate(part)]
             case None | bool() | int() | float() | str():
                 return part
-        raise RunError(
-            f"the state has a {type(part).__name__} at {path}, which a checkpoint cannot hold: expected "
-            "tensors, numbers, texts, and lists, tuples and mappings of them; correct the component"
-        )
+        words = f"the state has a {type(part).__name__} at {path}, which a checkpoint cannot hold"
+        raise RunError(f"{words}: expected tensors, numbers, texts, and lists, tuples and mappings of them")
 
     return record(value, name), tensors
 

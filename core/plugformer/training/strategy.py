@@ -19,44 +19,28 @@ from plugformer.runs.checkpoint import Stateful
 Objective = Callable[[Model, Batch], Loss]
 """Computes a batch's loss by a model's methods."""
 
-_WANTED_BY_LAUNCHER = "ACCELERATE_MIXED_PRECISION"
-_NONE = "no"  # what Accelerate calls float32
-
 
 def precision(settings: TrainingSettings) -> str:
-    """Returns `float32`, or what is mixed with it: the task's choice, or else that of `accelerate launch`.
-
-    Raises:
-        ConfigurationError: It is fp16, and there is no GPU.
-    """
-    name = settings.precision or os.environ.get(_WANTED_BY_LAUNCHER, _NONE).lower()
+    """Returns `float32`, or what is mixed with it: the task's choice, or else that of `accelerate launch`."""
+    name = settings.precision or os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
     if name == "fp16" and PartialState().device.type == "cpu":
         raise ConfigurationError("training.precision: fp16 needs a GPU; choose bf16 or float32")
-    return "float32" if name == _NONE else name
+    return "float32" if name == "no" else name
 
 
 def accelerator(settings: TrainingSettings, **options: Any) -> Accelerator:
-    """Returns an Accelerator with this process's device and a task's precision.
-
-    Args:
-        settings: The task's.
-        **options: Of the Accelerator.
-    """
+    """Returns an Accelerator with this process's device, a task's precision, and options of its own."""
     wanted = precision(settings)
     # Of both, else that of an earlier training in this process would stay.
     AcceleratorState._reset_state()
     torch.set_float32_matmul_precision(settings.float32_matmul_precision)
-    return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
+    return Accelerator(mixed_precision="no" if wanted == "float32" else wanted, **options)
 
 
 class TrainingStrategy:
     """A model as the processes that train it hold it: each the whole, unless a plugin derives another way.
 
     Methods are collectives: all processes call them in the same order, and equally often.
-
-    Args:
-        model: The whole model.
-        settings: Of its training.
 
     Attributes:
         accelerator: Knows this process's device and number formats.
@@ -90,11 +74,7 @@ class TrainingStrategy:
         return hook
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns a context for losses and gradients; these become the mean over the processes.
-
-        Args:
-            last: Whether no other batch of the update follows; gradients add up until then.
-        """
+        """Returns a context for a batch: gradients add up, and with the last become the processes' mean."""
         return nullcontext() if last else self.accelerator.no_sync(self.model)
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
@@ -113,44 +93,26 @@ class TrainingStrategy:
         yield self.trained
 
 
-VARIANTS = 64
-"""Compiled forms of a layer at most: by parts, masks, and sizes of one. Others run uncompiled."""
-
-
 def compile_layers(model: nn.Module) -> None:
-    """Has the layers of a model computed by torch.compile while it is trained.
+    """Has the layers of a model computed by torch.compile while it is trained; those of one form share code.
 
-    Layers are an argument of one function: those with the same parts share the compiled code, so do copies
-    of the model, and no module is wrapped.
-
-    Args:
-        model: A model in place.
+    After 64 forms, by parts, masks and sizes of one, others run uncompiled.
     """
     compiled = torch.compile(Layer.compute, dynamic=True)
-    limited = torch._dynamo.config.patch(recompile_limit=VARIANTS)(compiled)
+    limited = torch._dynamo.config.patch(recompile_limit=64)(compiled)
     for layer in model.modules():
         if isinstance(layer, Layer):
             layer.compiled = limited
 
 
 @contextmanager
-def compiler_errors_explained(*, compiled: bool) -> Iterator[None]:
-    """Inside, errors of the compiler say how to train without it.
-
-    Args:
-        compiled: Whether the task wants layers compiled; if not, nothing is changed.
-
-    Raises:
-        ConfigurationError: The compiler failed.
-    """
-    if not compiled:
-        yield
-        return
-    from torch._dynamo.exc import TorchDynamoException
-
+def compiler_errors_explained() -> Iterator[None]:
+    """Inside, errors of torch.compile are a ConfigurationError, which says how to train without it."""
     try:
         yield
-    except TorchDynamoException as error:
+    except RuntimeError as error:
+        if all(base.__name__ != "TorchDynamoException" for base in type(error).__mro__):
+            raise
         raise ConfigurationError(
             f"training.compile: torch.compile failed: {described(error)}\ntrain with training.compile=false"
         ) from error

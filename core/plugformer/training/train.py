@@ -1,9 +1,8 @@
 """One training from beginning to end: settings, data, model, updates, final evaluation, run directory."""
 
-import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,18 +14,19 @@ import torch
 from accelerate import PartialState
 
 from plugformer.configuration import dump, resolve
-from plugformer.configuration.layers import short_name
 from plugformer.configuration.overrides import Changes
+from plugformer.configuration.resolving import short_name
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
-from plugformer.data.preparation import PreparedData, prepare
+from plugformer.data.preparation import PreparedData
 from plugformer.data.processor import Processor, save_tokenizers
 from plugformer.distributed import Processes, use_device
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.report import SelfCheck
 from plugformer.experiment import Experiment, by_split
+from plugformer.hooks.manager import prepared_data
 from plugformer.model import build
-from plugformer.registry import Kind, Registry
+from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory, training_lock
 from plugformer.runs.loading import TrainedModel, read_processor
@@ -40,29 +40,20 @@ from plugformer.runs.lock import (
     resolve_run,
 )
 from plugformer.runs.store import refuse_links, write_json
-from plugformer.training.fitting import epochs_of, fit, updates
+from plugformer.training.fitting import Notify, epochs_of, fit, updates
 from plugformer.training.strategy import precision
 from plugformer.validation import validate
 
-Notify = Callable[[str], None]
 Final = Literal["test", "validation"]
-
-
 _THREAD = threading.RLock()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keeps other threads of this process from training: all draw from the same random generators.
-
-    Raises:
-        RunError: Another thread trains.
-    """
+    """Keeps other threads of this process from training."""
     if not _THREAD.acquire(blocking=False):
-        raise RunError(
-            "another thread of this process is training, and both would draw from the same random "
-            "generators: train one after the other, or each in a process of its own"
-        )
+        words = "another thread of this process is training, and draws from the same random generators"
+        raise RunError(f"{words}: train one after the other, or each in a process of its own")
     try:
         yield
     finally:
@@ -95,9 +86,9 @@ def train(
             `validation` and any that begin with `test`. Rows without splits are divided by `data.split`.
         components: Classes by kind and name, which the task may then name: `{"attention": {"mine": Mine}}`.
         overrides: Settings on top of the task: `KEY=VALUE`, or a nested dictionary.
+        out: The run directory; `runs/TASK-DATE-TIME` if None.
         device: Where to train: `cpu`, `cuda`, `cuda:1`, `mps`; by default the best one, or the choice of the
             launcher of several processes.
-        out: The run directory; `runs/TASK-DATE-TIME` if None.
         registry: What is installed; discovered if None.
         observers: Objects with hook implementations, besides those of installed plugins.
         notify: Receives messages for people, a line each.
@@ -119,14 +110,13 @@ def train(
     use_device(device)
     processes = Processes.join()
     notify = notify if processes.main else lambda _: None
-    rows = by_split(data)
     with processes.raise_everywhere():
         known = (registry or Registry.discover()).with_components(components or {})
-        experiment = validate(resolve(task, overrides, known, in_memory=data is not None), rows)
-        experiment = _round_up_batches(_with_batch_tokens(experiment), processes, notify)
+        resolved = resolve(task, overrides, known, in_memory=data is not None)
+        experiment = _with_batches(validate(resolved, by_split(data)), processes, notify)
         where = environment(PartialState().device, processes.count, precision(experiment.task.training))
-        for notice in experiment.notices:
-            notify(notice)
+    for notice in experiment.notices:
+        notify(notice)
     path = processes.on_main(lambda: _new_directory("task" if isinstance(task, Mapping) else str(task), out))
     prepared = _prepare(experiment, None, notify, processes)
     with processes.raise_everywhere():
@@ -136,12 +126,11 @@ def train(
     processes.on_main(lambda: _make_directory(path, experiment, prepared, where))
     try:
         with training_lock(path, processes):
-            _finish(trained, prepared, observers, notify, processes, final, started)
+            return _finish(trained, prepared, observers, notify, processes, final, started)
     except BaseException:
         if processes.main:
             RunDirectory(path).remove_if_begun_only()
         raise
-    return trained
 
 
 @one_thread()
@@ -160,129 +149,84 @@ def resume(
 ) -> TrainedModel:
     """Resumes a run after its last checkpoint; the end is the same as without the interruption.
 
+    Arguments that are not listed here, the result and further errors are those of `train`.
+
     Args:
         run: The run directory.
         data: The rows, if the run was trained on rows in memory.
-        components: Classes that the run was trained with and that no manifest names, by kind and name.
-        overrides: `KEY=VALUE` settings: `training.steps`, `training.epochs` or `training.early_stopping`, to
-            train longer than the run's task says. Task and lock record it.
+        components: The classes that the run was trained with and that no manifest names.
+        overrides: `training.steps`, `training.epochs` or `training.early_stopping` as `KEY=VALUE`, to train
+            longer than the run's task says. Task and lock record it.
         allow_changes: Resume although components have changed since the run began; its lock then says so.
-        device: Where to train, as for `train`.
-        registry: What is installed; discovered if None.
-        observers: Objects with hook implementations, besides those of installed plugins.
-        notify: Receives messages for people, a line each.
+        device: Any; the run may have been trained on another one.
+        registry: As installed now.
+        observers: They are not saved in a run.
+        notify: Receives messages about changes, too.
         final: As for `train`.
-
-    Returns:
-        The trained model, as from `train`.
 
     Raises:
         ConfigurationError: An override is of something else, or less than what has been trained already.
         RunError: There is no such run, it is damaged, another process trains it, a component of it is not
-            installed, or a component or the data changed since it began; or another thread of this process is
-            training.
-        InterruptedRunError: Somebody asked to stop; everything so far is saved.
+            installed, or a component or the data changed since it began.
     """
     started = time.perf_counter()
-    run = Path(run)
     use_device(device)
     processes = Processes.join()
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
-        directory = RunDirectory.open(run)
-        refuse_links(run)
-    with training_lock(run, processes):
+        directory = RunDirectory.open(Path(run))
+        refuse_links(directory.path)
+    with training_lock(directory.path, processes):
         with processes.raise_everywhere():
             known = (registry or Registry.discover()).with_components(components or {})
-            experiment = resolve_run(
-                directory, known, check_overrides(overrides, DURATION), rows=by_split(data)
-            )
+            settings = check_overrides(overrides, DURATION)
+            experiment = resolve_run(directory, known, settings, rows=by_split(data))
             processor = read_processor(directory, experiment)
         prepared = _prepare(experiment, processor, notify, processes)
         with processes.raise_everywhere():
             now = make_lock(experiment, prepared.hashes)
-            before = directory.lock()
-            changed = refuse_changes(before, now, allow=allow_changes)
+            changed = refuse_changes(directory.lock(), now, allow=allow_changes)
+            changed += _other_duration(directory, experiment, prepared, overrides)
         if changed:
-            notify("\n  ".join(["resuming with changed components:", *changed]))
-        with processes.raise_everywhere():
-            changed += _other_duration(directory, experiment, prepared, notify) if overrides else []
-        if changed:
-            processes.on_main(lambda: _record(directory, experiment, {**before, **now}, changed))
+            notify("\n  ".join(["resuming with changes:", *changed]))
+            processes.on_main(lambda: _record(directory, experiment, now, changed))
         model = build(experiment.spec, processor.sizes)
-        trained = TrainedModel(run, experiment, model, processor)
-        _finish(trained, prepared, observers, notify, processes, final, started)
-    return trained
+        trained = TrainedModel(directory.path, experiment, model, processor)
+        return _finish(trained, prepared, observers, notify, processes, final, started)
+
+
+def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) -> Experiment:
+    """Returns the experiment with the size of its batches, and with batches for all processes."""
+    training = experiment.task.training
+    batches = -(-training.batches_per_update // processes.count) * processes.count  # rounded up
+    if batches != training.batches_per_update:
+        notify(
+            f"training.batches_per_update is {batches} instead of {training.batches_per_update}: "
+            f"{processes.count} processes share the batches of an update"
+        )
+    tokens = training.batch_tokens if training.batch_size else training.batch_tokens or DEFAULT_BATCH_TOKENS
+    training = training.model_copy(update={"batches_per_update": batches, "batch_tokens": tokens})
+    return experiment.with_task(experiment.task.model_copy(update={"training": training}))
 
 
 def _other_duration(
-    directory: RunDirectory, experiment: Experiment, data: PreparedData, notify: Notify
+    directory: RunDirectory, experiment: Experiment, data: PreparedData, overrides: Sequence[str]
 ) -> list[str]:
-    """Returns the changes of a run's duration, one line each.
-
-    Raises:
-        ConfigurationError: The run has made more updates already, or its patience becomes less.
-    """
-    before = resolve_run(directory, experiment.registry).task.training
-    settings, made = experiment.task.training, newest_step(directory.checkpoints)
-    old, new = (updates(training, epochs_of(training, data))[0] for training in (before, settings))
-    if new < made:
-        raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
-    patience, longer = (
-        math.inf if training.early_stopping is None else training.early_stopping.patience
-        for training in (before, settings)
-    )
-    if longer < patience:  # the run might have ended earlier
-        raise ConfigurationError(
-            f"training.early_stopping.patience: the run was trained with {patience}, {longer} is less; "
-            "give more"
-        )
-    changes = []
-    if new != old:
-        changes.append(f"training: {old} -> {new} updates, after update {made}")
-        schedule, width = experiment.create(Kind.SCHEDULE, settings.schedule), experiment.task.model.width
-        if any(
-            schedule.factor(step, steps=old, width=width) != schedule.factor(step, steps=new, width=width)
-            for step in range(1, made + 1)
-        ):
-            notify(
-                f"the schedule {settings.schedule.name!r} depends on the number of updates: up to update "
-                f"{made} the learning rate was that of {old} updates, from now on it is that of {new}"
-            )
-    if longer != patience:
-        changes.append(f"training.early_stopping.patience: {patience} -> {longer}, after update {made}")
-    return changes
+    """Returns what the lock records about another duration; ConfigurationError if it is less than made."""
+    if not overrides:
+        return []
+    training, made = experiment.task.training, newest_step(directory.checkpoints)
+    steps, _ = updates(training, epochs_of(training, data))
+    if steps < made:
+        raise ConfigurationError(f"the run has made {made} updates already, {steps} are fewer; give more")
+    return [f"{', '.join(overrides)} after update {made}"]
 
 
-def _record(
-    directory: RunDirectory, experiment: Experiment, lock: dict[str, Any], changed: Sequence[str]
-) -> None:
+def _record(directory: RunDirectory, experiment: Experiment, now: dict[str, Any], changed: list[str]) -> None:
     """Records the changes of a resumed run."""
-    directory.write_lock({**lock, "changes": [*lock.get("changes", []), *changed]})
+    before = directory.lock()
+    directory.write_lock({**before, **now, "changes": [*before.get("changes", []), *changed]})
     directory.write_task(dump(experiment.task))
-
-
-def _with_batch_tokens(experiment: Experiment) -> Experiment:
-    """Returns the experiment with the size of its batches, so that the run records it."""
-    training = experiment.task.training
-    if training.batch_tokens is not None or training.batch_size is not None:
-        return experiment
-    training = training.model_copy(update={"batch_tokens": DEFAULT_BATCH_TOKENS})
-    return experiment.with_task(experiment.task.model_copy(update={"training": training}))
-
-
-def _round_up_batches(experiment: Experiment, processes: Processes, notify: Notify) -> Experiment:
-    """Returns the experiment with a multiple of the processes as batches per update, so that none is idle."""
-    training = experiment.task.training
-    batches = -(-training.batches_per_update // processes.count) * processes.count
-    if batches == training.batches_per_update:
-        return experiment
-    notify(
-        f"training.batches_per_update is {batches} instead of {training.batches_per_update}: "
-        f"{processes.count} processes share the batches of an update"
-    )
-    training = training.model_copy(update={"batches_per_update": batches})
-    return experiment.with_task(experiment.task.model_copy(update={"training": training}))
 
 
 def _new_directory(task: str, out: Path | str | None) -> Path:
@@ -292,12 +236,7 @@ def _new_directory(task: str, out: Path | str | None) -> Path:
     return path
 
 
-def _make_directory(
-    path: Path,
-    experiment: Experiment,
-    data: PreparedData,
-    where: dict[str, Any],
-) -> None:
+def _make_directory(path: Path, experiment: Experiment, data: PreparedData, where: dict[str, Any]) -> None:
     """Writes what a run begins with."""
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
@@ -312,11 +251,9 @@ def _prepare(
     experiment: Experiment, processor: Processor | None, notify: Notify, processes: Processes
 ) -> PreparedData:
     """Reads the data, and says what was read and what was left out."""
-    data = processes.first_on_each_machine(lambda: prepare(experiment, processor))
-    for notice in data.notices:
+    data = processes.first_on_each_machine(lambda: prepared_data(experiment, processor))
+    for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
-    for name, count in data.lengths.items():
-        notify(f"{name}: {count}")
     return data
 
 
@@ -328,7 +265,7 @@ def _finish(
     processes: Processes,
     final: Final,
     started: float,
-) -> None:
+) -> TrainedModel:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
     observers = list(observers)  # used twice
     fit(trained, data, observers, notify, processes)
@@ -337,24 +274,17 @@ def _finish(
     tests = sorted(name for name in data.splits if name.startswith("test")) if final == "test" else []
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
-        report = trained.measure(data.splits[name], name, processes)
-        reports.append(report)
-        processes.on_main(partial(directory.write_evaluation, name, report.as_json()))
-    check = processes.on_main(lambda: _checked(trained, data, observers, notify))
-    trained.report = replace(
-        reports[0],
-        seconds=time.perf_counter() - started,
-        others=reports[1:],
-        self_check=check,
-    )
+        reports.append(trained.measure(data.splits[name], name, processes))
+        processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
 
+    def check_itself() -> SelfCheck | None:
+        check = trained.check_itself(data.splits["validation"], observers, notify)
+        if not check.comparisons:
+            return None
+        write_json(directory.path / "self_check.json", check.as_json())
+        return check
 
-def _checked(
-    trained: TrainedModel, data: PreparedData, observers: Iterable[object], notify: Notify
-) -> SelfCheck | None:
-    """Checks the saved model, and keeps the result; None if no plugin compares anything."""
-    check = trained.checked(data.splits["validation"], observers, notify)
-    if not check.comparisons:
-        return None
-    RunDirectory(trained.directory).write_self_check(check.as_json())
-    return check
+    check = processes.on_main(check_itself)
+    seconds = time.perf_counter() - started
+    trained.report = replace(reports[0], seconds=seconds, others=reports[1:], self_check=check)
+    return trained

@@ -46,8 +46,8 @@ class ALBERT(Architecture):
         self._groups = groups
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
-        """Returns an encoder and a head; the first layer of a group stands in the place of all of it."""
-        embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
+        """Returns an encoder and a head; every layer of a group is its first layer."""
+        embedding = builder.embedding(sizes.source, tied=builder.spec.tied_embeddings)
         layers = len(builder.spec.stacks["encoder"].layers)
         group = [number * self._groups // layers for number in range(layers)]
         encoder = builder.encoder(embedding, order=[group.index(each) for each in group])

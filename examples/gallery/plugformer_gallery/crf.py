@@ -36,7 +36,7 @@ class CRF(Head):
         hidden: Float[Tensor, "batch length width"],
         real: Bool[Tensor, "batch length"],  # noqa: ARG002 (all are scored)
     ) -> Float[Tensor, "batch length outputs"]:
-        """Returns the scores of every tag at every token, whatever stands beside it."""
+        """Returns the scores of every tag at every token, without its neighbors."""
         logits: Tensor = self.output(hidden)
         return logits
 

@@ -20,7 +20,7 @@ class CrossLayerAttention(Attention):
     combined with multi-query or grouped-query attention, as in the paper's experiments.
 
     Args:
-        model: Sizes of the model, and where the attention stands.
+        model: Sizes of the model, and the place of the attention.
         sharing: Layers in a group, the paper's sharing factor.
         kv_heads: Heads of keys and values; as many as the model's if None.
 

@@ -53,7 +53,7 @@ class LabelAndNumber(TaskType):
         return len(self.state["labels"]) + 1
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
-        """Returns the tokens of texts, and as targets the numbers of classes beside the numbers.
+        """Returns the tokens of texts; their targets are pairs of a class and a number.
 
         Raises:
             ExampleError: A label is none of the classes.

@@ -34,12 +34,12 @@ class Retention(Attention):
     """(Q K^T * D) V in every head, where D lets what is read decay with distance; no softmax.
 
     Retentive Network, Sun et al. 2023, section 2: https://arxiv.org/abs/2307.08621. Equation 5 is the
-    parallel form, which a whole sequence takes; equation 7 goes on from the state of what came before; with
-    one token it is equation 6. Head h decays by 1 - 2^(-5-h), is normalized by itself, and all are gated
+    parallel form, for a whole sequence; equation 7 continues from the state of the tokens before; with one
+    token it is equation 6. Head h decays by 1 - 2^(-5-h) and is normalized by itself; all are gated
     (equation 8). The rotation is the model's position: `rope` is the paper's without its own scales.
 
     Args:
-        model: Sizes of the model, and where the mixer stands.
+        model: Sizes of the model, and the place of the mixer.
 
     Raises:
         ConfigurationError: The heads do not divide the width, or the place is not causal.

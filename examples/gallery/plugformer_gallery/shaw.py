@@ -17,7 +17,7 @@ class RelativePositionRepresentations(PositionalEncoding):
     Self-Attention with Relative Position Representations, Shaw et al. 2018, equation 4:
     https://arxiv.org/abs/1803.02155. Distances are clipped (section 3.2); heads share the vectors
     (section 3.3), and so do all layers of a stack here. Of the paper's two sets of vectors this is the one at
-    the keys; in table 3 the other, at the values, makes no difference beside it.
+    the keys; in table 3, a second one at the values makes no further difference.
 
     The table is (2 max_distance + 1, head width), from the farthest behind to the farthest ahead.
 

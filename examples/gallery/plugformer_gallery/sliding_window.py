@@ -38,7 +38,7 @@ class SlidingWindowAttention(Attention):
     whose positions belong to two sequences, has no window.
 
     Args:
-        model: Sizes of the model, and where the attention stands.
+        model: Sizes of the model, and the place of the attention.
         window: Tokens that a query sees to each side, itself counted.
 
     Raises:

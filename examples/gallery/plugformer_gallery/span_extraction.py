@@ -23,7 +23,7 @@ from plugformer.interfaces import (
 )
 
 NOTHING, FIRST, BEHIND = range(3)
-"""Targets: of words, of an answer's first word, and of what stands behind its last."""
+"""Targets: of other words, of an answer's first word, and of the word after its last."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -71,8 +71,8 @@ class SpanExtraction(TaskType):
                 first, behind = _span(row, context, answer)
                 marks[first], marks[behind] = FIRST, BEHIND
             inputs.append([*question, END, *chain.from_iterable(cut)])
-            beside = ([mark] + [IGNORED] * (len(word) - 1) for word, mark in zip(cut, marks, strict=True))
-            targets.append([IGNORED] * (len(question) + 1) + list(chain.from_iterable(beside)))
+            numbers = ([mark] + [IGNORED] * (len(word) - 1) for word, mark in zip(cut, marks, strict=True))
+            targets.append([IGNORED] * (len(question) + 1) + list(chain.from_iterable(numbers)))
         return {"input": inputs, "targets": targets}
 
     def answer(
@@ -82,7 +82,7 @@ class SpanExtraction(TaskType):
         tokenizers: Tokenizers,  # noqa: ARG002
         n_best: int,
     ) -> list[Prediction]:
-        """Returns what stands in each context between the marks; nothing where one is missing."""
+        """Returns the part of each context between the marks; an empty text where one is missing."""
         if n_best > 1:
             raise ConfigurationError(
                 f"{n_best} outputs are asked for, but a span has no alternatives; ask for one"

@@ -19,7 +19,6 @@ from plugformer.interfaces import (
     AttentionContext,
     LayerContext,
     ModelContext,
-    NoPositions,
     Padding,
     PositionalEncoding,
     Positions,
@@ -120,7 +119,7 @@ def test_retention_is_its_recurrence(x: Tensor) -> None:
 
 def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     attention = Retention(MODEL).double()
-    positions = at(NoPositions(), 1)
+    positions = at(PositionalEncoding(), 1)
     state, sizes = attention.project(x[:, :1], positions), set()
     for n in range(1, LENGTH):
         new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
@@ -153,8 +152,8 @@ def test_a_sliding_window_is_multi_head_attention_of_what_is_near(
 def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
     torch.manual_seed(0)
     attention, x = SlidingWindowAttention(MODEL, window=4).double(), torch.randn(2, 40, 24).double()
-    expected = read(attention, x, at(NoPositions(), 40))
-    positions = at(NoPositions(), 1)
+    expected = read(attention, x, at(PositionalEncoding(), 40))
+    positions = at(PositionalEncoding(), 1)
     state, longest = attention.project(x[:, :1], positions), 0
     for n in range(1, 40):
         new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
@@ -169,7 +168,7 @@ def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
 def test_cross_attention_has_no_window(x: Tensor) -> None:
     place = LayerContext(stack="decoder", cross=True)
     attention = SlidingWindowAttention(ModelContext(width=24, heads=4, ffn_width=8, place=place), window=2)
-    queries, keys = at(NoPositions(), 1), at(NoPositions())
+    queries, keys = at(PositionalEncoding(), 1), at(PositionalEncoding())
     attention, memory = attention.double(), x.requires_grad_()
     context = AttentionContext(queries, keys, causal=False)
     output = attention.attend(x[:, :1].detach(), attention.project(memory, keys), context)

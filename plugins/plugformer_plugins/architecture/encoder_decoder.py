@@ -1,5 +1,7 @@
 """Encoder and decoder: one stack reads the input, the other continues the output with the input in view."""
 
+import sys
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -24,8 +26,7 @@ from plugformer.interfaces import (
     next_tokens,
 )
 from plugformer.model import Builder, Cache, Decoder, Encoder
-from plugformer_blocks import pad
-from plugformer_plugins.architecture.targets import example_targets
+from plugformer_blocks import pad, pad_targets
 
 
 class EncoderDecoder(Architecture):
@@ -46,7 +47,7 @@ class EncoderDecoder(Architecture):
         source = pad(encoded.input, side=side, length=length)
         if level is Level.SEQUENCE:
             begin = pad(Ragged.of([[]] * len(encoded)), begin=True, end=False)
-            return Batch(source, begin, example_targets(encoded.targets))
+            return Batch(source, begin, pad_targets(encoded.targets))
         output = encoded.output
         return Batch(
             source, NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length)
@@ -62,20 +63,20 @@ class EncoderDecoder(Architecture):
 
     def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that END leaves to the source, and BEGIN to the target."""
-        return Limits(max_length - 1, max_length - 1, self.unlimited())
+        return Limits(max_length - 1, max_length - 1, sys.maxsize)
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
         """Returns both stacks and a head."""
-        settings = builder.spec.embeddings
-        source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
+        spec = builder.spec
+        source = builder.embedding(sizes.source, tied=spec.tied_embeddings and spec.shared_embeddings)
         outputs = sizes.outputs if level is Level.NEXT_TOKEN else sizes.source
-        target = source if settings.shared else builder.embedding(outputs, tied=settings.tied)
+        target = source if spec.shared_embeddings else builder.embedding(outputs, tied=spec.tied_embeddings)
         return EncoderDecoderModel(
             builder.encoder(source),
             builder.decoder(target),
             builder.head(sizes.outputs, target),
             level,
-            builder.spec.max_length,
+            spec.max_length,
         )
 
 

@@ -1,9 +1,9 @@
 """No positional encoding."""
 
-from plugformer.interfaces import ModelContext, NoPositions
+from plugformer.interfaces import ModelContext, PositionalEncoding
 
 
-class NoPositionalEncoding(NoPositions):
+class NoPositionalEncoding(PositionalEncoding):
     """Leaves embeddings, heads and scores as they are.
 
     A causal decoder still sees order through its mask: The Impact of Positional Encoding on Length

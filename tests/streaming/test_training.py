@@ -76,7 +76,7 @@ def test_resumed_equals_uninterrupted(task, tmp_path):
     """Interrupted in the middle of a block, where an evaluation is due, and in another pass."""
     notices = []
     train(task, out=tmp_path / "whole", notify=notices.append)
-    places = end(tmp_path / "whole")[0]["places"]
+    places = end(tmp_path / "whole")[0]["stream"]
     assert [place["passes"] > 0 for place in places] == [True, True]
     assert "train: read " in "\n".join(notices)
     out = tmp_path / "run"
@@ -85,7 +85,7 @@ def test_resumed_equals_uninterrupted(task, tmp_path):
     for step in (2, 5, 11):
         with pytest.raises(InterruptedRunError, match=f"step {step}/12"):
             resume(out, observers=[Interrupter(step)], notify=str)
-        assert any(place["batch"] > 0 for place in end(out)[0]["places"])
+        assert any(place["batch"] > 0 for place in end(out)[0]["stream"])
     resume(out, notify=str)
     assert_same_end(out, tmp_path / "whole")
 
@@ -101,7 +101,7 @@ def test_processes_share_a_stream_and_train_as_one(task, tmp_path):
     with launched(2, *command) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
     assert differences(one, two) < 1e-6
-    assert end(one)[0]["places"] == end(two)[0]["places"]
+    assert end(one)[0]["stream"] == end(two)[0]["stream"]
 
 
 @pytest.mark.long
@@ -116,7 +116,7 @@ def test_another_number_of_processes_goes_on_with_the_same_batches(task, tmp_pat
         main, *_ = ends(processes)
     assert main.status == 0, main.messages
     assert differences(one, two) < 1e-6
-    assert end(one)[0]["places"] == end(two)[0]["places"]
+    assert end(one)[0]["stream"] == end(two)[0]["stream"]
 
 
 @pytest.mark.long

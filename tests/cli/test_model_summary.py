@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import Batch
-from plugformer.model.summary import summarize
+from plugformer_cli.model_summary import summarize
 
 WIDTH, HIDDEN, VOCABULARY = 16, 32, 12
 

@@ -5,25 +5,27 @@ import json
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets
 import pytest
-from pydantic import TypeAdapter
 from tests.columns import LABELS
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.streaming import BlockReader, StreamPosition, open_streams, stored
+from plugformer.data.preparation import PreparedData
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
+from plugformer.hooks import prepared_data
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
+from plugformer_streaming.batches import BlockReader, StreamPosition
+from plugformer_streaming.examples import open_streams, stored
 
 REGISTRY = Registry.discover()
 Made = list[tuple[str, str]]
@@ -81,9 +83,9 @@ def reader(background: ThreadPoolExecutor) -> Any:
     def make_reader(
         data: PreparedData, task: Task, share: int = 0, shares: int = 1, position: Any = None
     ) -> Any:
-        assert data.streamed is not None
+        assert isinstance(data.batches, partial)
         return BlockReader(
-            data.streamed,
+            data.batches.args[0],
             share,
             shares,
             position=position or StreamPosition(),
@@ -115,7 +117,7 @@ def a_pass(data: PreparedData, reader: Any) -> list[Made]:
 def test_a_pass_has_every_example_once(make: Any, reader: Any, counts: tuple[int, ...]) -> None:
     """With a last block that is short, one that is full, one block in all, and blocks across files."""
     task, made = make(*counts)
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     first, second = a_pass(data, stream), a_pass(data, stream)
     for each in (first, second):
@@ -136,7 +138,7 @@ def test_what_is_drawn_depends_on_seed_share_pass_and_block(
     monkeypatch.setattr(EncodedSplit, "batch", watched)
     for seed in (1, 2):
         task, _ = make(64, training={"seed": seed})
-        data = prepare(Experiment.of(task, REGISTRY))
+        data = prepared_data(Experiment.of(task, REGISTRY))
         for share in (0, 1):
             stream = reader(data, task, share, 2)
             while stream.position.passes < 2:
@@ -149,7 +151,7 @@ def test_shares_are_disjoint_and_together_all(
     make: Any, reader: Any, counts: tuple[int, ...], shares: int
 ) -> None:
     task, made = make(*counts)
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     parts = [
         {pair for batch in a_pass(data, reader(data, task, share, shares)) for pair in batch}
         for share in range(shares)
@@ -167,7 +169,7 @@ def test_going_on_from_any_place_is_exact(
 ) -> None:
     """From the first and the last batch of a block, from its middle, and from another pass."""
     task, _ = make(*counts)
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     whole = reader(data, task, shares - 1, shares)
     places, batches = [], []
     while whole.position.passes < 2:
@@ -175,23 +177,13 @@ def test_going_on_from_any_place_is_exact(
         batches.append(whole.next())
     assert len(batches) > 8
     for number, place in list(enumerate(places))[::3]:
-        saved = TypeAdapter(StreamPosition).validate_json(place, strict=True)
+        saved = StreamPosition(**json.loads(place))
         resumed = reader(data, task, shares - 1, shares, saved)
         for expected in batches[number : number + 7]:
             batch = resumed.next()
             assert batch.rows == expected.rows
             assert batch.source.ids.equal(expected.source.ids)
             assert batch.target.ids.equal(expected.target.ids)
-
-
-def test_a_row_is_described(make: Any, reader: Any) -> None:
-    task, _ = make(50)
-    data = prepare(Experiment.of(task, REGISTRY))
-    stream = reader(data, task, 1, 2)
-    for _ in range(12):
-        batch = stream.next()
-        source, target = texts(data, batch)[-1]
-        assert stream.describe(batch.rows[-1]) == f"{source!r} -> {target!r}"
 
 
 def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -> None:
@@ -205,7 +197,7 @@ def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -
             )
         }
     )
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     with pytest.raises(DataError, match=r"train0.en:70: the target is empty, expected text; fill it in"):
         a_pass(data, reader(data, task))
 
@@ -214,7 +206,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
     task, made = make(100, data={"bad_rows": "skip"})
     made[69] = ("something", " ")
     write(tmp_path, "train0", made)
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     found = a_pass(data, stream)
     assert sum(map(len, found)) == 99
@@ -225,7 +217,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
 
 def test_what_is_too_long_is_dropped_and_counted(make: Any, reader: Any) -> None:
     task, made = make(64, data={"length": {"max": 3, "over": "drop"}})
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     long = [len(source.split()) > 3 for source, _ in made]
     kept = [pair for pair, dropped in zip(made, long, strict=True) if not dropped]
@@ -239,23 +231,16 @@ def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_pa
     task, _ = make(64, data={"length": {"max": 5}})
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a", "b")] * 40 + [("a b c d e f", "b")])
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     with pytest.raises(DataError, match=r"train0.de:41: its input has 6 tokens, the limit is 5 \(1 of 9 "):
         a_pass(data, reader(data, task))
-
-
-def streaming(data: PreparedData, *rows: dict[str, Any]) -> PreparedData:
-    """The same data, with other rows to stream, as a plugin gives them that declares no types."""
-    assert data.streamed is not None
-    stream = datasets.IterableDataset.from_generator(lambda: iter(rows))
-    return replace(data, streamed=replace(data.streamed, stream=stream))
 
 
 def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> None:
     task, _ = make(40, data={"length": {"max": 1, "over": "drop"}})
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a b", "c d")] * 40)
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     with pytest.raises(
         DataError, match=r"train: none of its 40 rows can be used \(40 examples.*40 dropped\)"
     ):
@@ -265,16 +250,16 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
 def test_an_empty_stream(make: Any, tmp_path: Path) -> None:
     task, _ = make(3, data={"bad_rows": "skip"})
     write(tmp_path, "train0", [(" ", "x")] * 3)
-    with pytest.raises(DataError, match=r"split 'train' has no examples of 3 rows; check its files\n.*de:1"):
-        prepare(Experiment.of(task, REGISTRY))
+    with pytest.raises(DataError, match=r"split 'train' has no examples; check its files\n.*de:1"):
+        prepared_data(Experiment.of(task, REGISTRY))
     (tmp_path / "train0.de").write_text("")
     with pytest.raises(DataError, match=r"train0.de: is empty, expected at least one line"):
-        prepare(Experiment.of(task, REGISTRY))
+        prepared_data(Experiment.of(task, REGISTRY))
 
 
 def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> None:
     task, _ = make(30, 30, data={"streaming": {"tokenizer_examples": 10}})
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     words = ["a0", "a4", "a5", "b0", "b4", "b5"]
     encoded = data.processor.source.encode(words)
     known = [
@@ -287,10 +272,10 @@ def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> Non
 
 def test_only_what_is_not_streamed_is_prepared(make: Any) -> None:
     task, _ = make(30)
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     assert list(data.splits) == ["validation"]
     assert sorted(data.hashes) == ["train", "validation"]
-    again = prepare(Experiment.of(task, REGISTRY))
+    again = prepared_data(Experiment.of(task, REGISTRY))
     assert again.hashes == data.hashes
 
 
@@ -317,7 +302,7 @@ def labeled(tmp_path: Path, **data: Any) -> Task:
 
 def test_labels(tmp_path: Path, reader: Any) -> None:
     task = labeled(tmp_path)
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     assert data.processor.learned == ["yes", "no"]
     stream = reader(data, task)
     for _ in range(8):
@@ -329,9 +314,9 @@ def test_labels(tmp_path: Path, reader: Any) -> None:
 
 def test_labels_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"the classes are not known .* name them in data\.labels"):
-        prepare(Experiment.of(labeled(tmp_path, labels=None), REGISTRY))
+        prepared_data(Experiment.of(labeled(tmp_path, labels=None), REGISTRY))
     with pytest.raises(DataError, match=r"jsonl:1: unknown label 'no'; expected one of .'yes', 'maybe'"):
-        prepare(Experiment.of(labeled(tmp_path, labels=["yes", "maybe"]), REGISTRY))
+        prepared_data(Experiment.of(labeled(tmp_path, labels=["yes", "maybe"]), REGISTRY))
 
 
 def test_a_data_set_laid_out_as_on_the_hub(
@@ -351,12 +336,12 @@ def test_a_data_set_laid_out_as_on_the_hub(
     }
     task = task_of([], {})
     task = Task.model_validate({**task.model_dump(exclude={"data"}), "data": data_block})
-    data = prepare(Experiment.of(task, REGISTRY))
+    data = prepared_data(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(made[0] + made[1])
     assert stream.stats.rows == 70 + 32  # and the first block of another pass
     stream.next()
-    saved = TypeAdapter(StreamPosition).validate_json(json.dumps(asdict(stream.position)), strict=True)
+    saved = StreamPosition(**json.loads(json.dumps(asdict(stream.position))))
     resumed = reader(data, task, position=saved)
     assert [resumed.next().rows for _ in range(5)] == [stream.next().rows for _ in range(5)]
 
@@ -374,8 +359,9 @@ def test_a_data_set_of_the_hub_with_other_than_texts(
     row = {given: ["a", "b"] if task_type == "tagging" else "a b", found: value}
     for name in ("train", "validation"):
         (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
-    streams = open_streams(REGISTRY.create("data", "hub", dataset=str(tmp_path)), columns)
-    splits, _ = stored(streams, columns, "hub")
+    data = REGISTRY.create("data", "hub", dataset=str(tmp_path))
+    experiment: Any = SimpleNamespace(data=data, task_type=SimpleNamespace(columns=columns))
+    splits, *_ = stored(open_streams(experiment), experiment, 1)
     assert splits["validation"][:] == {given: [row[given]] * 3, found: [value] * 3}
 
 
@@ -386,7 +372,7 @@ def test_a_data_set_of_the_hub_with_other_than_texts(
             [{"text": "x", "label": 0}],
             {},
             ConfigurationError,
-            r"does not name the classes of its column 'label'.* leave out data\.streaming, or",
+            r"the classes are not known .* leave out data\.streaming",
         ),
         (
             [{"text": "x", "label": 0}],

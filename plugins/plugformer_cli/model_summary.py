@@ -1,0 +1,164 @@
+"""What a model consists of and what it costs, before any training."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from plugformer.data import PreparedData
+from plugformer.experiment import Experiment
+from plugformer.hooks import prepared_data
+from plugformer.interfaces import (
+    UNKNOWN,
+    Attention,
+    Batch,
+    Encoded,
+    Head,
+    Level,
+    Model,
+    PositionalEncoding,
+    Ragged,
+    Sizes,
+    evaluating,
+)
+from plugformer.model import build, replaced
+
+ASSUMED = Sizes(source=8000, outputs=8000)
+"""Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""
+
+ASSUMED_LENGTH = 32
+
+
+@dataclass(frozen=True)
+class ModuleSummary:
+    """One module.
+
+    Attributes:
+        path: Its path in the model.
+        module: The name of its class.
+        shape: Shape of its output; empty if that is no tensor.
+        parameters: Number of its parameters, each counted once in the whole model.
+        flops: Floating-point operations of a forward pass; a multiplication and an addition are two.
+    """
+
+    path: str
+    module: str
+    shape: tuple[int, ...]
+    parameters: int
+    flops: int
+
+
+def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[ModuleSummary], str]:
+    """Returns the modules of a task's model, which nobody has trained, with costs for one example.
+
+    Args:
+        experiment: A validated task.
+        read_data: Prepare the data, for the sizes of the vocabularies and an example of median length;
+            otherwise both are assumed.
+
+    Returns:
+        The modules; and words about the example and the vocabularies.
+    """
+    if read_data:
+        data = prepared_data(experiment)
+        name, batch = median_example(data)
+        sizes, origin = data.processor.sizes, f"of the split {name}"
+    else:
+        blocks = experiment.task.tokenizer
+        source, target = (block.options.get("size") for block in (blocks.source, blocks.target))
+        sizes = Sizes(
+            source=source if isinstance(source, int) else ASSUMED.source,
+            outputs=target if isinstance(target, int) else ASSUMED.outputs,
+        )
+        batch = _assumed_example(experiment)
+        origin = "assumed; --data reads the data"
+    lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
+    words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
+    return summarize(build(experiment.spec, sizes), batch), words
+
+
+def median_example(data: PreparedData) -> tuple[str, Batch]:
+    """Returns a training example of median length, and its split: validation where training is streamed."""
+    name = "train" if "train" in data.splits else "validation"
+    totals = data.splits[name].lengths.sum(axis=1)
+    median = int(np.argsort(totals, kind="stable")[len(totals) // 2])
+    return name, data.splits[name].batch([median])
+
+
+def _assumed_example(experiment: Experiment) -> Batch:
+    task_type = experiment.task_type
+    tokens = Ragged.of([[UNKNOWN] * ASSUMED_LENGTH])
+    reads = any(column.role == "input" for column in task_type.columns)
+    targets = {
+        Level.NEXT_TOKEN: None,
+        Level.TOKEN: replace(tokens, values=np.zeros_like(tokens.values)),
+        Level.SEQUENCE: np.zeros(1, dtype=np.int64),
+    }[task_type.level]
+    continued = task_type.level is Level.NEXT_TOKEN
+    encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
+    return replace(experiment.architecture.collate(encoded, task_type.level), rows=[0])
+
+
+def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
+    """Runs a forward pass and returns the model and its modules, down to the sublayers of each layer.
+
+    Args:
+        model: Any model; it is left in the mode that it was in.
+        batch: The batch that shapes and operations are given for.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    flops: Counter[str] = Counter()
+    counter = FlopCounterMode(display=False)
+
+    def counted(path: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def wrapper(*arguments: Any, **keywords: Any) -> Any:
+            before = counter.get_total_flops()
+            output = method(*arguments, **keywords)
+            flops[path] += counter.get_total_flops() - before
+            tensor = getattr(output, "hidden", output)
+            if isinstance(tensor, Tensor) and not isinstance(module, PositionalEncoding):
+                shapes.setdefault(path, tuple(tensor.shape))
+            return output
+
+        return wrapper
+
+    shown = _shown(model)
+    # The counter does not know the CPU's fused attention; matrix products count the same everywhere.
+    with evaluating(model), sdpa_kernel(SDPBackend.MATH), ExitStack() as undo:
+        for path, module in shown:
+            attention, head = isinstance(module, Attention), isinstance(module, Head)
+            for name in ("project", "attend") if attention else ("logits",) if head else ("forward",):
+                undo.enter_context(replaced(module, name, counted(path, module, getattr(module, name))))
+        with counter:
+            shapes[""] = tuple(model.logits(batch).shape)
+    flops[""] = counter.get_total_flops()
+    return [
+        ModuleSummary(
+            path=path,
+            module=type(module).__name__,
+            shape=shapes.get(path, ()),
+            parameters=sum(parameter.numel() for parameter in module.parameters()),
+            flops=flops[path],
+        )
+        for path, module in shown
+    ]
+
+
+def _shown(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Returns the model, its stacks, layers and their sublayers: what a task file can name, and no deeper."""
+    return [
+        (path, module)
+        for path, module in model.named_modules()
+        if path.count(".") <= 3
+        and not path.startswith(("encoder.position.", "decoder.position."))
+        and not isinstance(module, nn.ModuleList | nn.Identity)
+        and not path.endswith(("dropout", ".residual"))
+    ]

@@ -1,0 +1,4 @@
+"""Training with `data.streaming`: examples are read during training, in blocks that are shuffled as a whole.
+
+Reading order: examples, batches, hooks.
+"""
