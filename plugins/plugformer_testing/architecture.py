@@ -51,10 +51,8 @@ class _SmallExperiment:
         architecture: Architecture = subject.create()
         if not _fits(architecture, case):
             raise NotApplicable(f"it does not read {case}")
-        key = (case.level, position)
-        model = subject.once(
-            key, lambda: small_model(architecture, case.level, case.sizes, position=position)
-        )
+        given = (architecture, case.level, case.sizes)
+        model = subject.once((case.level, position), lambda: small_model(*given, position=position))
         require.that(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
         return cls(architecture, model, case, case.encoded())
 

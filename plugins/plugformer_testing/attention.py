@@ -273,7 +273,6 @@ CHUNKS = tuple(
     if (length := len(batch.rows[0])) > 2
     for cuts in ((2,), (length - 1,), (2, 4))
 )
-"""In pieces of several tokens."""
 
 
 @contract_check((*STEPS, *CHUNKS))

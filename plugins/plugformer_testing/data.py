@@ -82,7 +82,6 @@ _HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "label": ("the number of a class", lambda value: isinstance(value, int)),
     **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", is_list_of_text)),
 }
-"""The values of a column of each sort: in words, and as a condition."""
 
 
 @contract_check(TYPES)

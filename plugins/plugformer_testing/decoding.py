@@ -94,7 +94,6 @@ SCRIPTS = (
     Script((0,), (1,), exact=True),
     Script((3, 0, 1), (4, 6, 3), eager=3.0, exact=True),
 )
-"""Batches: limits of zero, outputs that end at once or at different times, and outputs with a constraint."""
 
 
 def _search(subject: Subject, script: Script) -> list[list[Hypothesis]]:

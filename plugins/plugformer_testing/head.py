@@ -31,7 +31,6 @@ class _HeadCase:
 
     @classmethod
     def of(cls, subject: Subject, batch: PaddedBatch, **sizes: Any) -> "_HeadCase":
-        """Returns a case for a batch; `sizes` are fields of the head's context."""
         numbers = getattr(subject.component, "output_types", None) == _NUMBERS
         head: Head = subject.perturbed(outputs=1 if numbers else OUTPUTS, **sizes)
         hidden = subject.tokens(*batch.mask.shape)
@@ -125,9 +124,7 @@ def padding_does_not_count(case: _HeadCase) -> None:
         require.that((gradient[~real].abs() < 1e-9).all(), f"{mode} the loss has a gradient at padding")
     if not case.by_token:
         found = head.logits(changed, real)
-        require.close(
-            found, case.head.logits(case.hidden, case.mask), "the prediction changes with values at padding"
-        )
+        require.close(found, head.logits(hidden, real), "the prediction changes with values at padding")
 
 
 @contract_check(PADDED[:4])

@@ -47,7 +47,6 @@ class _SmallTraining:
         return self.manager.ask(hook, run=self.run, **arguments)
 
     def batch(self, number: int) -> Batch:
-        """Returns one of the batches of an update: three texts and their labels."""
         first = 2 * self.step + number
         return self.examples.batch([(first + row) % len(self.examples) for row in range(3)])
 
@@ -75,7 +74,6 @@ class _SmallTraining:
         return dict(self.call("evaluated_parameters", model=self.model) or {})
 
     def values(self) -> dict[str, Tensor]:
-        """Returns the parameters and the values for evaluation."""
         return self.parameters() | {f"evaluated {name}": x.clone() for name, x in self.evaluated().items()}
 
     def parameters(self) -> dict[str, Tensor]:

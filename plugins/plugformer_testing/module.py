@@ -50,18 +50,13 @@ def constructs(subject: Subject) -> None:
     try:
         module = subject.create()
     except ConfigurationError as error:
-        advice = "give others by model=, or options that fit them"
-        raise Violation(f"it refuses the sizes of the model ({error}); {advice}") from error
+        raise Violation(f"it refuses the sizes of the model ({error}); give others by model=") from error
     require.finite(exercise(subject, module.eval(), torch.float32), "its output")
 
 
 @contract_check()
 def serves_or_refuses_each_place(subject: Subject) -> str | None:
-    """In each place of a model it works, or its constructor refuses the place with a ConfigurationError.
-
-    Returns:
-        The places that it refuses, and its messages: other checks leave them out.
-    """
+    """In each place of a model it works, or its constructor refuses the place with a ConfigurationError."""
     refused: dict[str, str] = {}
     for place in PLACES:
         there = subject.at(place)

@@ -79,10 +79,7 @@ class Turning(PositionalEncoding):
 
 
 class Sloping(PositionalEncoding):
-    """Lowers scores with the distance (ALiBi, https://arxiv.org/abs/2108.12409), more behind than ahead.
-
-    It also adds a product of the heads and the distance (DeBERTa, https://arxiv.org/abs/2006.03654).
-    """
+    """Adds slopes of the distance (https://arxiv.org/abs/2108.12409), and of it times the heads."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()

@@ -59,12 +59,10 @@ class CheckReport:
     components: tuple["CheckReport", ...] = ()
 
     @classmethod
-    def of_components(cls, distribution: str, components: tuple["CheckReport", ...]) -> "CheckReport":
+    def of_components(cls, name: str, reports: tuple["CheckReport", ...]) -> "CheckReport":
         """Returns one report about several components."""
-        outcomes = tuple(outcome for report in components for outcome in report.outcomes)
-        return cls(
-            component=distribution, distribution=distribution, outcomes=outcomes, components=components
-        )
+        outcomes = tuple(outcome for report in reports for outcome in report.outcomes)
+        return cls(component=name, distribution=name, outcomes=outcomes, components=reports)
 
     def of(self, status: Status) -> list[Outcome]:
         """Returns the outcomes of that status."""

@@ -99,10 +99,8 @@ def offered(registry: Registry, distribution: str) -> list[Entry]:
     meant = [f"{entry.kind}/{entry.name}" for entry in known if distribution in (entry.name, entry.kind)]
     names = sorted({entry.distribution for entry in known})
     hint = f" (did you mean {meant[0]!r}?)" if meant else nearest(distribution, names)
-    raise RegistryError(
-        f"no distribution {distribution!r} offers components{hint}\n"
-        f"known: {', '.join(names)}; write a single component as KIND/NAME"
-    )
+    advice = f"known: {', '.join(names)}; write a single component as KIND/NAME"
+    raise RegistryError(f"no distribution {distribution!r} offers components{hint}\n{advice}")
 
 
 def check_entries(

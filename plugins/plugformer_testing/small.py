@@ -224,10 +224,10 @@ class SmallTask:
         """Returns examples, by default the task's, as the type or another one encodes them."""
         encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
         require.that(isinstance(encoded, Mapping), f"it encodes {type(encoded)}, expected lists by name")
-        listed = [
-            [list(row) if isinstance(row, Sequence) else row for row in rows] for rows in encoded.values()
-        ]
-        return dict(zip(encoded, listed, strict=True))
+        found: dict[str, Any] = dict(encoded)
+        for part, rows in found.items():
+            found[part] = [list(row) if isinstance(row, Sequence) else row for row in rows]
+        return found
 
     def split(self, examples: Any = None, *, packed: bool = False, inference: bool = False) -> EncodedSplit:
         """Returns examples, by default the task's, as training sees them, or prediction (`inference`)."""

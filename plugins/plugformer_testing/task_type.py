@@ -208,10 +208,7 @@ def a_model_learns_from_it(task: SmallTask) -> None:
 
 @contract_check(given=_task)
 def answers_are_of_their_type(task: SmallTask) -> None:
-    """Each example has one answer of `output_type` that survives JSON, the same in a batch as alone.
-
-    Scores are logarithms of probabilities.
-    """
+    """Each example has one answer of `output_type`, alone as in a batch; scores are log-probabilities."""
     if task.task_type.level is Level.NEXT_TOKEN:
         return
     answers, output_type = task.answers(), task.task_type.output_type
@@ -233,10 +230,7 @@ def answers_are_of_their_type(task: SmallTask) -> None:
 
 @contract_check(given=_task)
 def alternatives_follow_the_best(task: SmallTask) -> None:
-    """The first of two answers to an example is its only answer, and the second scores no higher.
-
-    Asked for more answers than there are, it raises ConfigurationError.
-    """
+    """The first of two answers is the only answer, the second scores no higher; too many are an error."""
     if task.task_type.level is Level.NEXT_TOKEN:
         return
     many, answers = (_answers(task, count) for count in (100_000, 2))
