@@ -5,8 +5,7 @@ import pytest
 from tests.pieces import Pieces
 
 from plugformer.configuration.task import Task
-from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
