@@ -325,6 +325,7 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
         ],
         "split": task.data.split and task.data.split.model_dump(),
         "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
+        "shared": task.tokenizer.shared,
         "version": version,
         "files": files_version(learned),
     }

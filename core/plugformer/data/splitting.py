@@ -96,10 +96,9 @@ def refuse_other_order(features: Features, columns: Sequence[Column], classes: S
     for column in columns:
         if classes is None or column.holds != "label":
             continue
-        names = features[column.name].names
-        if (common := [name for name in classes if name in names]) != [
-            name for name in names if name in common
-        ]:
+        names = getattr(features[column.name], "names", ())
+        order = [classes.index(name) for name in names if name in classes]
+        if order != sorted(order):
             raise DataError(
                 f"the data have the classes {names}, in another order than the run was trained with: "
                 f"{list(classes)}; name them in this order"

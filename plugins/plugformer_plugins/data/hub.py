@@ -173,7 +173,10 @@ class Hub(Data):
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """Turns any error of the library into one that names the data set."""
+        """Turns any error of the library into one that names the data set; it shows no progress bars."""
+        from datasets import disable_progress_bars
+
+        disable_progress_bars()
         try:
             yield
         except ConfigurationError:
