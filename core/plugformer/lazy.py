@@ -17,8 +17,7 @@ VECTOR_FUNCTIONS = (
 def limit_spinning() -> None:
     """Chooses how OpenMP's idle threads wait, unless the user has a setting; before torch is imported.
 
-    Passive threads wake up too late for small kernels, which costs a third of the speed on an idle machine.
-    Spinning threads take the cores from other programs, and training is then several times slower.
+    Passive threads wake up too late for small kernels; spinning threads take the cores from other programs.
     `benchmarks/threads.py` measures the settings.
     """
     try:  # as Linux says how many threads run at this moment
@@ -36,9 +35,8 @@ def limit_spinning() -> None:
 def warm_up_mkl() -> None:
     """Calls each function on one number, once in a process.
 
-    MKL chooses a function's kernel at its first call. If several threads make that call at the same time, one
-    of them may use another kernel, whose relative errors reach 1e-4: trainings with the same seed would
-    differ. https://github.com/pytorch/pytorch/issues/188792
+    If several threads make MKL's first call of a function, one of them may use another kernel, whose relative
+    errors reach 1e-4: trainings would differ. https://github.com/pytorch/pytorch/issues/188792
     """
     import torch
 

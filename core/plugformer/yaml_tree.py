@@ -40,7 +40,7 @@ class Origin:
 
     Attributes:
         document: A file, as the user named it, or a quoted command-line argument.
-        line: Line in the file, counted from 1; None for an argument. `column` is the same for columns.
+        line: Line in the file, counted from 1, like `column`; None for an argument.
         folder: The folder that relative paths in the document start from.
     """
 
@@ -64,8 +64,6 @@ class Problem:
 
     Attributes:
         origin: Where it was written; None for a default that nobody wrote.
-        path: The keys that lead to the value.
-        message: The problem, with the offending value.
         hint: What was expected, or what to do, on lines of its own; may be empty.
         at_key: Whether the last key is wrong, rather than the value under it.
     """
@@ -114,7 +112,7 @@ def report(problems: Iterable[Problem]) -> str:
     return "\n".join([*map(str, unique[:MOST]), *more])
 
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, about ten times as fast, is optional
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast, is optional
 
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -179,11 +177,7 @@ def resolve_scalar(text: str) -> str | int | float | bool | None:
 
 
 def read_file(file: Path, name: str) -> MappingNode:
-    """Reads a file that holds one mapping; `name` is what messages call it.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or is not one well-formed YAML mapping.
-    """
+    """Returns the mapping of a file, which messages call `name`, or raises ConfigurationError."""
     try:
         content = file.read_bytes()
     except (OSError, ValueError) as error:
@@ -199,11 +193,7 @@ def file_within(folder: Path, name: str) -> str:
 
 
 def read_mapping(content: bytes, name: str, folder: Path) -> MappingNode:
-    """Reads a document that holds one mapping.
-
-    Raises:
-        ConfigurationError: It is not UTF-8, empty, not YAML, not a mapping, or has a key twice.
-    """
+    """Returns the mapping of a document in UTF-8, or raises ConfigurationError."""
     start = Origin(name, 1, 1, folder)
     try:
         node = read_text(content.decode("utf-8-sig"), start)
@@ -219,13 +209,9 @@ def read_mapping(content: bytes, name: str, folder: Path) -> MappingNode:
 
 
 def read_text(text: str, start: Origin) -> Node | None:
-    """Reads a document; every node gets its own line and column, or `start` itself if that has none.
+    """Returns the tree of a document, None if it is empty, or raises ConfigurationError.
 
-    Returns:
-        The tree, or None if the document is empty.
-
-    Raises:
-        ConfigurationError: The text is not one well-formed YAML document.
+    Every node gets its own line and column, or `start` itself if that has none.
     """
     composer = _Composer(yaml.parse(text, Loader=_Loader), start)
     try:
@@ -272,16 +258,15 @@ class _Composer:
 
     def _node(self, event: Any) -> Node:
         before = self._nodes
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchors:
-                self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
-            node, size = self._anchors[event.anchor]
-            self._nodes += size
-        else:
-            node = self._new_node(event)
-            self._nodes += 1
+        if not isinstance(event, yaml.AliasEvent):
+            node, size = self._new_node(event), 1 + self._nodes - before
             if event.anchor is not None:
-                self._anchors[event.anchor] = node, self._nodes - before
+                self._anchors[event.anchor] = node, size
+        elif event.anchor in self._anchors:
+            node, size = self._anchors[event.anchor]
+        else:
+            self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
+        self._nodes = before + size
         if self._nodes > _MOST_NODES:
             self.fail(event.start_mark, f"more than {_MOST_NODES:,} values, counting those behind aliases")
         return node

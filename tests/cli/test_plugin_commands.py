@@ -69,7 +69,7 @@ def test_no_plugin_takes_the_place_of_a_built_in_one(run, manifest):
     }
     assert states == {
         "plugformer": "ready",
-        "local": "in conflict: plugformer 0.1.0 offers the same name; write local:plot",
+        "local": "in conflict: plugformer 0.1.0, local offer the same name; write local:plot",
     }
 
 

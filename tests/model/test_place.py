@@ -12,7 +12,7 @@ from plugformer.validation import validate
 PARTS = '''
 from plugformer.errors import ConfigurationError
 from plugformer_plugins.attention.grouped import MultiHeadAttention
-from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.feed_forward.networks import GELU
 from plugformer_plugins.head.pooling import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.norm.norms import LayerNorm

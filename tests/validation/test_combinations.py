@@ -5,7 +5,7 @@ import pytest
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.validation import validate
-from plugformer_plugins.tokenizer.bpe import BPE
+from plugformer_plugins.tokenizer.subwords import BPE
 
 BASE = """\
 type: sequence-to-sequence

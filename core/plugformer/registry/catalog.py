@@ -37,11 +37,10 @@ AnyKind = Kind | EntryKind
 class Registry:
     """What the installed distributions, local manifests and the session offer.
 
-    Building one reads metadata and manifests only. A component's module is imported when it is loaded or
-    created.
+    A component's module is imported when it is loaded or created.
 
     Attributes:
-        local: Absolute paths of the local manifests, for other processes to read as well.
+        local: Absolute paths of the local manifests.
     """
 
     def __init__(
@@ -53,9 +52,8 @@ class Registry:
         self._plugins = tuple(plugins)
         self._preferred = preferred
         self.local = tuple(local)
-        unique = _without_repeats(entry for plugin in self._plugins for entry in plugin.offers)
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
-        for entry in _with_conflicts(unique):
+        for entry in _with_conflicts(entry for plugin in self._plugins for entry in plugin.offers):
             self._by_kind[entry.kind].append(entry)
 
     @classmethod
@@ -82,11 +80,7 @@ class Registry:
         return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
 
     def with_local(self, file: Path) -> Self:
-        """Returns this registry with one more local manifest; the same one again changes nothing.
-
-        Raises:
-            RegistryError: The file cannot be read.
-        """
+        """Returns this registry with one more local manifest; the same one again changes nothing."""
         file = file.expanduser().resolve()
         if file in self.local:
             return self
@@ -124,11 +118,7 @@ class Registry:
         return type(self)(self._plugins, self.local, owners)
 
     def entries(self, kind: AnyKind | str | None = None) -> list[Entry]:
-        """Returns everything of a kind by name; if None, all components, then the quarantined plugins.
-
-        Raises:
-            RegistryError: The kind is unknown.
-        """
+        """Returns everything of a kind by name; if None, all components, then the quarantined plugins."""
         if kind is not None:
             return list(self._by_kind[_kind(kind)])
         return [entry for kind in (*Kind, EntryKind.PLUGIN) for entry in self._by_kind[kind]]
@@ -172,11 +162,7 @@ class Registry:
         raise RegistryError("\n".join(lines))
 
     def find_task(self, name: str) -> Path:
-        """Returns the file of a registered task, without importing the package that it lies in.
-
-        Raises:
-            RegistryError: The task is unknown, in conflict or quarantined, or its file is not there.
-        """
+        """Returns the file of a registered task, without importing the package that it lies in."""
         entry = self.find(EntryKind.TASK, name)
         package, _, path = entry.target.partition(":")
         files = [file for folder in locate(package) if (file := Path(folder, path)).is_file()]
@@ -186,11 +172,7 @@ class Registry:
         return files[0]
 
     def load_command(self, name: str) -> Any:
-        """Imports a command: a function, or a `typer.Typer` with commands of its own.
-
-        Raises:
-            RegistryError: The command is unknown, in conflict or quarantined, or importing it fails.
-        """
+        """Imports a command: a function, or a `typer.Typer` with commands of its own."""
         entry = self.find(EntryKind.COMMAND, name)
         function = load_attribute(entry)
         if not callable(function):
@@ -231,27 +213,26 @@ class Registry:
         return "; ".join(f"{', '.join(names[key])} ({key[1]})" for key in sorted(names)) or "none"
 
 
-def _without_repeats(entries: Iterable[Entry]) -> list[Entry]:
-    """Drops entries whose kind, name and target another has already: two with the same target are one."""
+def _with_conflicts(entries: Iterable[Entry]) -> list[Entry]:
+    """Returns entries by name without repeated targets, and marks names that several distributions offer.
+
+    Plugformer's own commands always win.
+    """
     unique: dict[tuple[object, ...], Entry] = {}
+    offered: dict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in entries:
-        apart = entry.distribution + entry.cause if entry.state is EntryState.QUARANTINED else ""
-        unique.setdefault((entry.kind, entry.name, entry.target, entry.component, apart), entry)
+        ready = entry.state is EntryState.READY
+        key = entry.kind, entry.name, entry.target, entry.component, "" if ready else entry.distribution
+        if unique.setdefault(key, entry) is entry and ready:
+            offered[entry.kind, entry.name].append(entry.owner)
+    for place, entry in unique.items():
+        owners = offered[entry.kind, entry.name]
+        wins = (entry.kind, entry.distribution) == (EntryKind.COMMAND, BUILT_IN)
+        if entry.state is EntryState.READY and len(owners) > 1 and not wins:
+            names = ", ".join(owners)
+            cause = f"{names} offer the same name; write {entry.distribution}:{entry.name}"
+            unique[place] = replace(entry, state=EntryState.CONFLICT, cause=cause)
     return sorted(unique.values(), key=lambda entry: (entry.name, entry.distribution))
-
-
-def _with_conflicts(entries: list[Entry]) -> list[Entry]:
-    """Marks the entries whose name several distributions offer; Plugformer's own commands always win."""
-    offered: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        if entry.state is EntryState.READY:
-            offered[entry.kind, entry.name].append(entry)
-    for entry in (entry for offers in offered.values() for entry in offers):
-        owners = [other.owner for other in offered[entry.kind, entry.name] if other is not entry]
-        if owners and (entry.kind, entry.distribution) != (EntryKind.COMMAND, BUILT_IN):
-            cause = f"{', '.join(owners)} offers the same name; write {entry.distribution}:{entry.name}"
-            entries[entries.index(entry)] = replace(entry, state=EntryState.CONFLICT, cause=cause)
-    return entries
 
 
 def _is_by(entry: Entry, distribution: str) -> bool:
@@ -298,8 +279,5 @@ def components(kind: Kind | str) -> list[Entry]:
     """Returns the installed components of a kind by name, each with its distribution, state and summary.
 
     Nothing is imported.
-
-    Raises:
-        RegistryError: The kind is unknown.
     """
     return _installed().entries(kind)

@@ -47,9 +47,6 @@ def discover_local(file: Path) -> Plugin:
     """Returns a local manifest, and appends its folder to the import path.
 
     If the manifest lies in a package whose modules it names, the folder around the package is appended.
-
-    Raises:
-        RegistryError: The file cannot be read.
     """
     file = file.expanduser().resolve()
     try:
@@ -124,12 +121,7 @@ LOADED: dict[str, Entry] = {}
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
-    """Imports a component's class and checks that it is what its manifest says.
-
-    Raises:
-        RegistryError: Importing fails; the module has no such class; the class does not, or only partly,
-            implement the kind's interface.
-    """
+    """Imports a component's class and checks that it implements the kind's interface."""
     interface = interface_of(kind)
     loaded = load_attribute(entry) if entry.component is None else entry.component
     if not (isinstance(loaded, type) and issubclass(loaded, interface)):
@@ -161,11 +153,7 @@ def interface_of(kind: Kind) -> type:
 
 
 def load_attribute(entry: Entry) -> Any:
-    """Imports the class or function that an entry names.
-
-    Raises:
-        RegistryError: Importing fails in any way, or the module has no such name.
-    """
+    """Imports the class or function that an entry names."""
     module, name = load_module(entry), entry.target.partition(":")[2]
     if not hasattr(module, name):
         message = f"module {module.__name__} has no {name!r}{nearest(name, vars(module))}"
@@ -174,11 +162,7 @@ def load_attribute(entry: Entry) -> Any:
 
 
 def load_module(entry: Entry) -> ModuleType:
-    """Imports the module that an entry names.
-
-    Raises:
-        RegistryError: Importing fails in any way, even by leaving the interpreter.
-    """
+    """Imports the module that an entry names; an error in it, even an exit, becomes a RegistryError."""
     name = entry.target.partition(":")[0]
     module: ModuleType = guarded(
         entry, f"importing {name}", lambda: import_module(name), passed=KeyboardInterrupt
