@@ -91,7 +91,6 @@ def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
 Changes = Sequence[str] | Mapping[str, Any]
 """Changes of a task: `KEY=VALUE`, or a nested dictionary."""
 
-
 Classes = dict[str, dict[str, type]]
 """Component classes by kind and name."""
 
