@@ -10,7 +10,7 @@ USES = """
 import json, sys
 sys.modules |= dict.fromkeys(["matplotlib", "outlines_core", "ray", "sacremoses", "spacy"])
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.ray_executor import RayExecutor
+from plugformer_ablation.executors import RayExecutor
 from plugformer_constraints.hooks import output_pattern
 from plugformer_inspection import command
 from plugformer_plugins.metric.sacrebleu import TokenizedBLEU

@@ -12,7 +12,7 @@ from plugformer.registry import Entry, EntryKind
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOADED, label
 
-__all__ = ["cause_of", "explained", "unexpected"]
+__all__ = ["explained", "unexpected"]
 
 _CLICK = ("click", "typer")  # their exceptions end a command, and they write to standard output
 

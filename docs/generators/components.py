@@ -2,10 +2,11 @@
 
 import json
 from itertools import groupby
+from typing import Any
 
 from generators.markdown import code, first_sentence, prose, table
 from plugformer.registry import Entry, Kind, Registry, interface_of
-from plugformer_cli.info import Option, describe_options
+from plugformer_cli.info import describe_options
 
 
 def component_table(registry: Registry) -> str:
@@ -44,6 +45,7 @@ def _component(entry: Entry, registry: Registry) -> str:
     return "\n\n".join(parts)
 
 
-def _row(option: Option) -> tuple[str, str, str, str]:
-    default = "required" if option.required else code(json.dumps(option.default, ensure_ascii=False))
-    return code(option.name), option.type, default, " ".join(prose(option.description).split())
+def _row(option: dict[str, Any]) -> tuple[str, str, str, str]:
+    default = "required" if option["required"] else code(json.dumps(option["default"], ensure_ascii=False))
+    meaning = " ".join(prose(option["description"]).split())
+    return code(option["name"]), option["type"], default, meaning

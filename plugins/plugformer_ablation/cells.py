@@ -10,9 +10,9 @@ from typing import Any
 
 from plugformer.configuration import dump
 from plugformer.experiment import Experiment
-from plugformer.runs import made_of, write_text
+from plugformer.runs import made_of
 from plugformer_ablation.arms import Arm, written
-from plugformer_ablation.results import RESULT, CellResult, flat
+from plugformer_ablation.results import RESULT, CellResult, write
 
 CELLS = "cells"
 
@@ -25,17 +25,10 @@ Ingredients = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """One training of a study.
+    """One training of an arm in its own run directory.
 
-    Attributes:
-        arm: Name of the arm.
-        seed: `training.seed`.
-        tried: The settings that tuning tries in it, as text; empty in the study itself.
-        folder: Its run directory.
-        ingredients: Everything that the result depends on, and the `split` of the final evaluation.
-        manifests: Local manifests.
-        parameters: Number of parameters of its model.
-        flops_per_token: See `Arm`.
+    `tried` are the settings that tuning tries in it, as text, and `ingredients` everything that the result
+    depends on, with the `split` of the final evaluation.
     """
 
     arm: str
@@ -63,12 +56,12 @@ class Cell:
     @property
     def task(self) -> Path:
         """The file of its task."""
-        return self.folder.with_name(f"{self.folder.name}.yaml")
+        return self.folder.with_name(f"{self.name}.yaml")
 
     @property
     def log(self) -> Path:
         """The file of all output of its training."""
-        return self.folder.with_name(f"{self.folder.name}.log")
+        return self.folder.with_name(f"{self.name}.log")
 
     def result(self) -> CellResult:
         """Returns the saved result; arm and folder are the cell's, because folders may be moved."""
@@ -77,28 +70,20 @@ class Cell:
 
 
 def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: str = "") -> list[Cell]:
-    """Returns an arm's cells, one for each seed, and writes the file of each one's task.
-
-    Args:
-        arm: The arm.
-        seeds: The seeds.
-        out: The study's folder.
-        split: The split of the final evaluation.
-        tried: The settings that tuning tries, if the cells are trials.
-    """
+    """Returns an arm's cells in a study's folder, one for each seed; writes the file of each one's task."""
     common = ingredients(arm.resolved, arm.hashes)
     task, manifests = arm.resolved.task, arm.resolved.registry.local
     slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:60].strip("-")
+    (out / CELLS).mkdir(parents=True, exist_ok=True)
     cells = []
     for seed in seeds:
         training = {**common["task"]["training"], "seed": seed}
         parts = {**common, "split": split, "task": {**common["task"], "training": training}}
         folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts)}"
         cell = Cell(arm.name, seed, tried, folder, parts, manifests, arm.parameters, arm.flops_per_token)
-        cell.task.parent.mkdir(parents=True, exist_ok=True)
         seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
         # Also where a file exists: it may come from somebody else, and name a manifest.
-        write_text(cell.task, dump(task.model_copy(update=seeded)))
+        write(cell.task, dump(task.model_copy(update=seeded)))
         cells.append(cell)
     return cells
 
@@ -111,13 +96,3 @@ def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:
 def identity(parts: Ingredients) -> str:
     """Returns a short hash of ingredients."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def changes(before: Ingredients, now: Ingredients) -> list[str]:
-    """Returns the differences between ingredients, a line each."""
-    old, new = flat(before), flat(now)
-    return [
-        f"{path}: {str(old.get(path, 'nothing'))[:40]} -> {str(new.get(path, 'nothing'))[:40]}"
-        for path in dict.fromkeys([*old, *new])
-        if old.get(path) != new.get(path)
-    ]

@@ -151,10 +151,6 @@ def _folder(study: str, declared: "Study") -> Path:
 
 
 def _executor(name: str, workers: int | None) -> "Executor":
-    if name == "ray":
-        from plugformer_ablation.ray_executor import RayExecutor
+    from plugformer_ablation.executors import LocalExecutor, RayExecutor
 
-        return RayExecutor(workers)
-    from plugformer_ablation.executors import LocalExecutor
-
-    return LocalExecutor(workers)
+    return RayExecutor(workers) if name == "ray" else LocalExecutor(workers)

@@ -24,13 +24,10 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Scores:
-    """What one arm scored.
+    """What one arm scored on a number of test examples, by seed; cells that failed are missing.
 
-    Attributes:
-        scores: By seed; cells that failed are missing.
-        resampled: By seed, the scores on test sets drawn with replacement, the same ones for every cell.
-            Empty where there are no statistics of examples.
-        examples: Number of test examples.
+    `resampled` are the scores on test sets drawn with replacement, the same ones for every cell; it is empty
+    where there are no statistics of examples.
     """
 
     scores: Mapping[int, float]
@@ -104,12 +101,7 @@ class PairedComparison:
         return self.both.minimum_detectable_difference(alpha) or None
 
     def verdict(self, level: float, *, higher_is_better: bool) -> Verdict:
-        """Returns the verdict: there is a difference if 0 is outside of the interval.
-
-        Args:
-            level: Of the interval.
-            higher_is_better: The direction of the metric.
-        """
+        """Returns the verdict: there is a difference if 0 is outside of the interval."""
         if self.both is None and not self.identical:
             return Verdict.NONE
         low, high = self.interval(level) or (0.0, 0.0)
@@ -121,10 +113,7 @@ class PairedComparison:
 def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedComparison:
     """Compares an arm with its baseline, pair by pair of the same seed.
 
-    Args:
-        arm: What the arm scored.
-        baseline: What it is compared with.
-        seeds: The study's; those without a finite score in both arms are left out, and counted in the notes.
+    Seeds without a finite score in both arms are left out, and counted in the notes.
     """
     common = [seed for seed in seeds if all(isfinite(side.scores.get(seed, nan)) for side in (arm, baseline))]
     notes = []
@@ -167,13 +156,13 @@ def judge(comparisons: Sequence[PairedComparison], *, higher_is_better: bool) ->
     planned: a failed cell does not make it easier for the others. `level` is that of the interval from `low`
     to `high`, so high that all of the study hold together with 95 %; `p.corrected` is below `ALPHA` exactly
     where this interval excludes 0. `interval_95` and `p.single` are as if there were one comparison alone.
-
-    Args:
-        comparisons: All that the study has planned.
-        higher_is_better: The direction of the metric.
     """
     number = len(comparisons)
     alpha = ALPHA / max(number, 1)
+
+    def error(test: StudentT | None) -> float | None:
+        return None if test is None else test.total_error
+
     return [
         {
             "pairs": comparison.pairs,
@@ -186,12 +175,7 @@ def judge(comparisons: Sequence[PairedComparison], *, higher_is_better: bool) ->
                 "corrected": None if comparison.p is None else min(1.0, comparison.p * number),
             },
             "standard_error": {
-                name: None if test is None else test.total_error
-                for name, test in (
-                    ("seeds", comparison.seeds),
-                    ("examples", comparison.examples),
-                    ("both", comparison.both),
-                )
+                name: error(getattr(comparison, name)) for name in ("seeds", "examples", "both")
             },
             "effect_size_dz": comparison.effect_size,
             "verdict": str(comparison.verdict(1 - alpha, higher_is_better=higher_is_better)),

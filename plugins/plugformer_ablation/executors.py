@@ -1,4 +1,4 @@
-"""Executors of cells: processes of this machine, or this process. Results are in the cells' folders."""
+"""Executors of cells: this process, processes of this machine, or Ray. Results are in the cells' folders."""
 
 import multiprocessing
 import os
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from plugformer.errors import InterruptedRunError, PlugformerError
+from plugformer.errors import InterruptedRunError, PlugformerError, needing
 from plugformer_ablation.cells import Cell
 from plugformer_ablation.training import Message, train_cell, work_on
 
@@ -33,12 +33,7 @@ _PRELOADED = [
 
 
 class Executor(ABC):
-    """Runs cells, several at a time.
-
-    Args:
-        threads: Number of threads of each cell.
-        workers: Largest number of cells at a time; None for no limit.
-    """
+    """Runs at most `workers` cells at a time, each with a number of threads."""
 
     def __init__(self, threads: int, workers: int | None) -> None:
         self.threads = threads
@@ -49,8 +44,7 @@ class Executor(ABC):
     def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
         """Runs cells in their order and yields events, at least every second.
 
-        The last message of a cell says that it has ended or, after `stop`, that it was stopped; a cell that
-        never began has none. Closing the iterator early kills all cells; their checkpoints stay.
+        Closing the iterator early kills all cells; their checkpoints stay.
         """
         waiting = deque(cells)
         try:
@@ -84,11 +78,7 @@ class Executor(ABC):
 
 
 class InlineExecutor(Executor):
-    """Trains cells one after the other in this process, with its components and data.
-
-    Args:
-        options: Further arguments of `plugformer.train`.
-    """
+    """Trains cells one after the other in this process; `options` are arguments of `train_cell`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(threads=1, workers=1)
@@ -130,11 +120,12 @@ def visible_gpus() -> list[str]:
 def hidden_script() -> Iterator[None]:
     """Inside, new processes do not import the script that runs the study: it would run the study again."""
     main = vars(sys.modules["__main__"])
-    hidden = {name: main.pop(name) for name in ("__file__",) if name in main}
+    file = main.pop("__file__", None)
     try:
         yield
     finally:
-        main.update(hidden)
+        if file is not None:
+            main["__file__"] = file
 
 
 @dataclass
@@ -148,8 +139,7 @@ class _Worker:
 class LocalExecutor(Executor):
     """Runs cells in processes of this machine; each has a share of the cores and the least used GPU.
 
-    Args:
-        workers: Largest number of cells at a time; one for each GPU, or else core, if None.
+    By default one runs at a time for each GPU, or else core.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -166,8 +156,7 @@ class LocalExecutor(Executor):
         ours, theirs = self._context.Pipe()
         used = [worker.gpu for worker in self.running.values()]
         gpu = min(self.gpus, key=used.count, default=None)
-        arguments = (cell, self.threads, theirs, gpu)
-        process = self._context.Process(target=work, args=arguments, name=str(cell))
+        process = self._context.Process(target=work, args=(cell, self.threads, theirs, gpu))
         with hidden_script():
             process.start()
         theirs.close()
@@ -183,9 +172,10 @@ class LocalExecutor(Executor):
             except (EOFError, ConnectionError):
                 del self.running[connection]
                 worker.process.join()
-                if not worker.ended:
-                    yield worker.cell, self._without_message(worker)
-                continue
+                if worker.ended:
+                    continue
+                # Without a message, SIGTERM came before the training, when there was nothing to save.
+                message = Message(stopped=True) if self.stopping else Message(failure=_cause_of_end(worker))
             worker.ended = message.step is None
             yield worker.cell, message
 
@@ -201,15 +191,13 @@ class LocalExecutor(Executor):
             worker.process.join()
         self.running.clear()
 
-    def _without_message(self, worker: _Worker) -> Message:
-        """Returns the end of a cell whose process ended without a message."""
-        if self.stopping:  # SIGTERM came before the training, when there was nothing to save
-            return Message(stopped=True)
-        status = worker.process.exitcode
-        reason = f"its process ended with status {status}"
-        if status == -signal.SIGKILL:
-            reason = "its process was ended by SIGKILL, perhaps because memory ran out: try fewer --workers"
-        return Message(failure=f"{reason}; {worker.cell.log} has its output")
+
+def _cause_of_end(worker: _Worker) -> str:
+    status = worker.process.exitcode
+    reason = f"its process ended with status {status}"
+    if status == -signal.SIGKILL:
+        reason = "its process was ended by SIGKILL, perhaps because memory ran out: try fewer --workers"
+    return f"{reason}; {worker.cell.log} has its output"
 
 
 def _signal(process: Any, number: int) -> None:
@@ -222,13 +210,9 @@ def _signal(process: Any, number: int) -> None:
 
 
 def work(cell: Cell, threads: int, connection: Connection, gpu: str | None = None) -> None:
-    """Trains a cell in a process for it, and sends messages.
+    """Trains a cell in a process for it, and sends messages to the process that started it.
 
-    Args:
-        cell: The cell.
-        threads: Number of threads that it may use.
-        connection: To the process that started it; when that one has ended, the worker saves and ends.
-        gpu: The only GPU that it sees; None for no restriction.
+    `gpu` is the only GPU that it sees. When the process that started it has ended, it saves and ends.
     """
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
@@ -248,3 +232,53 @@ def _end_with_parent(connection: Connection) -> None:
     with suppress(EOFError, OSError):
         connection.recv()
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+class RayExecutor(Executor):
+    """Runs cells on a cluster whose machines share the study's folder and have the same packages installed.
+
+    As many run at a time as fit on the cluster that `RAY_ADDRESS` names, or on this machine. Each reserves
+    one core, and a GPU if the cluster has any.
+
+    Raises:
+        ConfigurationError: Ray is not installed.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        with needing("ray", "--executor ray"):
+            import ray
+        super().__init__(threads=1, workers=workers)
+        self._ray: Any = ray
+
+    def start(self, cell: Cell) -> None:
+        """Submits a cell to the cluster."""
+        if not self._ray.is_initialized():
+            self._ray.init(log_to_driver=False, include_dashboard=False)
+        gpus = 1 if self._ray.cluster_resources().get("GPU") else 0
+        task = self._ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
+        self.running[task.remote(cell)] = cell
+
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields a message for each cell that has ended; running cells send none."""
+        for reference in self._ray.wait(list(self.running), timeout=1.0)[0]:
+            cell = self.running.pop(reference)
+            try:
+                yield cell, self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:
+                failure = f"Ray: {type(error).__name__}; {cell.log} has its output"
+                yield cell, Message(stopped=True) if self.stopping else Message(failure=failure)
+
+    def interrupt(self) -> None:
+        """Cancels the cells, which has the effect of Ctrl-C: they save and end."""
+        for reference in self.running:
+            self._ray.cancel(reference)
+
+    def end(self) -> None:
+        """Kills the workers."""
+        for reference in self.running:
+            self._ray.cancel(reference, force=True)
+        self.running.clear()
+
+
+def _train(cell: Cell) -> Message:
+    return work_on(cell, 1, lambda *_: None)

@@ -25,12 +25,7 @@ _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
 
 @contextmanager
 def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator[Drawing]]:
-    """Yields all figures, in a style that holds until the context is left.
-
-    Args:
-        findings: The findings of a study.
-        notify: Receives a notice about characters that no font has.
-    """
+    """Yields all figures, in a style that holds until the context is left."""
     with drawing_style([findings.metric, *(arm["arm"] for arm in findings.record["arms"])], notify):
         yield chain(_differences(findings), _curves(findings))
 
@@ -53,18 +48,16 @@ def _differences(findings: Findings) -> Iterator[Drawing]:
     axes.set_xlabel(f"difference in {findings.metric}; better to the {side}")
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
-    legend: list[Line2D | Patch] = [Line2D([], [], color=GRAY, linewidth=3.5, label="95 %")]
-    together = ""
-    if len(shown) > 1:
-        legend.append(Line2D([], [], color=GRAY, linewidth=1.2, label=f"{100 * shown[0]['level']:.4g} %"))
-        together = "; the thick line is for a single comparison, the thin line, which decides, for all"
-    if any(comparison["minimum_detectable_difference"] is not None for comparison in shown):
-        legend.append(Patch(color=_BAR, label="power below 80 %"))
+    legend = [
+        Line2D([], [], color=GRAY, linewidth=3.5, label="95 %"),
+        Line2D([], [], color=GRAY, linewidth=1.2, label=f"{100 * shown[0]['level']:.4g} %"),
+        Patch(color=_BAR, label="power below 80 %"),
+    ]
     figure.legend(handles=legend, loc="outside upper right", ncols=4)
     caption = (
         "The arm's mean minus the baseline's, over pairs of seeds. The interval covers the variation over "
-        f"seeds and test examples{together}. A true difference within the gray bar is found with a power "
-        "below 80 %."
+        "seeds and test examples; the thick line is for a single comparison, the thin line, which decides, "
+        "for all. A true difference within the gray bar is found with a power below 80 %."
     )
     yield Drawing("differences", "Differences from the baseline", caption, figure)
 
@@ -88,7 +81,7 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
     arms = [arm["arm"] for arm in findings.record["arms"]]
     pairs = [(comparison["arm"], comparison["baseline"]) for comparison in findings.comparisons]
     pairs = pairs or [(arm, arm) for arm in arms]
-    for name, title in (("loss", LOSS), (findings.metric, findings.metric)):
+    for name, kind, title in (("loss", "loss", LOSS), (findings.metric, "metric", findings.metric)):
         bands = {arm: band_of(findings, arm, name) for arm in arms}
         if all(len(band) < 2 for band in bands.values()):
             continue
@@ -97,9 +90,8 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
             for band, color in ((bands[baseline], GRAY), (bands[arm], BLUE)):
                 steps, mean, deviation = band.index.to_numpy(), band["mean"], band["std"]
                 axes.plot(steps, mean, color=color, marker="o", markersize=2.5)
-                axes.fill_between(
-                    steps, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0
-                )
+                low, high = mean - deviation, mean + deviation
+                axes.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
             axes.set_title(_wrapped(arm))
             axes.xaxis.set_tick_params(labelbottom=True)
             axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
@@ -111,13 +103,11 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
             grid[0].yaxis.set_major_formatter("{x:g}")
         figure.supxlabel("update", fontsize=9)
         figure.supylabel(title, fontsize=9)
-        yield Drawing(
-            f"curves-{'loss' if name == 'loss' else 'metric'}",
-            f"Learning curves: {title}",
-            "On the validation split. Lines are means, and bands one standard deviation over seeds "
-            "to both sides; the baseline is gray in every panel.",
-            figure,
+        caption = (
+            "On the validation split. Lines are means, and bands one standard deviation over seeds to both "
+            "sides; the baseline is gray in every panel."
         )
+        yield Drawing(f"curves-{kind}", f"Learning curves: {title}", caption, figure)
 
 
 def band_of(findings: Findings, arm: str, name: str) -> DataFrame:

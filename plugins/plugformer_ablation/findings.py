@@ -1,7 +1,6 @@
 """The findings of a study: a summary of each arm, and a verdict on each comparison."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -91,7 +90,6 @@ def find(results: StudyResults) -> Findings:
 
 def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
     cells = results.cells_of(arm["name"])
-    failed = (cell for cell in results.cells if cell.arm == arm["name"] and cell.failure is not None)
     summaries = {
         name: summarize(cell.metrics[name] for cell in cells if name in cell.metrics)
         for name in results.metrics
@@ -105,12 +103,12 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
         "values": arm["values"],
         "baseline": arm["baseline"],
         "cells": len(cells),
-        "failed": {str(cell.seed): cell.failure for cell in failed},
-        "score": summaries[metric],
-        "loss": summarize(cell.loss for cell in cells),
-        "others": {
-            name: summary for name, summary in summaries.items() if name != metric and summary is not None
+        "failed": {
+            str(cell.seed): cell.failure for cell in results.cells if cell.arm == arm["name"] and cell.failure
         },
+        "score": summaries.pop(metric),
+        "loss": summarize(cell.loss for cell in cells),
+        "others": {name: summary for name, summary in summaries.items() if summary is not None},
         "cost": cost,
         "tuned": arm["tuned"],
         "remarks": list(arm["notes"]),
@@ -131,7 +129,7 @@ def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) 
             "arm": arm,
             "baseline": baseline,
             **record,
-            "loss_difference": _loss_difference(results.cells_of(arm), results.cells_of(baseline), seeds),
+            "loss_difference": _loss_difference(results, arm, baseline),
         }
         for (arm, baseline), record in zip(compared, judged, strict=True)
     ]
@@ -161,11 +159,7 @@ def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
     return result
 
 
-def _loss_difference(
-    arm: Iterable[CellResult], baseline: Iterable[CellResult], seeds: Iterable[int]
-) -> Record:
-    ours, theirs = ({cell.seed: cell.loss for cell in cells} for cells in (arm, baseline))
-    summary = summarize(ours[seed] - theirs[seed] for seed in seeds if seed in ours and seed in theirs)
-    if summary is None or summary["low"] is None:
-        summary = {}
-    return {name: summary.get(name) for name in ("mean", "low", "high")}
+def _loss_difference(results: StudyResults, arm: str, baseline: str) -> Record:
+    ours, theirs = ({cell.seed: cell.loss for cell in results.cells_of(name)} for name in (arm, baseline))
+    summary = summarize(ours[seed] - theirs[seed] for seed in ours if seed in theirs) or {"low": None}
+    return {name: None if summary["low"] is None else summary[name] for name in ("mean", "low", "high")}

@@ -1,22 +1,34 @@
 """Making arms comparable: they have the same evaluation data, and equal costs if the study asks for it."""
 
+import hashlib
 import json
+import statistics
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
-from plugformer.configuration import Task, report
-from plugformer.data import PreparedData, fingerprint
-from plugformer.errors import ConfigurationError, nearest
+from plugformer import train
+from plugformer.configuration import Task, dump
+from plugformer.errors import ConfigurationError, RunError, nearest
 from plugformer.experiment import Experiment
-from plugformer.hooks import prepared_data
-from plugformer.interfaces import Batch, Sizes
+from plugformer.hooks import Update, hookimpl, must_not_fail, prepared_data
+from plugformer.interfaces import Batch, Model, Sizes
 from plugformer.model import build
 from plugformer.registry import Registry
-from plugformer_ablation.arms import Arm
+from plugformer.runs import read_json
+from plugformer_ablation.arms import Arm, written
+from plugformer_ablation.cells import identity, ingredients
+from plugformer_ablation.executors import hidden_script
+from plugformer_ablation.results import write
 from plugformer_ablation.study import Study
 from plugformer_cli.model_summary import median_example, summarize
 
@@ -28,20 +40,16 @@ TOLERANCE = 0.01
 
 WIDEST = 2**16
 
+WARM_UP, COUNTED = 5, 20
+"""Numbers of updates whose time is measured; the first ones allocate memory and do not count."""
+
 _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
 """The costs that are known before an arm is trained, and their names in notes."""
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Facts about an arm's data.
-
-    Attributes:
-        sizes: Sizes of the vocabularies.
-        example: A training example of median length.
-        hashes: A hash of each split's content.
-        kept: A hash of each split's inputs that are not longer than the limit.
-    """
+    """Sizes of vocabularies, an example of median length, and hashes of whole splits and of what is kept."""
 
     sizes: Sizes
     example: Batch
@@ -52,44 +60,29 @@ class DataSummary:
 def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) -> list[Arm]:
     """Returns arms with the hashes of their data and their costs, equal if the study asks for that.
 
-    Args:
-        arms: The arms; the first is the baseline.
-        study: The study.
-        notify: Receives notices about the data.
-
     Raises:
         ConfigurationError: The arms would not be measured on the same examples.
         DataError: The data cannot be read.
     """
     known: dict[str, DataSummary] = {}
+    facts = []
     for arm in arms:
-        if (key := _data_key(arm.resolved.task)) not in known:
+        task = arm.resolved.task
+        blocks = (task.type, task.data, task.tokenizer, task.model.architecture)  # what the data depend on
+        key = json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
+        if key not in known:
             known[key] = read_data(arm.resolved, notify)
-    facts = [known[_data_key(arm.resolved.task)] for arm in arms]
-    split = deciding_split(study, facts[0].hashes)
+        facts.append(known[key])
     for arm, summary in zip(arms, facts, strict=True):
-        _refuse_other_examples(arm, summary, facts[0], ("validation", split))
+        for split in ("validation", deciding_split(study, facts[0].hashes)):
+            if summary.kept.get(split) != facts[0].kept[split]:
+                raise ConfigurationError(
+                    f"the arm {arm.name!r} would be measured on other {split} examples than the baseline, so "
+                    "that they cannot be compared\n  let factors change training examples alone; where arms "
+                    "have different tokenizers, let none drop examples: raise data.length.max"
+                )
     target = count_costs(arms[0].resolved.task, facts[0], arms[0].resolved.registry)
-    return [
-        replace(_equal(arm, summary, target, study.match), hashes=summary.hashes)
-        for arm, summary in zip(arms, facts, strict=True)
-    ]
-
-
-def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
-    """Returns arms with notes on costs that differ from the baseline's, unless the study makes them equal."""
-    if study.match in _COUNTED:
-        return list(arms)
-    result = []
-    for arm in arms:
-        costs = (arm.parameters, arms[0].parameters), (arm.flops_per_token, arms[0].flops_per_token)
-        notes = [
-            f"{what} {cost / target - 1:+.1%} against the baseline"
-            for what, (cost, target) in zip(_COUNTED.values(), costs, strict=True)
-            if abs(cost / target - 1) > TOLERANCE
-        ]
-        result.append(replace(arm, notes=(*notes, *arm.notes)))
-    return result
+    return [_equal(arm, summary, target, study.match) for arm, summary in zip(arms, facts, strict=True)]
 
 
 def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
@@ -97,8 +90,12 @@ def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummar
     data = prepared_data(resolved)
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
-    example = median_example(data)[1]
-    return DataSummary(data.processor.sizes, example, data.hashes, _kept_hashes(data))
+    kept = dict(data.hashes)
+    for name, split in data.splits.items():
+        if name != "train" and data.lengths[name].dropped:
+            inputs = json.dumps([split.input(row) for row in range(len(split))])
+            kept[name] = hashlib.sha256(inputs.encode()).hexdigest()
+    return DataSummary(data.processor.sizes, median_example(data)[1], data.hashes, kept)
 
 
 def deciding_split(study: Study, hashes: dict[str, str]) -> str:
@@ -112,26 +109,25 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
     if wanted is None:
         return next((name for name in known if name.startswith("test")), "validation")
     if wanted not in known:
-        message, hint = f"unknown split {wanted!r}{nearest(wanted, known)}", f"known: {', '.join(known)}"
-        raise ConfigurationError(report([study.problem(("split",), message, hint)]))
+        message = f"unknown split {wanted!r}{nearest(wanted, known)}\n  known: {', '.join(known)}"
+        raise study.mistakes([(("split",), message)])
     return wanted
 
 
-def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
-    """Returns the number of a model's parameters; nothing is allocated for them."""
-    with torch.device("meta"):
+def _built(task: Task, sizes: Sizes, registry: Registry, device: str) -> tuple[Model, int]:
+    """Returns a model, and the number of its parameters; on the meta device nothing is allocated for them."""
+    with torch.device(device):
         model = build(Experiment.of(task, registry).spec, sizes)
-    return sum(parameter.numel() for parameter in model.parameters())
+    return model, sum(parameter.numel() for parameter in model.parameters())
 
 
 def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str, float]:
     """Returns a model's number of `parameters`, and `flops` of a forward pass for each token; see `Arm`."""
 
     def count(device: str) -> dict[str, float]:
-        with torch.device(device):
-            model = build(Experiment.of(task, registry).spec, facts.sizes)
+        model, parameters = _built(task, facts.sizes, registry, device)
         whole = summarize(model, facts.example.to(device))[0]
-        return {"parameters": whole.parameters, "flops": whole.flops / facts.example.tokens}
+        return {"parameters": parameters, "flops": whole.flops / facts.example.tokens}
 
     try:
         return count("meta")
@@ -149,61 +145,124 @@ def solve_width(cost: Callable[[int], float], target: float) -> int:
     return min(widths[max(above - 1, 0) : above + 1], key=lambda width: abs(cost(width) - target))
 
 
-def mismatch(what: str, cost: float, target: float) -> str:
-    """Returns a note about the remaining difference, empty if there is none."""
-    share = cost / target - 1
-    suffix = "" if abs(share) <= TOLERANCE else ": no feed-forward width comes nearer, it is not matched"
-    return f"{what} {share:+.2%} against the baseline{suffix}" if share else ""
-
-
-def _data_key(task: Task) -> str:
-    """Returns the settings that the data of a task depend on."""
-    blocks = (task.type, task.data, task.tokenizer, task.model.architecture)
-    return json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
-
-
-def _refuse_other_examples(arm: Arm, facts: DataSummary, first: DataSummary, splits: Sequence[str]) -> None:
-    for split in splits:
-        if facts.kept.get(split) != first.kept[split]:
-            raise ConfigurationError(
-                f"the arm {arm.name!r} would be measured on other {split} examples than the baseline, so "
-                "that they cannot be compared\n  let factors change training examples alone; where arms "
-                "have different tokenizers, let none drop examples: raise data.length.max"
-            )
-
-
 def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -> Arm:
     """Returns an arm with its costs, and a feed-forward width that makes them equal to the baseline's."""
     task, registry = arm.resolved.task, arm.resolved.registry
+
+    def with_width(width: int) -> Task:
+        return task.model_copy(update={"model": task.model.model_copy(update={"ffn_width": width})})
+
     if match in _COUNTED:
 
         @cache
         def cost(width: int) -> float:
-            changed = _with_ffn_width(task, width)
             if match == "parameters":
-                return float(count_parameters(changed, facts.sizes, registry))
-            return count_costs(changed, facts, registry)[match]
+                return float(_built(with_width(width), facts.sizes, registry, "meta")[1])
+            return count_costs(with_width(width), facts, registry)[match]
 
         usual, wanted = task.model.ffn_width, float(target[match])
         solved = usual if cost(usual) == wanted else solve_width(cost, wanted)
         width = min((usual, solved), key=lambda width: abs(cost(width) - wanted))
-        note = "" if width == usual else f"feed-forward width {width} for {usual}"
-        remaining = mismatch(_COUNTED[match], cost(width), wanted)
-        arm = arm.with_task(_with_ffn_width(task, width), note, remaining)
+        share = cost(width) / wanted - 1
+        far = ": no feed-forward width comes nearer, it is not matched" if abs(share) > TOLERANCE else ""
+        notes = [f"feed-forward width {width} for {usual}"] * (width != usual)
+        notes += [f"{_COUNTED[match]} {share:+.2%} against the baseline{far}"] * (share != 0)
+        arm = arm.with_task(with_width(width), *notes)
     costs = count_costs(arm.resolved.task, facts, registry)
-    return replace(arm, parameters=int(costs["parameters"]), flops_per_token=costs["flops"])
+    parameters = int(costs["parameters"])
+    return replace(arm, hashes=facts.hashes, parameters=parameters, flops_per_token=costs["flops"])
 
 
-def _with_ffn_width(task: Task, width: int) -> Task:
-    return task.model_copy(update={"model": task.model.model_copy(update={"ffn_width": width})})
+def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:
+    """Returns arms whose numbers of updates take as long as those of the baseline, the first.
 
+    Measurements are kept in `speeds.json`, so that a study that is resumed has the same numbers.
 
-def _kept_hashes(data: PreparedData) -> dict[str, str]:
-    """Returns, by split, a hash of the examples that are evaluated."""
-    return {
-        name: fingerprint(*(split.input(row) for row in range(len(split))))
-        if data.lengths[name].dropped
-        else data.hashes[name]
-        for name, split in data.splits.items()
-        if name != "train"
+    Raises:
+        ConfigurationError: The task counts epochs, not updates.
+    """
+    if arms[0].resolved.task.training.steps is None:
+        raise ConfigurationError(
+            "`match: time` changes the number of updates, and the task has none\n"
+            "  add `training.steps: NUMBER` to `set`"
+        )
+    computations = [_computation(arm) for arm in arms]
+    alike = dict(zip(reversed(computations), reversed(arms), strict=True))  # the first arm of each
+    keys = {
+        name: identity({**ingredients(alike[name].resolved, alike[name].hashes), "threads": threads})
+        for name in dict.fromkeys(computations)
     }
+    file, seconds = out / "speeds.json", {}
+    with suppress(RunError):  # not there yet, or damaged
+        seconds = read_json(file)
+    if not all(key in seconds for key in keys.values()):  # measured together, or not comparable
+        notify(f"measuring the speed of {len(keys)} arms, one after the other")
+        rounds = [{key: _measured(alike[name], threads) for name, key in keys.items()} for _ in range(2)]
+        seconds = {key: min(times[key] for times in rounds) for key in keys.values()}
+        write(file, json.dumps(seconds))
+    needed = [seconds[keys[name]] for name in computations]
+    return [_scaled(arm, needed[0] / time) for arm, time in zip(arms, needed, strict=True)]
+
+
+def _computation(arm: Arm) -> str:
+    """Returns a key for what an update computes: all settings but the learning rate and its schedule."""
+    task: dict[str, Any] = written(arm.resolved.task)
+    training = {key: value for key, value in task["training"].items() if key != "schedule"}
+    training["optimizer"] = arm.resolved.task.training.optimizer.name
+    return json.dumps([arm.name, {**task, "training": training}])
+
+
+def _scaled(arm: Arm, factor: float) -> Arm:
+    training = arm.resolved.task.training
+    steps, every = training.steps or 0, training.evaluate_every
+    if factor == 1:
+        return arm
+    update = {
+        "steps": max(1, round(steps * factor)),
+        "evaluate_every": None if every is None else max(1, round(every * factor)),
+    }
+    task = arm.resolved.task.model_copy(update={"training": training.model_copy(update=update)})
+    note = f"{update['steps']} updates for {steps}, by measured speed: not bit-reproducible elsewhere"
+    return arm.with_task(task, note)
+
+
+def _measured(arm: Arm, threads: int) -> float:
+    """Returns the seconds of an update, measured in a new process."""
+    with TemporaryDirectory(prefix="plugformer-") as folder:
+        file = Path(folder, "task.yaml")
+        write(file, dump(arm.resolved.task.model_copy(update={"registry": None})))
+        with hidden_script(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(seconds_per_update, file, arm.resolved.registry.local, threads).result()
+
+
+def seconds_per_update(file: Path, manifests: Sequence[Path], threads: int) -> float:
+    """Trains a task for a few updates, without evaluations; returns the median of their seconds."""
+    torch.set_num_threads(threads)
+    watch, more = _Stopwatch(), WARM_UP + COUNTED + 1
+    settings = [f"training.{name}={more}" for name in ("steps", "evaluate_every", "log_every")]
+    with suppress(_EnoughError):
+        train(
+            str(file),
+            overrides=[*settings, "evaluation.samples=0", "evaluation.limit=1"],
+            out=file.parent / "run",
+            registry=Registry.discover(*manifests),
+            observers=[watch],
+            notify=lambda _: None,
+        )
+    return statistics.median(watch.seconds[WARM_UP:])
+
+
+class _EnoughError(Exception):
+    """All updates have been measured."""
+
+
+class _Stopwatch:
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    @hookimpl
+    @must_not_fail
+    def step_ended(self, update: Update) -> None:
+        self.seconds.append(update.seconds)
+        if len(self.seconds) == WARM_UP + COUNTED:
+            raise _EnoughError

@@ -1,10 +1,9 @@
-"""The report of a study: sentences, tables for a terminal, one page, LaTeX, and files for other programs."""
+"""The report of a study: sentences, tables for a terminal, one page, and files for other programs."""
 
 import io
 import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,40 +15,32 @@ from rich.table import Table
 from rich.text import Text
 
 from plugformer.errors import ConfigurationError, needing
-from plugformer.runs import replacing
 from plugformer_ablation.arms import BASELINE, label
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
-from plugformer_ablation.results import Record, flat
+from plugformer_ablation.results import Record, flat, write
 from plugformer_ablation.statistics import POWER
 from plugformer_reports.page import render_page, save_figures
 
 NOTHING = "-"
 """Shown where a number does not exist."""
 
-_COARSE = 10.0  # scores above this are in percent or larger: two decimals are enough
-_UNLIMITED = 10_000  # columns: more than any line needs
+Rows = tuple[list[str], list[list[str]]]
+"""The names of columns, and rows of text."""
 
 
 def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -> list[Path]:
     """Writes the report and returns its files, the page last.
 
     The page is `report.html`. The other files are `report.json`, `report.csv` (a row for each arm),
-    `cells.csv` (a row for each cell), `report.tex`, and the figures as PNG and SVG.
+    `cells.csv` (a row for each cell), and the figures as PNG and SVG.
 
-    Args:
-        findings: The findings of the study.
-        out: A folder; files of earlier reports in it are replaced.
-        notify: Receives notices about figures that cannot be drawn.
-
-    Raises:
-        RunError: A file cannot be written.
+    Files of earlier reports are replaced. Raises RunError if a file cannot be written.
     """
     files: list[Path] = []
 
-    def write(name: str, content: str | bytes) -> None:
-        with replacing(out / name) as temporary:
-            temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
+    def add(name: str, content: str | bytes) -> None:
+        write(out / name, content)
         files.append(out / name)
 
     figures: list[Any] = []
@@ -57,15 +48,14 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
         with needing("figures", "a report with figures"):
             from plugformer_ablation.figures import draw  # imports matplotlib, which takes a second
         with draw(findings, notify) as drawings:
-            figures = save_figures(drawings, write)
+            figures = save_figures(drawings, add)
     except ConfigurationError as error:
         notify(f"the report has no figures: {error}")
     cells = findings.results.table().replace([math.inf, -math.inf], math.nan)  # an empty cell, not "inf"
-    write("report.json", json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False))
-    write("report.csv", findings.table.to_csv(index=False, lineterminator="\n"))
-    write("cells.csv", cells.to_csv(index=False, lineterminator="\n"))
-    write("report.tex", latex_table(findings))
-    write("report.html", report_page(findings, figures))
+    add("report.json", json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False))
+    add("report.csv", findings.table.to_csv(index=False, lineterminator="\n"))
+    add("cells.csv", cells.to_csv(index=False, lineterminator="\n"))
+    add("report.html", report_page(findings, figures))
     return files
 
 
@@ -76,21 +66,19 @@ def sentences(findings: Findings) -> list[str]:
 
 def _sentence(findings: Findings, comparison: Record) -> str:
     arm, baseline = _names(findings, comparison)
-    difference, places = comparison["difference"], _score_places(findings)
-    reasons = [note for note in comparison["notes"] if "no verdict" in note]
+    difference, places = comparison["difference"], _places(findings)
     if difference is None:
         return f"{arm} cannot be compared with {baseline}: {'; '.join(comparison['notes'])}."
-    if difference:
-        direction = "better" if (difference > 0) == findings.record["higher_is_better"] else "worse"
-        points = " points" if places == 2 else ""
-        text = f"{arm} is {abs(difference):.{places}f}{points} {direction} than {baseline}"
-    else:
+    direction = "better" if (difference > 0) == findings.record["higher_is_better"] else "worse"
+    text = f"{arm} is {abs(difference):.{places}f} {direction} than {baseline}"
+    if difference == 0:
         text = f"{arm} scores the same as {baseline}"
     if comparison["low"] is not None:
         low, high = (f"{comparison[end]:.{places}f}" for end in ("low", "high"))
         text += f" ({_percent(comparison['level'])} interval {low} to {high})"
     if comparison["verdict"] == Verdict.NONE:
-        return f"{text}: {reasons[-1] if reasons else 'no verdict'}."
+        reasons = [note for note in comparison["notes"] if "no verdict" in note]
+        return f"{text}: {[*reasons, 'no verdict'][0]}."
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return f"{text}: a significant difference."
     detectable = comparison["minimum_detectable_difference"]
@@ -124,27 +112,29 @@ def heading(findings: Findings) -> str:
 def explanation(findings: Findings) -> list[str]:
     """Returns an explanation of the numbers."""
     lines = ["± is the standard deviation over seeds."] if len(findings.results.study["seeds"]) > 1 else []
-    if not findings.comparisons:
-        return lines
-    number, corrected, together = len(findings.comparisons), "", ""
-    if number > 1:
-        corrected = f" (it is multiplied by {number}, the number of comparisons)"
-        together = f": all {number} together hold with 95 %"
-    return [
-        *lines,
-        "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"The {_percent(findings.comparisons[0]['level'])} interval covers the variation over seeds and test "
-        f"examples{together}. An arm is better or worse where it excludes 0, which is where p is below "
-        f"0.05{corrected}.",
-        "The minimum detectable difference (MDD) is the smallest true difference that this study finds with "
-        f"a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
-    ]
+    if number := len(findings.comparisons):
+        lines += [
+            "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
+            f"The {_percent(findings.comparisons[0]['level'])} interval covers the variation over seeds and "
+            f"test examples; all of them (here {number}) hold together with 95 %. An arm is better or worse "
+            "where it excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05.",
+            "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
+            f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
+        ]
+    return lines
 
 
 def remarks(findings: Findings) -> list[str]:
     """Returns the choices of tuning, and remarks on single arms: mismatches, failures, missing tests."""
-    arms, tuned = findings.record["arms"], findings.results.study.get("tune", {})
-    lines = [line for path, values in tuned.items() for line in _chosen(arms, path, values)]
+    arms, lines = findings.record["arms"], []
+    for path in findings.results.study.get("tune", {}):
+        chosen: dict[str, list[str]] = {}
+        for arm in arms:
+            if arm["cells"]:
+                chosen.setdefault(label(arm["tuned"][path]), []).append(arm["arm"])
+        if chosen:
+            choices = "; ".join(f"{value} for {', '.join(takers)}" for value, takers in chosen.items())
+            lines.append(f"tuning chose {path} {choices}")
     notes = {comparison["arm"]: comparison["notes"] for comparison in findings.comparisons}
     for arm in arms:
         failed = sorted((int(seed), reason) for seed, reason in arm["failed"].items())
@@ -154,109 +144,47 @@ def remarks(findings: Findings) -> list[str]:
     return lines
 
 
-def _chosen(arms: Sequence[Record], path: str, values: Sequence[Any]) -> Iterator[str]:
-    """Yields a sentence on the value that tuning chose for each arm, and on choices at the grid's edge."""
-    chosen = {arm["arm"]: arm["tuned"][path] for arm in arms if arm["cells"]}
-    if not chosen:  # every trial failed
-        return
-    names: dict[str, list[str]] = {}
-    for arm, value in chosen.items():
-        names.setdefault(label(value), []).append(arm)
-    choices = "; ".join(
-        f"{value} for {'every arm' if len(takers) == len(arms) else ', '.join(takers)}"
-        for value, takers in names.items()
-    )
-    edges = []
-    if len(values) > 1 and all(type(value) in (int, float) for value in values):
-        ends = {"smallest": min(values), "largest": max(values)}
-        edges = [f"the {name}" for name, end in ends.items() if end in chosen.values()]
-    beyond = f": {' and '.join(edges)} of those tried, a better one may lie beyond" if edges else ""
-    yield f"tuning chose {path} {choices}{beyond}"
-
-
 def report_text(findings: Findings, width: int | None) -> str:
-    """Returns the report as text.
-
-    Args:
-        findings: The findings of the study.
-        width: Columns of the terminal; None for a file or a pipe: lines are as long as they need to be, and
-            there are no colors.
-    """
+    """Returns the report as text for a terminal of a width, or None: no colors, and no line is broken."""
     file = io.StringIO()
     console = Console(
-        file=file,
-        width=width or _UNLIMITED,
-        force_terminal=width is not None,
-        highlight=False,
-        markup=False,
-        legacy_windows=False,
+        file=file, width=width or 10_000, force_terminal=width is not None, highlight=False, markup=False
     )
-    scores = arms_table(findings)[["arm", findings.metric, LOSS, "parameters", "tokens/s"]]
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    scores = arms_table(findings)[["arm", findings.metric, LOSS, "parameters", "tokens/s"]]
     for name in scores.columns:
-        justify, numeric = ("left", False) if name == "arm" else ("right", True)
-        grid.add_column(Text(name), justify=justify, overflow="fold", no_wrap=numeric)  # type: ignore[arg-type]
+        is_name = name == "arm"
+        grid.add_column(Text(name), "", justify="left" if is_name else "right", no_wrap=not is_name)
     for row in scores.to_numpy().tolist():
         grid.add_row(*map(Text, row))
     console.print(Text(str(findings.record["study"]["study"]), style="bold"))
-    console.print(heading(findings))
+    console.print(heading(findings), "", grid, "", sep="\n")
     styles = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
-    verdicts = [
-        Text(sentence, styles.get(comparison["verdict"], ""))
-        for sentence, comparison in zip(sentences(findings), findings.comparisons, strict=True)
-    ]
-    notes, explanations = map("\n".join, (remarks(findings), explanation(findings)))
-    for block in ([grid], verdicts, [Text(notes)] if notes else [], [Text(explanations, "dim")]):
-        if block:
-            console.print()
-        for line in block:
-            console.print(line)
+    for sentence, comparison in zip(sentences(findings), findings.comparisons, strict=True):
+        console.print(Text(sentence, styles.get(comparison["verdict"], "")))
+    for lines in (remarks(findings), explanation(findings)):
+        console.print("", *lines, sep="\n")
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def latex_table(findings: Findings) -> str:
-    """Returns a tabular environment after comments that explain it; its document needs booktabs."""
-    arms, comparisons = arms_table(findings), comparisons_table(findings)
-    table = arms[["arm", findings.metric, LOSS, "parameters"]]
-    if len(comparisons):
-        names = [
-            "difference",
-            f"{_level(findings)} interval",
-            "p",
-            "verdict",
-            "minimum detectable difference",
-        ]
-        beside = comparisons.set_index("arm").reindex(table["arm"])[names].reset_index(drop=True)
-        table = table.join(beside.rename(columns={names[-1]: "MDD"})).fillna("")
-    latex = table.to_latex(index=False, escape=True, column_format="lrrrrrrlr"[: len(table.columns)])
-    latex = re.sub(r"(?<![\w.])-(?=\d)", "$-$", latex.replace("<", "$<$").replace(">", "$>$"))
-    lines = [findings.record["study"]["study"], heading(findings), *explanation(findings)]
-    comments = "\n".join(f"% {' '.join(line.split())}" for line in (*lines, "needs \\usepackage{booktabs}"))
-    return f"{comments}\n{latex}"
-
-
 def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str:
-    """Returns `report.html`: a whole study on one page, which needs no network and no other file.
-
-    Args:
-        findings: The findings of the study.
-        figures: Its figures; see `save_figures`.
-    """
+    """Returns `report.html`: a whole study on one page, which needs no network and no other file."""
     arms, results = findings.record["arms"], findings.results
     scores, comparisons = arms_table(findings), comparisons_table(findings)
-    known = scores[scores["parameters"] != NOTHING]
-    columns = {
-        "scores": (scores, ["arm", "cells", findings.metric, "95 % interval", LOSS]),
-        "costs": (known, ["arm", *scores.columns[scores.columns.get_loc("parameters") :]]),
+    tables = {
+        "scores": _rows(scores[["arm", "cells", findings.metric, "95 % interval", LOSS]]),
+        "costs": _rows(scores[["arm", *scores.columns[5:]]]),
     }
     if len(comparisons):
-        names = list(comparisons.columns)
-        split = names.index("minimum detectable difference") + 1
-        columns |= {
-            "comparisons": (comparisons, names[:split]),
-            "errors": (comparisons, ["arm", *names[split:]]),
-        }
-    tables = {name: _rows(frame[chosen]) for name, (frame, chosen) in columns.items()}
+        tables["comparisons"] = _rows(comparisons.iloc[:, :6])
+        tables["errors"] = _rows(comparisons[["arm", *comparisons.columns[6:]]])
+    settings = DataFrame([{"arm": arm["arm"], **_settings(arm["task"])} for arm in arms]).fillna(NOTHING)
+    differing = [name for name in settings.columns[1:] if settings[name].nunique() > 1]
+    more = [name for name in results.metrics if name != findings.metric]
+    others = {name: [_spread(arm["others"].get(name), 4) for arm in arms] for name in more}
+    names = list(dict.fromkeys([*results.metrics, "loss"]))
+    cells = results.table().reindex(columns=["arm", "seed", *names, "failure"])
+    cells[names] = cells[names].map(lambda score: NOTHING if math.isnan(score) else f"{score:.4f}")
     return render_page(
         "plugformer_ablation",
         "report.html",
@@ -266,11 +194,11 @@ def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str
         figures=figures,
         remarks=remarks(findings),
         explanation=explanation(findings),
-        differing=_differing(arms),
-        tasks={arm["arm"]: _yaml(arm["task"]) for arm in arms},
-        study=_yaml(results.study),
-        others=_other_metrics(findings),
-        cells=_rows(_cells(findings)),
+        differing=_rows(settings[["arm", *differing]]) if differing else None,
+        tasks={arm["arm"]: yaml.safe_dump(arm["task"], sort_keys=False, allow_unicode=True) for arm in arms},
+        study=yaml.safe_dump(results.study, sort_keys=False, allow_unicode=True),
+        others=_rows(DataFrame({"arm": scores["arm"], **others})) if others else None,
+        cells=_rows(cells.fillna("").astype(str).rename(columns={"loss": LOSS})),
         ingredients=list(_settings(results.made_of).items()),
         **tables,
     )
@@ -279,16 +207,14 @@ def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str
 def html_tables(findings: Findings) -> str:
     """Returns sentences, scores and verdicts as HTML, for a notebook."""
     lines = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(findings))
-    scores = arms_table(findings)[["arm", "cells", findings.metric, "95 % interval", LOSS, "parameters"]]
-    comparisons = comparisons_table(findings).iloc[:, :6]
+    scores, comparisons = arms_table(findings).iloc[:, :6], comparisons_table(findings).iloc[:, :6]
     tables = [frame.to_html(index=False, border=0) for frame in (scores, comparisons) if len(frame)]
     return f"<p>{escape(heading(findings))}</p><ul>{lines}</ul>{''.join(tables)}"
 
 
 def arms_table(findings: Findings) -> DataFrame:
     """Returns scores and costs as text: a row for each arm."""
-    arms, seeds = findings.record["arms"], len(findings.results.study["seeds"])
-    places, loss_places = _score_places(findings), _places(arm["loss"] for arm in arms)
+    seeds, places = len(findings.results.study["seeds"]), _places(findings)
 
     def row(arm: Record) -> dict[str, str]:
         cost = arm["cost"] or {}
@@ -298,7 +224,7 @@ def arms_table(findings: Findings) -> DataFrame:
             "cells": f"{arm['cells']} of {seeds}",
             findings.metric: _spread(arm["score"], places),
             "95 % interval": _interval(arm["score"], places),
-            LOSS: _spread(arm["loss"], loss_places),
+            LOSS: _spread(arm["loss"], 4),
             "parameters": _number(cost.get("parameters"), ","),
             "MFLOPs/token, forward": NOTHING if flops is None else f"{flops / 1e6:#.4g}",
             "peak memory in MB": _number(cost.get("peak_memory_mb"), ",.0f"),
@@ -306,39 +232,29 @@ def arms_table(findings: Findings) -> DataFrame:
             "seconds": _number(cost.get("seconds"), ",.0f"),
         }
 
-    return DataFrame(map(row, arms))
+    return DataFrame(map(row, findings.record["arms"]))
 
 
 def comparisons_table(findings: Findings) -> DataFrame:
     """Returns verdicts, tests and standard errors as text: a row for each comparison."""
-    places = _score_places(findings)
-    loss_places = _places(arm["loss"] for arm in findings.record["arms"])
+    form = f".{_places(findings)}f"
 
     def row(comparison: Record) -> dict[str, str]:
         p, loss = comparison["p"]["corrected"], comparison["loss_difference"]
-        of_loss = f"{_number(loss['mean'], f'.{loss_places}f')} {_interval(loss, loss_places)}"
+        errors = comparison["standard_error"].items()
         return {
             "arm": comparison["arm"],
-            "verdict": comparison["verdict"],
-            "difference": _number(comparison["difference"], f".{places}f"),
-            f"{_level(findings)} interval": _interval(comparison, places),
+            "difference": _number(comparison["difference"], form),
+            f"{_percent(comparison['level'])} interval": _interval(comparison, _places(findings)),
             "p": "<0.001" if p is not None and p < 0.001 else _number(p, ".3f"),
-            "minimum detectable difference": _number(
-                comparison["minimum_detectable_difference"], f".{places}f"
-            ),
-            **{
-                f"standard error, {name}": _number(error, f".{places}f")
-                for name, error in comparison["standard_error"].items()
-            },
+            "verdict": comparison["verdict"],
+            "minimum detectable difference": _number(comparison["minimum_detectable_difference"], form),
+            **{f"standard error, {name}": _number(error, form) for name, error in errors},
             "effect size d_z": _number(comparison["effect_size_dz"], ".2f"),
-            f"{LOSS}, 95 % interval": NOTHING if loss["mean"] is None else of_loss,
+            f"{LOSS}, 95 % interval": f"{_number(loss['mean'], '.4f')} {_interval(loss, 4)}",
         }
 
     return DataFrame(map(row, findings.comparisons))
-
-
-def _level(findings: Findings) -> str:
-    return _percent(findings.comparisons[0]["level"])
 
 
 def _percent(share: float) -> str:
@@ -363,51 +279,20 @@ def _spread(summary: Record | None, places: int) -> str:
     return mean if deviation is None else f"{mean} ± {deviation:.{places}f}"
 
 
-def _score_places(findings: Findings) -> int:
-    return _places(arm["score"] for arm in findings.record["arms"])
+def _places(findings: Findings) -> int:
+    """Returns the number of decimals of scores; two are enough for what is in percent or larger."""
+    scores = [arm["score"] for arm in findings.record["arms"]]
+    return 2 if any(score and abs(score["mean"]) > 10 for score in scores) else 4
 
 
-def _places(summaries: Iterable[Record | None]) -> int:
-    """Returns the number of decimals of a column of scores."""
-    return 2 if any(summary and abs(summary["mean"]) > _COARSE for summary in summaries) else 4
-
-
-def _rows(frame: DataFrame) -> tuple[list[str], list[list[str]]]:
+def _rows(frame: DataFrame) -> Rows:
     return list(map(str, frame.columns)), frame.to_numpy().tolist()
-
-
-def _differing(arms: Iterable[Record]) -> tuple[list[str], list[list[str]]] | None:
-    """Returns the settings in which arms differ; None if there are none."""
-    settings = DataFrame([{"arm": arm["arm"], **_settings(arm["task"])} for arm in arms]).fillna(NOTHING)
-    differing = [name for name in settings.columns[1:] if settings[name].nunique() > 1]
-    return _rows(settings[["arm", *differing]]) if differing else None
 
 
 def _settings(record: Record) -> dict[str, str]:
     """Returns nested settings by dotted keys, as text."""
+    settings: Iterable[tuple[str, Any]] = flat(record).items()
     return {
-        key: json.dumps(value, ensure_ascii=False) if isinstance(value, list | tuple) else str(value)
-        for key, value in flat(record).items()
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in settings
     }
-
-
-def _yaml(content: Any) -> str:
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-
-
-def _other_metrics(findings: Findings) -> tuple[list[str], list[list[str]]] | None:
-    """Returns the scores by metrics that are not judged; None if there are none."""
-    arms = findings.record["arms"]
-    names = [name for name in findings.results.metrics if name != findings.metric]
-    columns: dict[str, list[str]] = {"arm": [arm["arm"] for arm in arms]}
-    for name in names:
-        summaries = [arm["others"].get(name) for arm in arms]
-        columns[name] = [_spread(summary, _places(summaries)) for summary in summaries]
-    return _rows(DataFrame(columns)) if names else None
-
-
-def _cells(findings: Findings) -> DataFrame:
-    scores = list(dict.fromkeys([*findings.results.metrics, "loss"]))
-    cells = findings.results.table().reindex(columns=["arm", "seed", *scores, "failure"])
-    cells[scores] = cells[scores].map(lambda score: NOTHING if math.isnan(score) else f"{score:.4f}")
-    return cells.fillna("").astype(str).rename(columns={"loss": LOSS})

@@ -4,6 +4,8 @@ Statistics and reports read this and nothing else. Results are saved as JSON and
 pickled.
 """
 
+import io
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +17,9 @@ from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
 from pydantic import ConfigDict, Field, TypeAdapter
-from typing_extensions import TypedDict
 
 from plugformer.interfaces import Metric
-from plugformer.runs import read_json, replacing, write_json
+from plugformer.runs import read_json, replacing
 
 Record = dict[str, Any]
 """The content of a JSON file, or a part of it."""
@@ -32,31 +33,19 @@ Statistics = dict[str, Float[ndarray, "examples statistics"]]
 """By a metric's name, the statistics of each example, in the order of the examples."""
 
 
-class Point(TypedDict):
-    """An evaluation of the validation split during training."""
-
-    step: int
-    loss: float
-    metrics: dict[str, float]
-
-
 @dataclass(frozen=True)
 class CellResult:
-    """One arm trained with one seed.
+    """One arm trained with one seed; cells of the same seed are a pair.
 
     Attributes:
-        arm: The arm's name.
-        seed: `training.seed`; cells of the same seed are a pair.
         loss: Validation loss of the saved model, in nats per target; NaN if the cell failed.
         metrics: Each metric's value on the split of the final comparison.
         statistics: The statistics that these aggregate, of the same examples in all cells.
-        curve: The evaluations during training.
-        parameters: Number of the model's parameters.
+        curve: `step`, `loss` and `metrics` of the evaluations on the validation split during training.
         flops_per_token: Floating-point operations of a forward pass for each source or target token.
         peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
         tokens_per_second: Source and target tokens trained on in a second: the median over the log.
         seconds: Wall time of all updates.
-        directory: The cell's run directory.
         failure: Why the cell has no result, or None.
     """
 
@@ -67,7 +56,7 @@ class CellResult:
     loss: float = math.nan
     metrics: dict[str, float] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=dict)
-    curve: list[Point] = field(default_factory=list)
+    curve: list[Record] = field(default_factory=list)
     parameters: Annotated[int, Field(ge=0, lt=2**63)] = 0
     flops_per_token: float = 0.0
     peak_memory_mb: float = 0.0
@@ -84,7 +73,8 @@ class CellResult:
         """
         save_arrays(folder / _STATISTICS, self.statistics)
         record = {key: value for key, value in vars(self).items() if key != "statistics"}
-        write_json(folder / RESULT, {**record, "loss": None if math.isnan(self.loss) else self.loss})
+        loss = None if math.isnan(self.loss) else self.loss
+        write(folder / RESULT, json.dumps({**record, "loss": loss}, ensure_ascii=False, indent=2))
 
     @classmethod
     def load(cls, folder: Path) -> "CellResult":
@@ -135,18 +125,23 @@ def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
     """Returns nested mappings as one, with dots in the keys."""
     result: Record = {}
     for key, value in record.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        else:
-            result[f"{prefix}{key}"] = value
+        inner = flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        result |= inner
     return result
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Writes a file in one step; raises RunError if that is impossible."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:
     """Writes arrays of numbers, replacing what was there in one step."""
     numbers: dict[str, Any] = {name: np.asarray(rows, dtype=np.float64) for name, rows in arrays.items()}
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **numbers)
+    file = io.BytesIO()
+    np.savez_compressed(file, **numbers)
+    write(path, file.getvalue())
 
 
 def load_arrays(path: Path) -> Statistics:

@@ -1,5 +1,6 @@
 """Running a study: arms are made comparable, settings are chosen, and cells without a result are trained."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,22 +13,22 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from plugformer.configuration import read_dictionary
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer.registry import Kind, Registry
-from plugformer.runs import read_json, remove_leftovers, write_json
+from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
-from plugformer_ablation.executors import Executor, InlineExecutor, LocalExecutor
+from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import Findings, find
-from plugformer_ablation.matching import deciding_split, matched, with_differences
-from plugformer_ablation.progress import StudyProgress
+from plugformer_ablation.matching import deciding_split, matched, with_equal_time
 from plugformer_ablation.report import write_report
-from plugformer_ablation.results import CellResult, StudyResults
-from plugformer_ablation.speed import with_equal_time
+from plugformer_ablation.results import CellResult, StudyResults, write
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
+from plugformer_cli.progress import is_live
 
 
 def ablate(
@@ -90,26 +91,11 @@ def run_study(
     console: Console,
     rows: Mapping[str, Any] | None = None,
 ) -> StudyResults:
-    """Runs a study to its end, or resumes it; finished cells are not run again.
+    """Runs a study in a folder to its end, or resumes it; see `ablate`.
 
-    Args:
-        study: The study.
-        out: Its folder.
-        registry: The installed components.
-        executor: Runs the cells.
-        console: Shows progress and notices.
-        rows: Examples in memory, by split, in place of the task's data.
-
-    Raises:
-        ConfigurationError: The configuration of an arm is wrong; nothing has been run.
-        DataError: The data cannot be read; nothing has been run.
-        RunError: The folder cannot be written, belongs to another study, or a study is running there already.
-        InterruptedRunError: The user or the system asked to stop; everything so far is saved.
+    `rows` are examples in memory, by split, in place of the task's data.
     """
-
-    def notify(text: str) -> None:
-        console.print(text, markup=False, highlight=False)
-
+    notify = partial(console.print, markup=False, highlight=False)
     arms = resolve_arms(study, registry, rows)
     for notice in dict.fromkeys(notice for arm in arms for notice in arm.resolved.notices):
         notify(notice)
@@ -124,44 +110,33 @@ def run_study(
             outcomes = zip(arms, _finished(trials, out, executor, console), strict=True)
             groups = groupby(outcomes, key=lambda trial: trial[0].name)
             arms = [_best(list(outcome), results) for _, outcome in groups]
-        arms = with_differences(arms, study)
-        cells: list[Cell] = []
-        untuned: list[CellResult] = []
-        for arm in arms:
-            if arm.failure is None:
-                cells += make_cells(arm, study.seed_list, out, results.study["split"])
-            else:
-                untuned += (CellResult(arm.name, seed, failure=arm.failure) for seed in study.seed_list)
+        split, seeds = results.study["split"], study.seed_list
+        tuned = [arm for arm in arms if arm.failure is None]
+        cells = [cell for arm in tuned for cell in make_cells(arm, seeds, out, split)]
+        untuned = [
+            CellResult(arm.name, seed, failure=arm.failure) for arm in arms if arm.failure for seed in seeds
+        ]
+        made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
+        common = {key: made[0][key] for key in ("versions", "code", "data")}
+        components = {name: lock for each in made for name, lock in each["components"].items()}
         return replace(
             results,
             arms=tuple(arm.record() for arm in arms),
             cells=(*_finished(cells, out, executor, console), *untuned),
-            made_of=_made_of(arms),
+            made_of={**common, "components": dict(sorted(components.items()))},
         )
 
 
 def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Console) -> list[CellResult]:
     """Returns the result of each cell, after those without one have been run."""
-    results = {cell.name: cell.result() for cell in cells if cell.finished}
-    waiting = [cell for cell in cells if cell.name not in results]
-    if waiting and results:
-        console.print(f"{len(results)} of {len(cells)} cells are finished already", highlight=False)
-    failures = _run(waiting, len(cells), out, executor, console) if waiting else {}
-    for cell in waiting:
-        failure = failures.get(cell.name)
-        failed = CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failure)
-        results[cell.name] = cell.result() if failure is None else failed
-    return [results[cell.name] for cell in cells]
-
-
-def _run(
-    cells: Sequence[Cell], total: int, out: Path, executor: Executor, console: Console
-) -> dict[str, str]:
-    """Runs cells; returns why some failed, by their names."""
+    waiting = [cell for cell in cells if not cell.finished]
+    total, finished = len(cells), len(cells) - len(waiting)
+    if waiting and finished:
+        console.print(f"{finished} of {total} cells are finished already", highlight=False)
     failures: dict[str, str] = {}
-    interruption, progress = Interruption(), StudyProgress(console, total, total - len(cells))
-    with interruption.watched(), progress:
-        for event in executor.events(cells):
+    interruption = Interruption()
+    with interruption.watched(), StudyProgress(console, total, finished) as progress:
+        for event in executor.events(waiting):
             progress.show(event)
             if event is not None and event[1].failure is not None:
                 failures[event[0].name] = event[1].failure
@@ -173,12 +148,17 @@ def _run(
             f"stopped by {interruption.requested}: {total - len(remaining)} of {total} cells are done, and "
             f"checkpoints of the others are in {out / CELLS}; run the same command again to continue"
         )
-    return failures
+    return [
+        CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failures[cell.name])
+        if cell.name in failures
+        else cell.result()
+        for cell in cells
+    ]
 
 
 @contextmanager
 def study_lock(out: Path) -> Iterator[None]:
-    """Makes the folder of a study and locks it; temporary files of killed processes are removed.
+    """Makes the folder of a study and locks it.
 
     Raises:
         RunError: A study is running there, or it cannot be written.
@@ -193,8 +173,6 @@ def study_lock(out: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(f"{out} cannot be written: {error.strerror or error}; give another --out") from error
     try:
-        for folder in (out, out / CELLS):
-            remove_leftovers(folder)
         yield
     finally:
         lock.release()
@@ -211,17 +189,15 @@ def _claim(study: Study, out: Path) -> None:
         before = Study.model_validate(read_json(path))
         if not _same(before, study):
             raise RunError(f"{out} has the results of another study, {before.title!r}: give another --out")
-    write_json(path, study.model_dump(mode="json", by_alias=True))
+    write(path, json.dumps(study.model_dump(mode="json", by_alias=True), ensure_ascii=False, indent=2))
 
 
 def _same(before: Study, now: Study) -> bool:
     """Whether two studies have the same task, and the same title or else a factor in common."""
-    if before.task_name != now.task_name:
-        return False
     if before.study and now.study:
-        return before.study == now.study
+        return (before.task_name, before.study) == (now.task_name, now.study)
     names = [{factor.path for factor in study.factors.values()} or set(study.arms) for study in (before, now)]
-    return bool(set.intersection(*names))
+    return before.task_name == now.task_name and bool(set.intersection(*names))
 
 
 def _new_results(study: Study, baseline: Arm) -> StudyResults:
@@ -241,10 +217,7 @@ def _new_results(study: Study, baseline: Arm) -> StudyResults:
 
 
 def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Arm:
-    """Returns the best trial of an arm; of equals the one of lower loss, then the first.
-
-    If all trials failed, it is the first, with the failure.
-    """
+    """Returns the best trial of an arm, of equals the one of lower loss; the first if all have failed."""
     metric = results.study["metric"]
     sign = -1.0 if results.metrics[metric].higher_is_better else 1.0
 
@@ -258,9 +231,37 @@ def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Ar
     return min(finished, key=rank)[0]
 
 
-def _made_of(arms: Sequence[Arm]) -> dict[str, Any]:
-    """Returns the components of all arms, and the versions, code and data of the baseline."""
-    parts = [ingredients(arm.resolved, arm.hashes) for arm in arms]
-    components = {name: lock for part in parts for name, lock in part["components"].items()}
-    first = {key: parts[0][key] for key in ("versions", "code", "data")}
-    return {**first, "components": dict(sorted(components.items()))}
+class StudyProgress(Progress):
+    """Shows finished and running cells and the time left: a live bar, or else plain lines."""
+
+    def __init__(self, console: Console, total: int, finished: int) -> None:
+        super().__init__(
+            TextColumn("{task.description}", markup=False),  # names of arms may have brackets
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            speed_estimate_period=3600,
+            disable=not is_live(console),
+        )
+        self._total, self._done = total, finished
+        self._running: dict[str, float] = {}
+        self._bar = self.add_task("cells", total=total, completed=finished)
+
+    def show(self, event: Event) -> None:
+        """Shows an event."""
+        if event is None:
+            return
+        name, message = str(event[0]), event[1]
+        if message.step is not None:
+            self._running[name] = message.step / message.steps
+        elif message.ended:
+            self._running.pop(name, None)
+            self._done += 1
+            outcome = "done" if message.failure is None else f"failed: {message.failure}"
+            self.console.print(
+                f"[{self._done}/{self._total}] {name}: {outcome}", markup=False, highlight=False
+            )
+        running = ", ".join(f"{cell} {part:.0%}" for cell, part in self._running.items())
+        self.update(self._bar, completed=self._done + sum(self._running.values()), description=running)

@@ -34,12 +34,6 @@ def resampled(
 
     All cells are scored on the same draws, which pairs them. Statistics of different cells are never mixed: a
     mean of counts of n-grams, or of numbers of classes, would mean nothing.
-
-    Args:
-        cells: Statistics of the same examples for each cell.
-        aggregate: The metric.
-        resamples: Number of draws.
-        seed: Of the draws.
     """
     generator, examples = np.random.default_rng(seed), len(cells[0])
     draws = (generator.integers(examples, size=examples) for _ in range(resamples))
@@ -95,24 +89,21 @@ class StudentT:
 
     def margin(self, alpha: float) -> float:
         """Returns half the width of the interval at a level of 1 - alpha."""
-        return hypot(*(source.error * source._critical(alpha) for source in self._sources if source.error))
+        from scipy.special import stdtrit
+
+        sources = (source for source in self._sources if source.error)
+        return hypot(*(source.error * -stdtrit(source.freedom, alpha / 2) for source in sources))
 
     def interval(self, level: float) -> Interval:
-        """Returns a confidence interval of the mean, which excludes 0 exactly where p < 1 - level.
-
-        Args:
-            level: Its coverage, as 0.95.
-        """
+        """Returns a confidence interval of the mean, which excludes 0 exactly where p < 1 - level."""
         margin = self.margin(1 - level)
         return self.mean - margin, self.mean + margin
 
     def minimum_detectable_difference(self, alpha: float) -> float:
         """Returns the smallest true difference that is found with a power of 80 %.
 
-        Found means that the interval excludes 0 on the right side; an error of 0 gives 0.
-
-        Args:
-            alpha: Two-sided significance level.
+        Found means that the interval excludes 0 on the right side; an error of 0 gives 0. `alpha` is the
+        two-sided significance level.
         """
         return hypot(*(source.error * source._shift(alpha) for source in self._sources if source.error))
 
@@ -120,18 +111,12 @@ class StudentT:
     def _sources(self) -> tuple["StudentT", ...]:
         return (self,) if self.other is None else (self, self.other)
 
-    def _critical(self, alpha: float) -> float:
-        """Returns the quantile of t, in standard errors."""
-        from scipy.special import stdtrit
-
-        return float(-stdtrit(self.freedom, alpha / 2))
-
     def _shift(self, alpha: float) -> float:
         """Returns the true mean, in standard errors, that is found with a power of 80 %."""
         from scipy.optimize import brentq
-        from scipy.special import nctdtr  # scipy.stats takes longer to import than all else of a report
+        from scipy.special import nctdtr, stdtrit  # scipy.stats takes longer to import than all else
 
-        critical = self._critical(alpha)
+        critical = float(-stdtrit(self.freedom, alpha / 2))
         largest = 10 + 10 * critical  # the power there is nearly 1
         return float(brentq(lambda shift: 1 - nctdtr(self.freedom, shift, critical) - POWER, 0, largest))
 

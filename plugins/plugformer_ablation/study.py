@@ -1,6 +1,6 @@
 """What a study says, in a file, in a dict, in a command's options or in several of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,21 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, field_validator
 
 from plugformer.configuration import (
-    Key,
     MappingNode,
-    Node,
     Origin,
-    Problem,
     ScalarNode,
     Settings,
     check_settings,
-    dotted,
-    expand,
     is_file,
-    origin_of,
+    nested,
     read_file,
     read_setting,
-    report,
     short_name,
 )
 from plugformer.errors import ConfigurationError
@@ -42,7 +36,8 @@ _SOLVED = {
 }
 """The settings that each way of matching changes."""
 
-_Path = tuple[Key, ...]
+Place = tuple[str | int, ...]
+"""The keys that lead to a value of a study."""
 
 
 class Factor(Settings):
@@ -54,11 +49,6 @@ class Factor(Settings):
         description="Names, blocks or numbers, or a mapping from names that reports use to values; the first "
         "belongs to the baseline.",
     )
-
-    @property
-    def keys(self) -> list[Key]:
-        """The keys of the values: numbers in a list, else names."""
-        return list(range(len(self.values))) if isinstance(self.values, list) else list(self.values)
 
 
 class Study(Settings):
@@ -116,19 +106,6 @@ class Study(Settings):
 
     _tree: MappingNode = PrivateAttr()
 
-    @classmethod
-    def of(cls, tree: MappingNode) -> "Study":
-        """Returns the study that a tree describes.
-
-        Raises:
-            ConfigurationError: A setting is wrong or contradicts another; all problems with their places.
-        """
-        study = check_settings(tree, cls)
-        study._tree = tree
-        if problems := [study.problem(*finding) for finding in _contradictions(study)]:
-            raise ConfigurationError(report(problems))
-        return study
-
     @property
     def title(self) -> str:
         """The title, or the task and what is compared."""
@@ -143,24 +120,32 @@ class Study(Settings):
     def task_path(self) -> str | dict[str, Any]:
         """The task's name, the absolute path of its file, or its settings."""
         if isinstance(self.task, str) and is_file(self.task):
-            return str(expand(self.task, self.node("task").origin))
+            folder = self.node(("task",)).origin.folder
+            return str(folder.absolute() / Path(self.task).expanduser())
         return self.task
 
-    def node(self, *path: Key) -> Node:
-        """Returns the node at a path, which must exist."""
-        node: Node = self._tree
-        for key in path:
-            node = node.items[key]  # type: ignore[index,union-attr]  # a list takes numbers, a mapping keys
+    def node(self, place: Place) -> Any:
+        """Returns the node at a place, or the innermost one around it that was written."""
+        node: Any = self._tree
+        for key in place:
+            if isinstance(node, MappingNode) and key not in node.items:
+                break
+            node = node.items[key]
         return node
 
-    def place(self, *path: Key) -> Origin:
-        """Returns the place of a key in its file."""
-        mapping = self.node(*path[:-1])
-        return mapping.keys[path[-1]] if isinstance(mapping, MappingNode) else mapping.origin
+    def layer(self, path: str, place: Place) -> MappingNode:
+        """Returns a layer of a task in which a path has the value at a place in the study."""
+        node = self.node(place)
+        return nested(path, node, node.origin)
 
-    def problem(self, path: _Path, message: str, hint: str = "") -> Problem:
-        """Returns a problem with the value at a path, with its place."""
-        return Problem(origin_of(self._tree, path), path, message, hint)
+    def mistakes(self, findings: Iterable[tuple[Place, str]]) -> ConfigurationError:
+        """Returns the error for mistakes at their places in the study."""
+        return ConfigurationError(
+            "\n".join(
+                f"{self.node(place).origin}  {'.'.join(map(str, place))}: {message}"
+                for place, message in findings
+            )
+        )
 
 
 def read_study(
@@ -194,11 +179,42 @@ def read_study(
             )
         origin = Origin(str(study), folder=Path.cwd())
         tree = MappingNode({"task": ScalarNode(str(study), origin)}, {"task": origin}, origin)
-    _add_options(tree, {"--swap": swaps, "--set": settings, "--tune": tune}, keys)
-    return Study.of(tree)
+    _add_options(tree, {"swap": swaps, "set": settings, "tune": tune})
+    for key, value in keys.items():
+        if value is not None:
+            origin = Origin(f"--{key} {value}", folder=Path.cwd())
+            tree.items[key], tree.keys[key] = ScalarNode(value, origin), origin
+    checked = check_settings(tree, Study)
+    checked._tree = tree
+    if findings := list(_contradictions(checked)):
+        raise checked.mistakes(findings)
+    return checked
 
 
-def _contradictions(study: Study) -> Iterator[tuple[_Path, str]]:
+def _add_options(tree: MappingNode, options: dict[str, Sequence[str]]) -> None:
+    """Adds options to a study's tree, which they override; every value knows its option."""
+    factors: set[str] = set()
+    given: dict[tuple[str, str], Origin] = {}
+    for key, argument in ((key, argument) for key, arguments in options.items() for argument in arguments):
+        origin = Origin.of_argument(f"--{key}", argument)
+        path, node = read_setting(argument, origin)
+        name = ".".join(map(str, path))
+        if before := given.get((key, name)):
+            raise ConfigurationError(f"{origin}  {name}: is set twice; also by {before}")
+        given[key, name] = origin
+        if key == "swap":
+            parts: dict[Any, Any] = {"path": ScalarNode(name, origin), "values": node}
+            node = MappingNode(parts, dict.fromkeys(parts, origin), origin)
+            name = name if str(path[-1]) in factors else str(path[-1])
+            factors.add(name)
+        place = "factors" if key == "swap" else key
+        inner = tree.items.setdefault(place, MappingNode({}, {}, origin))
+        tree.keys.setdefault(place, origin)
+        if isinstance(inner, MappingNode):
+            inner.items[name], inner.keys[name] = node, origin
+
+
+def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     """Yields contradictions: too many trainings, settings given twice, or set by the study itself."""
     if bool(study.factors) == bool(study.arms):
         yield (("factors",) if study.factors else ()), "expected either `factors` or `arms`"
@@ -210,43 +226,36 @@ def _contradictions(study: Study) -> Iterator[tuple[_Path, str]]:
     trials = prod(map(len, study.tune.values())) if study.tune else 0
     seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
     if (trainings := arms * (seeds + trials)) > MOST:
-        advice = "use fewer values, seeds or settings to try"
-        if study.design == "grid":
-            advice += ", or write `design: one-factor`"
+        advice = "use fewer values, seeds or settings to try, or write `design: one-factor`"
         yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"
         return  # looking further would take long
-    varied: dict[_Path, str] = {("factors", name): factor.path for name, factor in study.factors.items()}
-    varied |= {("tune", path): path for path in study.tune}
-    known: dict[str, _Path] = {}
-    for place, path in varied.items():
-        key = (*place, "path") if place[0] == "factors" else place
-        for other, there in known.items():
-            if _within(path, other) or _within(other, path):
-                yield key, f"{path!r} is also changed by {_named(there)}: let one of them have whole blocks"
-        known[path] = place
-        yield from _reserved(key, path, study)
-    for name, settings in study.arms.items():
-        for path in _leaves(settings):
-            yield from _reserved(("arms", name), path, study)
-            for other in study.tune:
-                if _within(path, other) or _within(other, path):
-                    yield ("tune", other), f"{other!r} is also changed by the arm {name!r}"
+    tuned: list[tuple[Place, str, str]] = [(("tune", path), path, f"tune {path!r}") for path in study.tune]
+    factors = [
+        (("factors", name, "path"), factor.path, f"the factor {name!r}")
+        for name, factor in study.factors.items()
+    ]
+    arms_settings = [
+        (("arms", name), path, "") for name, settings in study.arms.items() for path in _leaves(settings)
+    ]
+    known: dict[str, str] = {}
+    for place, path, owner in (*tuned, *factors, *arms_settings):
+        for other, by in known.items():
+            if _overlap(path, other):
+                yield place, f"{path!r} is also changed by {by}: let one of them have whole blocks"
+        if owner:
+            known[path] = owner
+        if _within(path, "evaluation") or _within(path, "training.monitor"):
+            yield place, f"{path!r} decides how arms are measured, which must be the same for all: use `set`"
+        if _within("training.seed", path):
+            yield place, f"{path!r} is given by the study: write the seeds under `seeds`"
+        if any(_overlap(path, solved) for solved in _SOLVED.get(study.match, ())):
+            yield place, f"{path!r} is changed by `match: {study.match}`: write `match: none`"
     for path in study.changes:
-        for other, place in known.items():
+        for other, by in known.items():
             if _within(path, other):
-                yield ("set", path), f"has no effect: {_named(place)} gives another value"
+                yield ("set", path), f"has no effect: {by} gives another value"
         if path == "training.seed":
             yield ("set", path), "is given by the study: write the seeds under `seeds`"
-
-
-def _reserved(place: _Path, path: str, study: Study) -> Iterator[tuple[_Path, str]]:
-    if _within(path, "evaluation") or _within(path, "training.monitor"):
-        yield place, f"{path!r} decides how arms are measured, which must be the same for all: use `set`"
-    if _within("training.seed", path):
-        yield place, f"{path!r} is given by the study: write the seeds under `seeds`"
-    for solved in _SOLVED.get(study.match, ()):
-        if _within(solved, path) or _within(path, solved):
-            yield place, f"{path!r} is changed by `match: {study.match}`: write `match: none`"
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -261,40 +270,5 @@ def _within(path: str, outer: str) -> bool:
     return f"{path}.".startswith(f"{outer}.")
 
 
-def _named(place: _Path) -> str:
-    return f"the factor {place[1]!r}" if place[0] == "factors" else f"tune {place[1]!r}"
-
-
-def _add_options(
-    tree: MappingNode, options: dict[str, Sequence[str]], keys: dict[str, str | int | None]
-) -> None:
-    """Adds options to a study's tree, which they override; every value knows its option."""
-    messages, factors = [], set()
-    given: dict[tuple[str, tuple[Key, ...]], Origin] = {}
-    for option, argument in ((option, value) for option, values in options.items() for value in values):
-        origin = Origin.of_argument(option, argument)
-        try:
-            path, node = read_setting(argument, origin)
-        except ConfigurationError as error:
-            messages.append(str(error))
-            continue
-        if before := given.get((option, path)):
-            messages.append(report([Problem(origin, path, f"is set twice; also by {before}")]))
-            continue
-        given[option, path] = origin
-        key, name = option.removeprefix("--"), dotted(path)
-        if option == "--swap":
-            items: dict[Key, Node] = {"path": ScalarNode(name, origin), "values": node}
-            key, node = "factors", MappingNode(items, dict.fromkeys(items, origin), origin)
-            name = name if str(path[-1]) in factors else str(path[-1])
-            factors.add(name)
-        inner = tree.items.setdefault(key, MappingNode({}, {}, origin))
-        tree.keys.setdefault(key, origin)
-        if isinstance(inner, MappingNode):
-            inner.items[name], inner.keys[name] = node, origin
-    if messages:
-        raise ConfigurationError("\n".join(messages))
-    for key, value in keys.items():
-        if value is not None:
-            origin = Origin(f"--{key} {value}", folder=Path.cwd())
-            tree.items[key], tree.keys[key] = ScalarNode(value, origin), origin
+def _overlap(path: str, other: str) -> bool:
+    return _within(path, other) or _within(other, path)

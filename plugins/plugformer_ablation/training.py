@@ -5,10 +5,9 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,12 +16,11 @@ from plugformer import resume, train
 from plugformer.configuration import resolve
 from plugformer.errors import InterruptedRunError, PlugformerError, RunError, described
 from plugformer.evaluation import Report
-from plugformer.faults import cause_of
 from plugformer.hooks import Run, Update, hookimpl
 from plugformer.registry import Registry
 from plugformer.runs import RunDirectory, is_trained
 from plugformer.validation import validate
-from plugformer_ablation.cells import Cell, changes, ingredients
+from plugformer_ablation.cells import Cell, identity, ingredients
 from plugformer_ablation.results import CellResult
 
 Progress = Callable[[int, int], None]
@@ -34,14 +32,7 @@ PATIENCE = 300.0
 
 @dataclass(frozen=True)
 class Message:
-    """The progress of a cell, or its end.
-
-    Attributes:
-        step: Number of updates made; None at the end.
-        steps: Number of all updates.
-        failure: Why it failed, or None.
-        stopped: Whether it was interrupted, after saving a checkpoint.
-    """
+    """The progress of a cell, or, without a step, its end: a failure, or a stop after saving a checkpoint."""
 
     step: int | None = None
     steps: int = 0
@@ -55,13 +46,7 @@ class Message:
 
 
 def work_on(cell: Cell, threads: int, progress: Progress) -> Message:
-    """Trains a cell in this process and returns how it ended; all output goes to the cell's log.
-
-    Args:
-        cell: The cell.
-        threads: Number of threads that it may use.
-        progress: Receives the number of updates made, and the number of all updates.
-    """
+    """Trains a cell in this process and returns how it ended; all output goes to the cell's log."""
     cell.log.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(cell.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):  # standard output and errors, of libraries in C as well
@@ -69,16 +54,13 @@ def work_on(cell: Cell, threads: int, progress: Progress) -> Message:
     torch.set_num_threads(threads)
     try:
         train_cell(cell, progress, partial(print, flush=True))
-    except InterruptedRunError as error:
-        print(error, flush=True)  # noqa: T201 (to the cell's log)
-        return Message(stopped=True)
     except PlugformerError as error:
         print(error, flush=True)  # noqa: T201 (to the cell's log)
-        return Message(failure=str(error))
+        stopped = isinstance(error, InterruptedRunError)
+        return Message(stopped=True) if stopped else Message(failure=str(error))
     except (Exception, SystemExit) as error:  # raised by a component
         traceback.print_exc()
-        failure = cause_of(error) or described(error)
-        return Message(failure=f"{failure}; {cell.log} has the traceback")
+        return Message(failure=f"{described(error)}; {cell.log} has the traceback")
     return Message()
 
 
@@ -87,34 +69,31 @@ def train_cell(
     progress: Progress,
     notify: Callable[[str], None],
     registry: Registry | None = None,
-    **further: Any,
+    data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result.
-
-    Raises:
-        PlugformerError: The training fails.
-        InterruptedRunError: The user or the system asked to stop; everything so far is saved.
-    """
-    registry = registry or discover(cell.manifests)
+    """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result."""
+    registry = registry or Registry.discover(*cell.manifests)
+    split = cell.ingredients["split"]
     options: dict[str, Any] = {
-        **further,
+        "data": data,
         "registry": registry,
         "observers": [_ProgressObserver(progress)],
         "notify": notify,
-        "final": "validation" if cell.ingredients["split"] == "validation" else "test",
+        "final": "validation" if split == "validation" else "test",
     }
     if cell.folder.exists():
-        _wait_for_worker(cell.folder, notify)
+        deadline = time.monotonic() + PATIENCE
+        while is_trained(cell.folder) and time.monotonic() < deadline:
+            notify(f"waiting for a worker of a killed study, which still trains {cell.folder}")
+            time.sleep(1)
         report = resume(cell.folder, **options).report
     else:
         report = train(str(cell.task), out=cell.folder, **options).report
-    _refuse_changes(cell, registry, further.get("data"))
+    resolved = validate(resolve(str(cell.task), registry=registry), data)
+    now = {**ingredients(resolved, cell.ingredients["data"]), "split": split}
+    if identity(now) != identity(cell.ingredients):  # the hash in the folder's name would be wrong
+        raise RunError("the code changed while this cell was trained: run the study again")
     _result(cell, report).save(cell.folder)
-
-
-def discover(manifests: Iterable[Path]) -> Registry:
-    """Returns the registry of what is installed here, and of local manifests."""
-    return reduce(Registry.with_local, manifests, Registry.discover())
 
 
 class _ProgressObserver:
@@ -131,27 +110,9 @@ class _ProgressObserver:
             self._progress(update.step, run.steps)
 
 
-def _wait_for_worker(run: Path, notify: Callable[[str], None]) -> None:
-    """Waits until a worker of a killed study has saved and ended."""
-    deadline = time.monotonic() + PATIENCE
-    while is_trained(run) and time.monotonic() < deadline:
-        notify(f"waiting for a worker of a killed study, which still trains {run}")
-        time.sleep(1)
-
-
-def _refuse_changes(cell: Cell, registry: Registry, rows: Mapping[str, Any] | None) -> None:
-    """Raises RunError if code changed during the training: the hash in the folder's name would be wrong."""
-    resolved = validate(resolve(str(cell.task), registry=registry), rows)
-    now = {**ingredients(resolved, cell.ingredients["data"]), "split": cell.ingredients["split"]}
-    if differences := changes(cell.ingredients, now):
-        lines = ["the code changed while this cell was trained:", *differences, "run the study again"]
-        raise RunError("\n  ".join(lines))
-
-
 def _result(cell: Cell, report: Report) -> CellResult:
     directory = RunDirectory(cell.folder)
-    split = cell.ingredients["split"]
-    final = next(part for part in (report, *report.others) if part.split == split)
+    final = next(part for part in (report, *report.others) if part.split == cell.ingredients["split"])
     metrics = {name: score["value"] for name, score in final.metrics.items()}
     lines = directory.logged()
     speeds = [line["tokens_per_second"] for line in lines if line.get("event") == "training"]
@@ -177,11 +138,11 @@ def _result(cell: Cell, report: Report) -> CellResult:
 
 
 def peak_memory() -> float:
-    """Returns the peak memory of this process, or of its GPU, in MB."""
+    """Returns the peak memory of this process, or of its GPU, in MB; 0 on Windows."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 1e6
     if sys.platform == "win32":
-        return 0.0  # counting it needs another library
+        return 0.0
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024

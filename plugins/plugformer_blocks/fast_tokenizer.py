@@ -2,7 +2,7 @@
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import tokenizers
@@ -13,21 +13,16 @@ from tokenizers.trainers import Trainer
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
-_NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
+_NO_TEXT = frozenset({PADDING, BEGIN, END})
 
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-
 _HIDDEN = [byte for byte in range(0x100) if byte not in _VISIBLE]
-
 _BYTES = {chr(byte): byte for byte in _VISIBLE} | {chr(0x100 + n): byte for n, byte in enumerate(_HIDDEN)}
 """GPT-2's alphabet: visible characters of Latin-1 stand for their bytes, those from U+0100 for the others."""
 
 
 class PipelineTokenizer(Tokenizer):
-    """Tokens of a Hugging Face pipeline as text, as spellings and as bytes, and the pipeline as a file.
-
-    A subclass encodes, and says where the pipeline comes from and which number means which of its tokens.
-    """
+    """Tokens of a Hugging Face pipeline as text, spellings and bytes; a subclass gives it and encodes."""
 
     _tokenizer: tokenizers.Tokenizer
 
@@ -42,17 +37,17 @@ class PipelineTokenizer(Tokenizer):
 
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
         """Returns each row as text, without PADDING, BEGIN and END."""
-        spellings = (
-            [self._in_text(number) for number in row if number not in _NEVER_FROM_TEXT] for row in rows
+        spelled = (
+            ["<unk>" if token == UNKNOWN else self.spelling(token) for token in row if token not in _NO_TEXT]
+            for row in rows
         )
-        return [self.join(tokens) for tokens in spellings]
+        return list(map(self.join, spelled))
 
     def tokens(self, row: Sequence[int]) -> list[str]:
         """Returns each token's spelling; bytes are shown as the text they are, or as a replacement mark."""
         spelled = [self.spelling(number) for number in row]
-        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return spelled
-        return [self.join([token]) for token in spelled]
+        bytewise = isinstance(self._tokenizer.decoder, decoders.ByteLevel)
+        return [self.join([token]) for token in spelled] if bytewise else spelled
 
     def token_bytes(self, *, at_start: bool) -> list[bytes]:
         """Returns the bytes that each token adds to a text; tokens of bytes may be parts of characters."""
@@ -65,17 +60,14 @@ class PipelineTokenizer(Tokenizer):
         """Writes tokenizer.json."""
         file.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
 
-    def _in_text(self, number: int) -> str:
-        return "<unk>" if number == UNKNOWN else self.spelling(number)
-
 
 class FastTokenizer(PipelineTokenizer):
     """A pipeline of normalizer, pre-tokenizer, model and decoder, learned by the library's own trainer.
 
-    A subclass defines `pipeline` and `trainer`. It may override `split`, to cut texts into words in Python
-    before the pipeline sees them (a custom pre-tokenizer cannot be saved in tokenizer.json, so the cut is
-    repeated at every `encode`), `join`, to put tokens together again, and `learned`, where its trainer's
-    vocabulary differs from process to process. No post-processor: the core places BEGIN and END.
+    A subclass defines `pipeline`, without a post-processor, and `trainer`. It may override `split`, to cut
+    texts into words in Python before the pipeline sees them (tokenizer.json cannot hold a custom
+    pre-tokenizer), `join`, to put tokens together again, and `learned`, where its trainer's vocabulary
+    differs from process to process.
     """
 
     def __init__(self) -> None:
@@ -108,8 +100,13 @@ class FastTokenizer(PipelineTokenizer):
 
     def train(self, texts: Iterable[str]) -> None:
         """Learns the vocabulary; blank texts before the first other one are passed over."""
+        remaining = iter(texts)
+        first = next((text for text in remaining if text.strip()), None)
+        if first is None:
+            raise DataError("no text to learn a vocabulary from: every training text is empty")
         learner = self.pipeline()
-        learner.train_from_iterator(self._nonempty_words(texts), self.trainer())
+        words = (word for text in itertools.chain([first], remaining) for word in self.split(text))
+        learner.train_from_iterator(words, self.trainer())
         self._tokenizer = self.pipeline()
         self._tokenizer.model = self.learned(learner)
         self._protect()
@@ -118,18 +115,22 @@ class FastTokenizer(PipelineTokenizer):
         """Returns token numbers; a word that spells a special token is an unknown word."""
         words = [self.split(text) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(words, is_pretokenized=True, add_special_tokens=False)
-        return [_without_special(encoding.ids) for encoding in encodings]
+        return [
+            [UNKNOWN if token in _NO_TEXT else token for token in encoding.ids]
+            if not _NO_TEXT.isdisjoint(encoding.ids)
+            else encoding.ids
+            for encoding in encodings
+        ]
 
     def unknown(self, text: str) -> list[str]:
         """Returns the parts of a text that become UNKNOWN, as the text spells them."""
         words = self.split(text)
         encoding = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+        pieces = zip(encoding.ids, encoding.word_ids, encoding.offsets, strict=True)
         return [
             words[word][start:end]
-            for number, word, (start, end) in zip(
-                encoding.ids, encoding.word_ids, encoding.offsets, strict=True
-            )
-            if word is not None and (number == UNKNOWN or number in _NEVER_FROM_TEXT)
+            for token, word, (start, end) in pieces
+            if word is not None and (token == UNKNOWN or token in _NO_TEXT)
         ]
 
     @property
@@ -138,23 +139,9 @@ class FastTokenizer(PipelineTokenizer):
         return self._tokenizer.get_vocab_size()
 
     def load(self, file: Path) -> None:
-        """Reads tokenizer.json, whose first four tokens must be SPECIAL_TOKENS."""
-        tokenizer = read_pipeline(file)
-        first = tuple(tokenizer.id_to_token(number) for number in range(len(SPECIAL_TOKENS)))
-        if first != SPECIAL_TOKENS:
-            raise RunError(
-                f"{file}: the vocabulary starts with {list(first)}, expected {list(SPECIAL_TOKENS)}; "
-                "the file was not saved by Plugformer: restore it, or train again"
-            )
-        self._tokenizer = tokenizer
+        """Reads tokenizer.json."""
+        self._tokenizer = read_pipeline(file)
         self._protect()
-
-    def _nonempty_words(self, texts: Iterable[str]) -> Iterator[str]:
-        remaining = iter(texts)
-        first = next((text for text in remaining if text.strip()), None)
-        if first is None:
-            raise DataError("no text to learn a vocabulary from: every training text is empty")
-        return (word for text in itertools.chain([first], remaining) for word in self.split(text))
 
     def _protect(self) -> None:
         """Keeps text that spells a special token apart from the token itself; the file cannot hold this."""
@@ -163,11 +150,7 @@ class FastTokenizer(PipelineTokenizer):
 
 
 def read_pipeline(file: Path) -> tokenizers.Tokenizer:
-    """Returns the pipeline that a tokenizer.json describes.
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
+    """Returns the pipeline of a tokenizer.json; raises RunError if the file is missing or damaged."""
     try:
         return tokenizers.Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises plain Exception for any damage
@@ -176,18 +159,8 @@ def read_pipeline(file: Path) -> tokenizers.Tokenizer:
         ) from error
 
 
-def _without_special(ids: list[int]) -> list[int]:
-    """Turns the special tokens that a word spelled literally (only `split` can yield one) into UNKNOWN."""
-    if _NEVER_FROM_TEXT.isdisjoint(ids):
-        return ids
-    return [UNKNOWN if number in _NEVER_FROM_TEXT else number for number in ids]
-
-
 def byte_piece(token: str) -> bytes:
-    """Returns the bytes that a token of a byte-level vocabulary stands for.
-
-    One with a character outside the alphabet, as added tokens have, stands for its own text.
-    """
+    """Returns the bytes of a byte-level token; an added one, of other characters, has those of its text."""
     if _BYTES.keys() >= set(token):
         return bytes(_BYTES[character] for character in token)
     return token.encode()

@@ -25,8 +25,7 @@ def linear_cross_entropy(
     Equal to `torch.nn.functional.cross_entropy(..., reduction="sum")` of these scores. They are computed a
     piece at a time and turned in place into their own gradient, softmax minus target, so that memory does not
     grow with targets times outputs: Cut Your Losses in Large-Vocabulary Language Models, Wijmans et al. 2024,
-    section 3, https://arxiv.org/abs/2411.09009, describes the problem. Gradients are computed in the forward
-    pass, where the scores are at hand; there are no second derivatives.
+    section 3, https://arxiv.org/abs/2411.09009, describes the problem. There are no second derivatives.
 
     Args:
         hidden: What the scores are computed from.
@@ -39,15 +38,12 @@ def linear_cross_entropy(
     if torch.is_grad_enabled():
         total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, rows)
         return total
-    losses = [
-        functional.cross_entropy(
-            _precise(functional.linear(some, weight, bias)),
-            right,
-            reduction="sum",
-            label_smoothing=label_smoothing,
+    losses = []
+    for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
+        scores = _precise(functional.linear(some, weight, bias))
+        losses.append(
+            functional.cross_entropy(scores, right, reduction="sum", label_smoothing=label_smoothing)
         )
-        for some, right in zip(hidden.split(rows), targets.split(rows), strict=True)
-    ]
     return torch.stack(losses).sum()
 
 
@@ -55,24 +51,15 @@ class _Gradients(torch.autograd.Function):
     """The loss; its gradients are computed with it, and scaled in the backward pass."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        smoothing: float,
-        rows: int,
-    ) -> Tensor:
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        hidden, weight, bias, targets, smoothing, rows = inputs
         of_weight, of_bias = weight, None if bias is None else torch.zeros_like(bias)
         losses, of_hidden = [], []
         for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
             scores = functional.linear(some, weight, bias)
             loss, of_scores = _loss_and_gradient(_precise(scores), right[:, None], smoothing)
             losses.append(loss)
-            if scores.dtype == torch.float16:
-                # The factor of loss scaling comes in the backward pass: until then, much of this is too small
-                # for float16.
+            if scores.dtype == torch.float16:  # too small for much of this, before losses are scaled
                 with torch.autocast(scores.device.type, enabled=False):
                     of_some, product = of_scores @ weight.float(), of_scores.T @ some.float()
             else:
@@ -96,14 +83,12 @@ class _Gradients(torch.autograd.Function):
         return *scaled, None, None, None
 
 
-def _precise(scores: Float[Tensor, "targets outputs"]) -> Float[Tensor, "targets outputs"]:
+def _precise(scores: Tensor) -> Tensor:
     """Returns scores of half precision as float32: their exponentials are added up."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
-def _loss_and_gradient(
-    scores: Float[Tensor, "targets outputs"], right: Int[Tensor, "targets 1"], smoothing: float
-) -> tuple[Float[Tensor, ""], Float[Tensor, "targets outputs"]]:
+def _loss_and_gradient(scores: Tensor, right: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Returns the summed loss, and its gradient in the memory of the scores."""
     largest = scores.amax(dim=1, keepdim=True)
     wanted = (1 - smoothing) * scores.gather(1, right).sum()

@@ -8,7 +8,7 @@ from jaxtyping import Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plugformer.interfaces import BEGIN, END, IGNORED, PADDING, Padding, Ragged, Side, Tokens
+from plugformer.interfaces import BEGIN, END, IGNORED, NO_TARGETS, PADDING, Padding, Ragged, Side, Tokens
 
 
 def pad(
@@ -36,27 +36,28 @@ def pad(
 
 
 def pad_targets(
-    rows: Ragged, *, side: Side = "right", length: int | None = None
-) -> Shaped[Tensor, "batch length"]:
-    """Returns the targets of tokens beside those tokens as `pad` puts them, BEGIN in front and END behind.
+    targets: Ragged | NDArray[Any] | None, *, side: Side = "right", length: int | None = None
+) -> Shaped[Tensor, "batch ..."]:
+    """Returns the targets of examples, or of tokens where `pad` puts these, BEGIN in front and END behind.
 
-    Integers stay integers, IGNORED where there is no target; floats become float32, NaN where there is none.
+    Integers stay integers, IGNORED where a token has no target; floats become float32, NaN where it has none.
+    Without targets, the result is NO_TARGETS.
     """
-    column, whole = _columns(rows, 2, side, length)
-    floats = np.issubdtype(rows.values.dtype, np.floating)
-    targets = (
-        np.full(column.shape, np.nan, np.float32) if floats else np.full(column.shape, IGNORED, np.int64)
-    )
-    targets[(column >= 1) & (column < whole[:, None] - 1)] = rows.values
-    return torch.from_numpy(targets)
+    if targets is None:
+        return NO_TARGETS
+    values = targets.values if isinstance(targets, Ragged) else targets
+    kind, missing = (np.float32, np.nan) if np.issubdtype(values.dtype, np.floating) else (np.int64, IGNORED)
+    if not isinstance(targets, Ragged):
+        return torch.from_numpy(values.astype(kind))
+    column, whole = _columns(targets, 2, side, length)
+    padded = np.full(column.shape, missing, kind)
+    padded[(column >= 1) & (column < whole[:, None] - 1)] = values
+    return torch.from_numpy(padded)
 
 
-def _columns(
-    rows: Ragged, special: int, side: Side, length: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
+def _columns(rows: Ragged, special: int, side: Side, length: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns for each place its number counted from its sequence's start, and the sequences' lengths."""
     whole = rows.lengths + special
     length = max(int(whole.max(initial=0)), length or 0)
     start = np.zeros_like(whole) if side == "right" else length - whole
-    column: NDArray[np.int64] = np.arange(length) - start[:, None]
-    return column, whole
+    return np.arange(length) - start[:, None], whole

@@ -12,8 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from plugformer.interfaces import AttentionContext
 
-_WIDEST_FLASH_HEAD = 256
-"""Of FlashAttention, by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`."""
+_WIDEST_FLASH_HEAD = 256  # by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`
 
 
 def softmax_attention(
@@ -33,10 +32,9 @@ def softmax_attention(
     it without keeping the scores; only where an observer wants the weights are they computed openly. A query
     that may see nothing reads zeros. What the positional encoding adds to the scores is added here.
 
-    A mask or a bias beyond the context's is a tensor of (query, key) that the kernel reads; it then skips no
-    part of the future. On a CPU, PyTorch has no fused kernel for a bias that itself gets gradients.
-    On a GPU, the fused kernel that takes masks and float32 reads no groups: each query head is then given its
-    group, since otherwise all scores would be computed and kept.
+    With a mask or a bias beyond the context's, the kernel skips no part of the future. On a CPU, PyTorch has
+    no fused kernel for a bias that itself gets gradients. On a GPU, the fused kernel that takes masks and
+    float32 reads no groups: each query head is then given its group.
 
     Args:
         query: Query heads, already rotated.
@@ -54,7 +52,9 @@ def softmax_attention(
         return weights @ _shared(value, query.shape[1])
     bias = _added(query, key, context, scale, bias)
     causal = context.is_causal and context.bias is None and bias is None and mask is None
-    merged = None if causal else _cast(_narrowed(_raised(context.attn_mask, bias), mask), query.dtype)
+    merged = None if causal else _merged(context.attn_mask, bias, mask)
+    if merged is not None and merged.dtype != torch.bool:
+        merged = merged.to(query.dtype)
     if query.shape[1] != key.shape[1] and not _kernel_reads_groups(query, merged):
         key, value = _shared(key, query.shape[1]), _shared(value, query.shape[1])
     return scaled_dot_product_attention(
@@ -77,11 +77,7 @@ def attention_scores(
     scale: float | None = None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Returns q k^T * scale, and all that is added to it; nothing is masked yet.
-
-    For an attention that changes scores or weights in a way that no kernel does; others call
-    `softmax_attention`. The arguments are the same.
-    """
+    """Returns q k^T * scale and all that is added to it, unmasked; arguments as for `softmax_attention`."""
     scores = query @ _shared(key, query.shape[1]).transpose(-2, -1) * _factor(query, scale)
     for added in (context.bias, _added(query, key, context, scale, bias)):
         scores = scores if added is None else scores + added.to(scores.dtype)
@@ -95,14 +91,7 @@ def attention_weights(
     dropout: float = 0.0,
     mask: Bool[Tensor, "#batch #heads #query #key"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Returns the softmax of scores over the keys that may be seen, and records it as "weights".
-
-    Args:
-        scores: As `attention_scores` returns them.
-        context: Positions and masks; whoever looks sees what is returned.
-        dropout: Rate at which weights are dropped; give 0 in evaluation mode.
-        mask: True where a query may attend, among the keys that the context allows; all of them if None.
-    """
+    """Returns the softmax over the keys that may be seen, and records it; see `softmax_attention`."""
     allowed = context.mask if mask is None else context.mask & mask
     # A query that may see nothing has only -inf: its softmax is NaN, its weights are defined as zero.
     weights = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1).masked_fill(~allowed, 0.0)
@@ -111,21 +100,18 @@ def attention_weights(
     return weights
 
 
-def _shared(
-    groups: Float[Tensor, "batch groups key width"], heads: int
-) -> Float[Tensor, "batch heads key width"]:
+def _shared(groups: Tensor, heads: int) -> Tensor:
     """Returns for each query head the group that it reads; of one group, without a copy."""
     if groups.shape[1] == 1:
         return groups.expand(-1, heads, -1, -1)
     return groups.repeat_interleave(heads // groups.shape[1], dim=1)
 
 
-def _kernel_reads_groups(query: Float[Tensor, "batch heads query head_width"], mask: Tensor | None) -> bool:
+def _kernel_reads_groups(query: Tensor, mask: Tensor | None) -> bool:
     """Returns whether the kernel that PyTorch chooses reads groups that several query heads share.
 
-    On CUDA that is FlashAttention, for 16 bits and no mask; cuDNN's kernel reads groups, too, but is not
-    there on every GPU. The memory-efficient kernel needs as many key heads as query heads: its constraint is
-    check_batch_size_and_num_heads_dense<false /*supports_gqa*/> in PyTorch's
+    On CUDA that is FlashAttention, for 16 bits and no mask. The memory-efficient kernel needs as many key
+    heads as query heads: check_batch_size_and_num_heads_dense<false /*supports_gqa*/> in PyTorch's
     aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
     """
     if query.device.type == "cpu":
@@ -134,17 +120,13 @@ def _kernel_reads_groups(query: Float[Tensor, "batch heads query head_width"], m
     return query.device.type == "cuda" and half and mask is None and query.shape[-1] <= _WIDEST_FLASH_HEAD
 
 
-def _factor(query: Float[Tensor, "batch heads query head_width"], scale: float | None) -> float:
+def _factor(query: Tensor, scale: float | None) -> float:
     return float(query.shape[-1] ** -0.5) if scale is None else scale
 
 
 def _added(
-    query: Float[Tensor, "batch heads query head_width"],
-    key: Float[Tensor, "batch groups key head_width"],
-    context: AttentionContext,
-    scale: float | None,
-    bias: Float[Tensor, "#batch #heads #query #key"] | None,
-) -> Float[Tensor, "#batch #heads #query #key"] | None:
+    query: Tensor, key: Tensor, context: AttentionContext, scale: float | None, bias: Tensor | None
+) -> Tensor | None:
     """Returns the bias of scaled scores in this layer alone, or None."""
     content = context.content_bias(query, key)
     if content is None:
@@ -153,20 +135,12 @@ def _added(
     return scaled if bias is None else scaled + bias
 
 
-def _raised(merged: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """Returns the context's mask and bias with a further bias."""
+def _merged(merged: Tensor | None, bias: Tensor | None, mask: Tensor | None) -> Tensor | None:
+    """Returns the context's mask and bias with a further bias and a further mask."""
     if merged is None or bias is None:
-        return bias if merged is None else merged
-    return bias.masked_fill(~merged, -torch.inf) if merged.dtype == torch.bool else merged + bias
-
-
-def _narrowed(merged: Tensor | None, mask: Tensor | None) -> Tensor | None:
-    """Returns mask and bias, of which a further mask takes away where it is False."""
+        merged = bias if merged is None else merged
+    else:
+        merged = bias.masked_fill(~merged, -torch.inf) if merged.dtype == torch.bool else merged + bias
     if merged is None or mask is None:
         return mask if merged is None else merged
     return merged & mask if merged.dtype == torch.bool else merged.masked_fill(~mask, -torch.inf)
-
-
-def _cast(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Gives an additive mask the dtype of the queries; a boolean one stays as it is."""
-    return mask if mask is None or mask.dtype == torch.bool else mask.to(dtype)

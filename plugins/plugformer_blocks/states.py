@@ -9,7 +9,6 @@ from torch import Tensor
 from plugformer.interfaces import State
 
 Kept = TypeVar("Kept", bound="PositionwiseState")  # typing.Self, which beartype cannot check in methods
-
 Running = TypeVar("Running", bound="Recurrent")
 
 
@@ -35,7 +34,10 @@ class PositionwiseState(State):
         """Writes the new positions behind the old ones, in place where there is room."""
         length = self._length + new._length
         if length > self._storage[0].shape[1]:
-            self._storage = tuple(_room(tensor, self._length, 2 * length) for tensor in self._storage)
+            full = self.tensors
+            self._storage = tuple(old.new_empty(len(old), 2 * length, *old.shape[2:]) for old in full)
+            for storage, old in zip(self._storage, full, strict=True):
+                storage[:, : self._length] = old
         for storage, tensor in zip(self._storage, new.tensors, strict=True):
             storage.narrow(1, self._length, new._length).copy_(tensor)
         self._length = length
@@ -50,15 +52,13 @@ class PositionwiseState(State):
 class Recurrent(State):
     """A summary of the past of a fixed size, and the last piece of the sequence position by position.
 
-    For mixers that compute a sequence at once while training and go on from a running state while decoding:
-    retention, gated linear attention, state space models. `project` returns the piece it is given; appending
-    another folds the one before into the summary. `attend` reads both: the past through the summary, the
-    piece itself in parallel (the chunkwise recurrent form of RetNet, Sun et al. 2023, equation 7:
-    https://arxiv.org/abs/2307.08621). A whole sequence is one piece without a past, a step of decoding is a
-    piece of one token. The queries given to `attend` are always the tokens of the piece.
+    For mixers such as retention, gated linear attention and state space models. `project` returns the piece
+    it is given; appending another folds the one before into the summary. `attend` reads both: the past
+    through the summary, the piece itself in parallel (the chunkwise recurrent form of RetNet, Sun et al.
+    2023, equation 7: https://arxiv.org/abs/2307.08621). A whole sequence is one piece without a past, a step
+    of decoding is a piece of one token. The queries given to `attend` are always the tokens of the piece.
 
-    Padding must not move the summary: `project` sets what it keeps of padding so that `fold` is the identity
-    there.
+    `project` sets what it keeps of padding so that `fold` is the identity there.
 
     Attributes:
         past: The summary, batch on axis 0; empty at the beginning of a sequence.
@@ -81,16 +81,5 @@ class Recurrent(State):
 
     def select(self: Running, rows: Int[Tensor, " rows"]) -> Running:
         """Keeps these rows of the batch."""
-        piece, past = (
-            tuple(tensor.index_select(0, rows) for tensor in tensors) for tensors in (self.piece, self.past)
-        )
-        return type(self)(*piece, past=past)
-
-
-def _room(
-    tensor: Shaped[Tensor, "batch capacity ..."], length: int, capacity: int
-) -> Shaped[Tensor, "batch larger ..."]:
-    """Returns a larger tensor that starts with the first `length` positions of `tensor`."""
-    larger = tensor.new_empty(tensor.shape[0], capacity, *tensor.shape[2:])
-    larger[:, :length] = tensor[:, :length]
-    return larger
+        piece = (tensor.index_select(0, rows) for tensor in self.piece)
+        return type(self)(*piece, past=tuple(tensor.index_select(0, rows) for tensor in self.past))

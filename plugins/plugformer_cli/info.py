@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,11 +61,7 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     entry = registry.find(kind, name)
     options = describe_options(registry.load(kind, name))
     if as_json:
-        record = {
-            **as_record(entry),
-            "class": entry.target,
-            "options": [asdict(option) for option in options],
-        }
+        record = {**as_record(entry), "class": entry.target, "options": options}
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
@@ -74,10 +70,9 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     print_text(f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
     typer.echo("\noptions:" if options else "\nno options")
     for option in options:
-        default = "required" if option.required else f"default {json.dumps(option.default)}"
-        typer.echo(f"  {typer.style(option.name, bold=True)}: {option.type}; {default}")
-        if option.description:
-            print_text(option.description, indent=6)
+        default = "required" if option["required"] else f"default {json.dumps(option['default'])}"
+        typer.echo(f"  {typer.style(option['name'], bold=True)}: {option['type']}; {default}")
+        print_text(option["description"], indent=6)
 
 
 def _show_task(name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool) -> None:
@@ -113,27 +108,8 @@ def _suggest_component(name: str, registry: Registry) -> None:
         raise RegistryError(f"{name!r} is a component, not a task\nwrite {choices}")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option.
-
-    Attributes:
-        name: Its key in a task file.
-        type: The values that it takes, such as `integer >= 1`.
-        required: Whether it must be given.
-        default: Its value otherwise.
-        description: Its meaning.
-    """
-
-    name: str
-    type: str
-    required: bool
-    default: Any
-    description: str
-
-
-def describe_options(component: type) -> list[Option]:
-    """Returns a component's options in the order of its constructor.
+def describe_options(component: type) -> list[dict[str, Any]]:
+    """Returns name, type, default and meaning of a component's options, in the order of its constructor.
 
     Raises:
         RegistryError: The annotations of the constructor cannot be used to check options.
@@ -142,24 +118,19 @@ def describe_options(component: type) -> list[Option]:
 
     schema = options_model(component).model_json_schema()
     return [
-        Option(
-            name=name,
-            type=in_words(field, schema.get("$defs", {})),
-            required=name in schema.get("required", ()),
-            default=field.get("default"),
-            description=field.get("description", ""),
-        )
+        {
+            "name": name,
+            "type": in_words(field, schema.get("$defs", {})),
+            "required": name in schema.get("required", ()),
+            "default": field.get("default"),
+            "description": field.get("description", ""),
+        }
         for name, field in schema["properties"].items()
     ]
 
 
 def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
-    """Returns a description of the values that a JSON Schema allows.
-
-    Args:
-        schema: Of one value.
-        definitions: Schemas that it refers to, by name.
-    """
+    """Returns a description of the values that a JSON Schema allows; it may refer to others by name."""
     definitions = definitions or {}
     if "$ref" in schema:
         return in_words(definitions[schema["$ref"].rpartition("/")[2]], definitions)
@@ -194,17 +165,11 @@ _BOUNDS = {
 def print_model(rows: Sequence[Any]) -> None:
     """Prints the modules, each indented below the one it belongs to, and the totals of the whole model."""
     paths = [row.path for row in rows]
-    cells = [
-        (
-            branch(row.path, paths),
-            row.module,
-            " × ".join(map(str, row.shape)),
-            f"{row.parameters:,}",
-            rounded(row.flops) if row.flops else "",
-        )
-        for row in rows
-        if row.path
-    ]
+    cells = []
+    for row in rows:
+        shape, flops = " × ".join(map(str, row.shape)), rounded(row.flops) if row.flops else ""
+        if row.path:
+            cells.append((branch(row.path, paths), row.module, shape, f"{row.parameters:,}", flops))
     header = ("module", "class", "output", "parameters", "FLOPs")
     print_table(header, cells, right=("parameters", "FLOPs"))
     for whole in (row for row in rows if not row.path):

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 PORTION = 1000
 """Texts that are answered together at most."""
-
-NOTES = 20
-"""Notes about texts that are printed; errors are always printed."""
 
 EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
@@ -73,20 +70,16 @@ def command(
         stream = sys.stdin.buffer if file is None else stack.enter_context(_opened(file))
         from plugformer import load
 
-        with contextlib.redirect_stdout(
-            sys.stderr
-        ):  # components may print; only results go to standard output
+        with contextlib.redirect_stdout(sys.stderr):  # components may print
             model = load(run, installed(ctx, registry), overrides=settings or [], device=device)
         print_device(model)
         printer = _Printer(model, n_best, scores=scores, threshold=threshold, as_json=as_json)
         if not texts and file is None and sys.stdin.isatty() and sys.stdout.isatty():
             _converse(printer)
             return
-        advance = stack.enter_context(_progress())
         for portion in [texts] if texts else lines(stream):
             for start in range(0, len(portion), PORTION):
                 printer.print(portion[start : start + PORTION])
-                advance(printer.count)
     printer.end()
 
 
@@ -102,7 +95,6 @@ class _Printer:
         self.threshold = threshold
         self.as_json = as_json
         self.count = 0
-        self.notes = 0
         self.errors: list[PlugformerError] = []
 
     def print(self, texts: list[str]) -> None:
@@ -123,13 +115,7 @@ class _Printer:
             typer.echo(json.dumps(record, ensure_ascii=False) if self.as_json else "\n".join(printed))
 
     def end(self) -> None:
-        """Prints the number of omitted notes.
-
-        Raises:
-            PlugformerError: A text had no answer.
-        """
-        if self.notes > NOTES:
-            typer.echo(f"and {self.notes - NOTES:,} more notes; --json has them all", err=True)
+        """Raises an error if a text had no answer."""
         if self.errors and self.count == 1:
             raise self.errors[0]
         if self.errors:
@@ -144,9 +130,7 @@ class _Printer:
         notes += [f"unknown: {', '.join(map(repr, answer.unknown))}"] * bool(answer.unknown)
         notes += [f"no answer: {self._improbable(answer)}"] * bool(self._improbable(answer))
         for note in notes:
-            self.notes += 1
-            if self.notes <= NOTES:
-                typer.echo(f"text {self.count}: {note}", err=True)
+            typer.echo(f"text {self.count}: {note}", err=True)
 
     def _line(self, answer: "Prediction") -> str:
         if self._improbable(answer):
@@ -178,13 +162,10 @@ class _Printer:
 
 
 def lines(stream: BinaryIO) -> Iterator[list[str]]:
-    """Yields the lines of a stream in the portions in which they arrive.
+    """Yields the lines of UTF-8 text in the portions in which they arrive.
 
     A file gives many at a time, which is fast; a slow writer gets an answer to each line at once. Bytes that
-    are not UTF-8 become lone surrogates, as with Python's error handler "surrogateescape".
-
-    Args:
-        stream: UTF-8 text.
+    are not UTF-8 become lone surrogates.
     """
     rest = b""
     while portion := stream.read1(1 << 16):  # type: ignore[attr-defined]  # every buffered reader has it
@@ -198,21 +179,6 @@ def lines(stream: BinaryIO) -> Iterator[list[str]]:
 def _decoded(line: bytes) -> str:
     """Returns a line as text, without carriage return and byte order mark."""
     return line.removesuffix(b"\r").decode(errors="surrogateescape").removeprefix("\ufeff")
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    """Yields a function that shows how many texts are answered, unless the terminal shows the answers."""
-    if not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} texts"))
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
-        task = progress.add_task("texts", total=None)
-        yield lambda count: progress.update(task, completed=count, refresh=True)
 
 
 def _opened(file: Path) -> BinaryIO:

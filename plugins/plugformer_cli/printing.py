@@ -6,8 +6,8 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -36,13 +36,7 @@ def display_width(text: str) -> int:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> None:
-    """Prints rows in aligned columns; on a terminal lines that are too long are cut.
-
-    Args:
-        header: The columns' names.
-        rows: Their values; without line breaks.
-        right: Columns that are aligned to the right.
-    """
+    """Prints rows in aligned columns, some to the right; on a terminal lines that are too long are cut."""
     table = [header, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(display_width(row[column]) for row in table) for column in range(len(header))]
     limit = terminal_width()
@@ -81,15 +75,17 @@ def print_report(report: "Report", *, as_json: bool) -> None:
     if not scores:
         typer.echo("no metrics: give some in the task's evaluation.metrics")
         return
-    rows = [(split.split, name, *_figures(score, split.examples)) for split, name, score in scores]
-    print_table(("split", "metric", "value", "95 % interval"), rows, right=("value",))
+    figures = [(split.split, name, *_figures(score, split.examples)) for split, name, score in scores]
+    print_table(("split", "metric", "value", "95 % interval"), figures, right=("value",))
     signatures = {f"{name}  {score['signature']}" for _, name, score in scores if "signature" in score}
     if signatures:
         typer.echo("\n" + "\n".join(sorted(signatures)))
     for split, name, score in scores:
         if table := score.get("table"):
             typer.echo(printable(f"\n{name} on {split.split}: {table['title']}"))
-            _print_numbers(table)
+            columns = table["columns"]
+            rows = [(row, *map(str, numbers)) for row, numbers in table["rows"].items()]
+            print_table(("", *columns), rows, right=columns)
 
 
 def _scores(report: "Report") -> "Iterator[tuple[str, Score]]":
@@ -106,17 +102,6 @@ def _figures(score: "Score", examples: int) -> tuple[str, str]:
     if score["low"] == score["high"]:
         return value, "unknown: one example" if examples == 1 else "unknown: all resamples score the same"
     return value, f"{low} to {high}"
-
-
-def _print_numbers(table: Mapping[str, Any]) -> None:
-    """Prints a table; columns whose names are too wide together for the terminal are numbered."""
-    columns, rows = table["columns"], table["rows"]
-    width = terminal_width()
-    needed = max(map(display_width, rows), default=0) + sum(display_width(name) + 2 for name in columns)
-    if width is not None and needed > width:
-        columns = [str(number) for number in range(1, len(columns) + 1)]
-        rows = {f"{number} {name}": row for number, (name, row) in enumerate(rows.items(), start=1)}
-    print_table(("", *columns), [(name, *map(str, row)) for name, row in rows.items()], right=columns)
 
 
 def print_self_check(report: "Report") -> None:

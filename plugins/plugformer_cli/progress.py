@@ -1,6 +1,8 @@
-"""Progress on the screen: a bar where there is a terminal, plain lines where there is none."""
+"""Progress on the screen: a bar on a terminal and in Jupyter, plain lines elsewhere."""
 
 from datetime import timedelta
+from importlib.util import find_spec
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,12 +12,13 @@ from plugformer.hooks import EvaluationResult, Run, SampleOutput, Update, hookim
 from plugformer_cli.printing import printable
 
 
-class ProgressDisplay:
-    """Shows loss, tokens per second and time left, and what the model answers at each evaluation.
+def is_live(console: Console) -> bool:
+    """Returns whether a bar can be redrawn: on a terminal, and in Jupyter with ipywidgets."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
 
-    Args:
-        console: Where to; its being a terminal decides between a bar and lines.
-    """
+
+class ProgressDisplay:
+    """Shows loss, tokens per second and time left, and what the model answers at each evaluation."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -29,7 +32,7 @@ class ProgressDisplay:
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not is_live(console),
         )
         self._tokens = 0.0
         self._seconds = 0.0
@@ -40,7 +43,7 @@ class ProgressDisplay:
     def run_started(self, run: Run) -> None:
         """Starts the bar."""
         self._task = self._bar.add_task(
-            "training", total=run.steps, epoch=1, loss=float("nan"), skipped="", speed=0.0
+            "training", total=run.steps, epoch=1, loss=self._loss, skipped="", speed=0.0
         )
         self._bar.start()
 
@@ -54,15 +57,9 @@ class ProgressDisplay:
         speed = self._tokens / self._seconds
         self._loss = self._loss if update.loss is None else update.loss
         skipped = f"  {update.skipped} skipped" if update.skipped else ""
-        if self._console.is_terminal:
-            self._bar.update(
-                self._task,
-                completed=update.step,
-                epoch=update.epoch,
-                loss=self._loss,
-                skipped=skipped,
-                speed=speed,
-            )
+        if not self._bar.disable:
+            fields: dict[str, Any] = {"epoch": update.epoch, "loss": self._loss, "skipped": skipped}
+            self._bar.update(self._task, completed=update.step, speed=speed, **fields)
         elif update.step % run.task.training.log_every == 0 or update.step == run.steps:
             seconds = (run.steps - update.step) * self._seconds / self._updates
             self._console.print(

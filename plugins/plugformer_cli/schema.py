@@ -44,8 +44,8 @@ def command(ctx: typer.Context, registry: LocalManifest = None) -> None:
 def schema(registry: Registry) -> Schema:
     """Returns the JSON Schema (draft 2020-12) of a task file.
 
-    Components are imported for their options; of one that cannot be imported the schema has only the name.
-    Keys that a task must have are not required of a task that extends another.
+    Of a component that cannot be imported it has only the name. Keys that a task must have are not required
+    of a task that extends another.
     """
     from plugformer.configuration import Task
 
@@ -55,11 +55,8 @@ def schema(registry: Registry) -> Schema:
         kind: {key: value for key, value in definitions[name]["properties"].items() if key != "name"}
         for name, kind in _BLOCKS.items()
     }
-    shared = {
-        key: value
-        for key, value in definitions["TokenizerSettings"]["properties"].items()
-        if key not in ("source", "target")
-    }
+    shared = {**definitions["TokenizerSettings"]["properties"]}
+    del shared["source"], shared["target"]
     required = _required(root, definitions)
     for name in _BLOCKS:
         del definitions[name]
@@ -70,8 +67,10 @@ def schema(registry: Registry) -> Schema:
     for kind in Kind:
         definitions[kind] = _component(registry, kind, core.get(kind, {}), definitions)
     definitions["TokenizerSettings"] = _tokenizers(registry, shared, definitions)
-    extends = {"type": "string", "description": "The task or file that this one changes."}
-    root["properties"]["extends"] = extends
+    root["properties"]["extends"] = {
+        "type": "string",
+        "description": "The task or file that this one changes.",
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **root,
@@ -118,13 +117,8 @@ def _component(registry: Registry, kind: Kind, core: Schema, definitions: Schema
     entries = [entry for entry in registry.entries(kind) if entry.state is not EntryState.QUARANTINED]
     names = sorted({name for entry in entries for name in _names(entry)})
     nameless = {"type": "object", "not": {"required": ["name"]}, "properties": core}
-    return {
-        "oneOf": [
-            {"enum": names},
-            *(_block(registry, entry, core, definitions) for entry in entries),
-            nameless,
-        ]
-    }
+    blocks = (_block(registry, entry, core, definitions) for entry in entries)
+    return {"oneOf": [{"enum": names}, *blocks, nameless]}
 
 
 def _block(registry: Registry, entry: Entry, core: Schema, definitions: Schema) -> Schema:

@@ -45,13 +45,9 @@ class TokenAutomaton:
         completions[:, 0] = accepting
         for length in range(1, longest + 1):
             completions[:, length] = steps @ completions[:, length - 1].astype(np.float32) > 0
-        shorter = np.concatenate([np.zeros((len(moves), 1), dtype=int), completions.cumsum(axis=1)], axis=1)
-        return cls(
-            torch.from_numpy(classes),
-            torch.from_numpy(moves),
-            torch.from_numpy(accepting),
-            torch.from_numpy(shorter.astype(np.int32)),
-        )
+        shorter = np.zeros((len(moves), longest + 2), dtype=np.int32)
+        shorter[:, 1:] = completions.cumsum(axis=1)
+        return cls(*map(torch.from_numpy, (classes, moves, accepting, shorter)))
 
     @cached_property
     def lengths(self) -> Int[Tensor, " possible"]:

@@ -57,32 +57,23 @@ def compile_pattern(expression: str) -> Pattern:
         fault = f"{shown(expression)} is not a regular expression: {error}"
     if "unbalanced parenthesis" in fault:  # the wrapping could balance it
         raise ConfigurationError(fault)
+    nothing = f"no text matches {shown(expression)}; leave out ^ and $: the whole output must match anyway"
     try:
         index = Index(_WRAPPED % expression, _BYTES)
     except ValueError as error:
-        if not str(error).startswith("Failed to build DFA"):
-            raise ConfigurationError(_matches_nothing(expression)) from error
-        raise ConfigurationError(
-            fault
-            or f"{shown(expression)} cannot be used: look-around, references to groups and \\b are not "
-            "available; write it without them"
-        ) from error
-    return _automaton(expression, index)
-
-
-def _matches_nothing(expression: str) -> str:
-    return f"no text matches {shown(expression)}; leave out ^ and $: the whole output must match anyway"
-
-
-def _automaton(expression: str, index: Index) -> Pattern:
-    """Numbers the states that the expression itself can reach, the first of them 0."""
+        if str(error).startswith("Failed to build DFA"):
+            nothing = fault or (
+                f"{shown(expression)} cannot be used: look-around, references to groups and \\b are not "
+                "available; write it without them"
+            )
+        raise ConfigurationError(nothing) from error
     transitions: dict[int, dict[int, int]] = index.get_transitions()
     state = index.get_initial_state()
     for byte in _OPENING.encode():
         if byte not in transitions[state]:
-            raise ConfigurationError(_matches_nothing(expression))
+            raise ConfigurationError(nothing)
         state = transitions[state][byte]
-    numbers = {state: 0}
+    numbers = {state: 0}  # of the states that the expression itself can reach
     waiting = [state]
     for state in waiting:  # grows
         for byte, following in transitions[state].items():

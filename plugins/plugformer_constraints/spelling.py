@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from numpy import ndarray
 from torch import Tensor
 
@@ -14,21 +14,13 @@ from plugformer_constraints.automaton import AutomatonTokens, TokenAutomaton
 from plugformer_constraints.pattern import Pattern
 
 _SAMPLES = 100
-
-MAX_STATES = 4096
-"""More states would take minutes and gigabytes. In a byte-level vocabulary each repetition of a class like
-`\\w` has hundreds."""
+MAX_STATES = 4096  # more would take minutes and gigabytes; each `\\w` has hundreds in a byte-level vocabulary
 
 
 class RegularExpression(Constraint):
     """Texts that match a regular expression as a whole, of some lengths.
 
-    Args:
-        pattern: The regular expression.
-        tokenizer: As of `Constraint`.
-        positions: As of `Constraint`.
-        max_length: As of `Constraint`.
-        length: As of `Constraint`.
+    The arguments are a regular expression and those of `Constraint`.
 
     Raises:
         ConfigurationError: The vocabulary cannot spell the pattern, or its texts do not have the length.
@@ -51,8 +43,8 @@ class RegularExpression(Constraint):
         known = self.automaton.lengths.tolist()
         if isinstance(length, int) and length not in known:
             raise ConfigurationError(
-                f"decoding.length: no text of the pattern {pattern.expression!r} has {length} tokens; its "
-                f"texts have {', '.join(map(str, known[:5]))}{' ...' if len(known) > 5 else ''}"
+                f"decoding.length: texts of the pattern {pattern.expression!r} have {known[0]} to {known[-1]}"
+                f" tokens, none of them {length}; change decoding.length"
             )
 
     def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AutomatonTokens:
@@ -61,36 +53,22 @@ class RegularExpression(Constraint):
 
 
 def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
-    """Returns the sequences of tokens whose text matches a pattern.
-
-    Args:
-        pattern: What texts must match.
-        tokenizer: Of the output.
-        longest: Most tokens that an output may have.
-
-    Raises:
-        ConfigurationError: No sequence of tokens spells a text of the pattern, or none of at most `longest`
-            tokens; the automaton has too many states; or what a token adds to a text depends on its
-            neighbors.
-    """
-    first, later = tokenizer.token_bytes(at_start=True), tokenizer.token_bytes(at_start=False)
-    _require_pieces(tokenizer, first, later)
-    automaton = _automaton(pattern, _Pieces(first), _Pieces(later), longest)
-    if not len(automaton.lengths):
-        raise ConfigurationError(_infeasible(pattern, automaton, longest))
-    return automaton
-
-
-def _automaton(pattern: Pattern, first: "_Pieces", later: "_Pieces", longest: int) -> TokenAutomaton:
-    """Finds the states of the pattern that tokens can reach, and the classes of tokens.
+    """Returns the sequences of at most `longest` tokens whose text matches a pattern.
 
     The beginning of a text is a separate state: there a token may add another text than after other tokens.
     The table of all states and tokens can be large, so it is never built: tokens are sorted into classes one
     state after the other, then one token of each class is followed again.
+
+    Raises:
+        ConfigurationError: No such sequence spells a text of the pattern; the automaton has too many states;
+            or what a token adds to a text depends on its neighbors.
     """
+    pieces = tokenizer.token_bytes(at_start=True), tokenizer.token_bytes(at_start=False)
+    _require_pieces(tokenizer, *pieces)
+    first, later = map(_Pieces, pieces)
     dead = len(pattern.moves) - 1
     states, numbers = [0], {dead: -1}
-    classes, examples = np.zeros(first.count, dtype=np.int64), np.array([0])
+    classes, examples = np.zeros(len(pieces[0]), dtype=np.int64), np.array([0])
     for position, state in enumerate(states):  # grows
         row = (later if position else first).walk(pattern.moves, state)
         if not np.array_equal(row[examples][classes], row):
@@ -111,7 +89,13 @@ def _automaton(pattern: Pattern, first: "_Pieces", later: "_Pieces", longest: in
     reached = [(inside if n else at_start).walk(pattern.moves, state) for n, state in enumerate(states)]
     reached.append(np.full(len(examples), dead, dtype=np.int32))
     renumbered = np.vectorize(numbers.__getitem__, otypes=[np.int64])(np.stack(reached))
-    return TokenAutomaton.of(renumbered, classes, pattern.accepting[[*states, dead]], longest)
+    automaton = TokenAutomaton.of(renumbered, classes, pattern.accepting[[*states, dead]], longest)
+    if not len(automaton.lengths):
+        raise ConfigurationError(
+            f"the vocabulary cannot spell a text of the pattern {pattern.expression!r} with at most {longest}"
+            " tokens; change the pattern or the tokenizer, or raise max_length of decoding or of the model"
+        )
+    return automaton
 
 
 class _Pieces:
@@ -127,18 +111,13 @@ class _Pieces:
         for row, token in enumerate(self._order.tolist()):
             self._bytes[: lengths[token], row] = list(pieces[token])
 
-    @property
-    def count(self) -> int:
-        """Number of tokens."""
-        return len(self._pieces)
-
     def only(self, tokens: Int[ndarray, " some"]) -> "_Pieces":
         """Returns the pieces of some tokens."""
         return _Pieces([self._pieces[token] for token in tokens.tolist()])
 
     def walk(self, moves: Int[ndarray, "states 256"], state: int) -> Int[ndarray, " vocabulary"]:
         """Returns the state that each token leads to; one without bytes leads to the last, the dead one."""
-        reached = np.full(self.count, state, dtype=np.int32)
+        reached = np.full(len(self._pieces), state, dtype=np.int32)
         for values, count in zip(self._bytes, self._longer, strict=False):
             reached[:count] = moves[reached[:count], values[:count]]
         reached[self._longer[0] :] = len(moves) - 1
@@ -150,10 +129,8 @@ class _Pieces:
 def _require_pieces(tokenizer: Tokenizer, first: list[bytes], later: list[bytes]) -> None:
     """Refuses a tokenizer whose text is not that of its pieces one after the other, seen on random rows."""
     usable = [token for token, piece in enumerate(first) if piece and later[token]]
-    if not usable:
-        return
     draw = random.Random(1)  # noqa: S311 (a sample, not a secret)
-    rows = [draw.choices(usable, k=1 + number % 8) for number in range(_SAMPLES)]
+    rows = [draw.choices(usable, k=1 + number % 8) for number in range(_SAMPLES)] if usable else []
     for row, text in zip(rows, tokenizer.decode(rows), strict=True):
         spelled = first[row[0]] + b"".join(later[token] for token in row[1:])
         # Bytes that are no UTF-8 are shown in other ways by other decoders; no pattern lets them through.
@@ -162,28 +139,3 @@ def _require_pieces(tokenizer: Tokenizer, first: list[bytes], later: list[bytes]
                 f"the tokens {tokenizer.tokens(row)} read {text!r} together, but {spelled.decode()!r} one by "
                 f"one: no pattern can be kept with such a tokenizer; choose another one"
             )
-
-
-def _infeasible(pattern: Pattern, automaton: TokenAutomaton, longest: int) -> str:
-    """Returns the message about a pattern of which no output is possible."""
-    shortest = _shortest(automaton.moves.numpy(), automaton.accepting.numpy())
-    if shortest is None:
-        return (
-            f"the vocabulary cannot spell the pattern {pattern.expression!r}; change the pattern, the "
-            "tokenizer, or the texts that it learns from"
-        )
-    return (
-        f"the shortest text of the pattern {pattern.expression!r} has {shortest} tokens, but an output may "
-        f"have {longest} at most; raise max_length of decoding, or of the model"
-    )
-
-
-def _shortest(moves: Int[ndarray, "states classes"], accepting: Bool[ndarray, " states"]) -> int | None:
-    """Returns the least number of tokens that lead from the first state to an end; None if none do."""
-    seen = frontier = np.array([0])
-    for length in range(len(moves)):
-        if accepting[frontier].any():
-            return length
-        frontier = np.setdiff1d(np.unique(moves[frontier]), seen)
-        seen = np.union1d(seen, frontier)
-    return None

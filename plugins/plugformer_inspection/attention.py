@@ -28,13 +28,7 @@ _SPECIAL = {UNKNOWN: "<unknown>", BEGIN: "<begin>", END: "<end>"}
 
 
 class AttentionLocation(NamedTuple):
-    """Which attention of a model.
-
-    Attributes:
-        stack: Name of the stack.
-        layer: Number of the layer, from 0 as in task files.
-        kind: Self-attention, or cross-attention to the encoder's output.
-    """
+    """Which attention of a model: of a stack, in a layer (from 0), to itself or to the encoder's output."""
 
     stack: str
     layer: int
@@ -42,12 +36,9 @@ class AttentionLocation(NamedTuple):
 
 
 class AttentionRecord(NamedTuple):
-    """A tensor that an attention recorded.
+    """A tensor that an attention recorded as it was used, and what it calls it.
 
-    Attributes:
-        place: Which attention.
-        name: What it calls the tensor; "weights" for those of a softmax.
-        value: The tensor as it was used; weights are (batch, maps, query, key).
+    The "weights" of a softmax are (batch, maps, query, key).
     """
 
     place: AttentionLocation
@@ -94,11 +85,8 @@ def _pre_hook(
     """Returns a hook that gives each context of a layer's call an observer.
 
     The layers of a stack share one context, which does not know the layer, so each gets its own copy. A
-    decoder layer takes two contexts: of self-attention, then of cross-attention.
-
-    Args:
-        records: Receives the records.
-        calls: The attentions of each call in a pass: several calls where layers share their parameters.
+    decoder layer takes two contexts: of self-attention, then of cross-attention. `calls` are the attentions
+    of each call in a pass: several calls where layers share their parameters.
     """
     turns = cycle(calls)
 
@@ -136,8 +124,7 @@ class AttentionView:
         component: Name of its class.
         query: The tokens that read.
         key: The tokens that are read.
-        weights: The weight of each key for each query, of every softmax map (head); each row sums to 1. None
-            if the attention records no weights.
+        weights: Of each key for each query, by softmax map (head); each row sums to 1. None if it has none.
     """
 
     place: AttentionLocation
@@ -151,12 +138,9 @@ class AttentionView:
 class Inspection:
     """A model's answer to a text, and the attention weights of the pass that computed it.
 
-    Attributes:
-        text: The input.
-        output: The model's answer: a text, or a label.
-        attentions: The encoder's, then layer by layer the decoder's self-attention and cross-attention. The
-            decoder reads BEGIN and the model's own output; each row of its weights belongs to the step that
-            writes the token after the one named.
+    The attentions are the encoder's, then layer by layer the decoder's self-attention and cross-attention.
+    The decoder reads BEGIN and the model's own output; each row of its weights belongs to the step that
+    writes the token after the one named.
     """
 
     text: str

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import east_asian_width
 
+import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -58,18 +59,15 @@ def select_layers(views: Sequence[AttentionView], layers: Sequence[int]) -> list
         ConfigurationError: No stack has such a layer.
     """
     depths = {view.place.stack: view.place.layer + 1 for view in views}
-    deepest = max(depths.values())
-    for layer in layers:
-        if layer >= deepest:
-            raise ConfigurationError(
-                f"--layer {layer}: no such layer; expected a number from 0 to {deepest - 1}"
-            )
-
-    def spread(depth: int) -> set[int]:
-        number = min(depth, MOST_LAYERS)
-        return {round(index * (depth - 1) / max(number - 1, 1)) for index in range(number)}
-
-    wanted = {stack: set(layers) or spread(depth) for stack, depth in depths.items()}
+    deepest = max(depths.values()) - 1
+    if max(layers, default=0) > deepest:
+        raise ConfigurationError(
+            f"--layer {max(layers)}: no such layer; expected a number from 0 to {deepest}"
+        )
+    wanted = {
+        stack: set(layers) or {round(layer) for layer in np.linspace(0, depth - 1, min(depth, MOST_LAYERS))}
+        for stack, depth in depths.items()
+    }
     return [view for view in views if view.place.layer in wanted[view.place.stack]]
 
 

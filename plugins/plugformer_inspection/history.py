@@ -30,12 +30,9 @@ Points = list[tuple[int, float]]
 
 @dataclass(frozen=True)
 class History:
-    """What was measured during a training.
+    """What was measured during a training, and the update after which validation was best.
 
-    Attributes:
-        curves: For each quantity by name, such as "loss", and each event ("training", "validation") its
-            points; in the order of the log.
-        best: The update after which validation was best; None before the first evaluation.
+    `curves` has the points of each quantity, such as "loss", by event ("training", "validation").
     """
 
     curves: dict[str, dict[str, Points]]
@@ -46,10 +43,8 @@ def read_history(log: Path) -> History:
     """Reads `metrics.jsonl`; an incomplete last line, which a crash may leave, is ignored."""
     curves: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
     best = None
-    lines = read_file(log).decode(errors="replace").splitlines(keepends=True)
-    for line in lines:
-        if not line.endswith("\n"):
-            break
+    complete = read_file(log).decode(errors="replace").rpartition("\n")[0]
+    for line in complete.splitlines():
         record: dict[str, Any] = json.loads(line)
         event, step = record["event"], record["step"]
         best = step if record.get("best") is True else best

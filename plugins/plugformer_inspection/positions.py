@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,8 @@ from torch.nn.functional import normalize
 from plugformer.configuration import Task
 from plugformer.interfaces import Model, Padding, PositionalEncoding, Positions, evaluating
 from plugformer_reports.drawing import SIGNED, Drawing, panels
+
+Aspect = Literal["equal", "auto"]
 
 MOST_POSITIONS = 64
 """Number of positions that are drawn: enough for the pattern, few enough to be seen one by one."""
@@ -38,16 +40,11 @@ class EncodingView:
     bias: Float[Tensor, "maps query key"] | None
     owners: list[str] = field(default_factory=list)
 
-    @property
-    def slots(self) -> list[Tensor | None]:
-        """The three slots."""
-        return [self.embed, self.rotate, self.bias]
-
     def same_as(self, other: "EncodingView") -> bool:
         """Whether another encoding does the same."""
+        slots = ((self.embed, other.embed), (self.rotate, other.rotate), (self.bias, other.bias))
         return self.component == other.component and all(
-            one is two if one is None or two is None else torch.equal(one, two)
-            for one, two in zip(self.slots, other.slots, strict=True)
+            one is two if one is None or two is None else torch.equal(one, two) for one, two in slots
         )
 
 
@@ -66,20 +63,13 @@ def view_positions(model: Model, task: Task) -> list[EncodingView]:
             new = view_encoding(encoding, length, task.model.width, head_width)
             view = next((known for known in views if known.same_as(new)), new)
             view.owners.append(owner)
-            if view is new and any(slot is not None for slot in new.slots):
+            if view is new and any(slot is not None for slot in (new.embed, new.rotate, new.bias)):
                 views.append(new)
     return views
 
 
 def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_width: int) -> EncodingView:
-    """Returns the effects of an encoding at the positions from 0 to `length`.
-
-    Args:
-        encoding: Any encoding, on any device.
-        length: Number of positions.
-        width: Width of the embeddings.
-        head_width: Width of a query or key head.
-    """
+    """Returns the effects of an encoding at the positions from 0 to `length`."""
     device = next((parameter.device for parameter in encoding.parameters()), torch.device("cpu"))
     positions = Positions.of(torch.ones(1, length, dtype=torch.bool, device=device), encoding, Padding.NONE)
     zeros = torch.zeros(1, length, width, device=device)
@@ -121,9 +111,7 @@ def draw_positions(view: EncodingView) -> Iterator[Drawing]:
         yield Drawing(f"{name}-rotate", f"Rotation by position: {title}", caption, figure)
     if view.bias is not None:
         caption = "The number that is added to the score of a key at each distance from the query, by head."
-        by_distance = torch.allclose(view.bias[:, 1:, 1:], view.bias[:, :-1, :-1], atol=1e-6)
-        figure = _distances(view.bias) if by_distance else _pairs(view.bias)
-        yield Drawing(f"{name}-bias", f"Bias on the scores: {title}", caption, figure)
+        yield Drawing(f"{name}-bias", f"Bias on the scores: {title}", caption, _biases(view.bias))
 
 
 def _maps(
@@ -134,18 +122,25 @@ def _maps(
     figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     values, name, meaning = coordinates
-    _heat_map(left, values, name, "position", meaning)
-    _heat_map(right, pairs[0], "position", "position", pairs[1], square=True)
+    _heat_map(left, values, name, "position", meaning, aspect="auto")
+    _heat_map(right, pairs[0], "position", "position", pairs[1])
     return figure
 
 
-def _distances(bias: Float[Tensor, "maps query key"]) -> Figure:
-    """Draws one line for each map over the distance from query to key."""
+def _biases(bias: Float[Tensor, "maps query key"]) -> Figure:
+    """Draws a line for each map over the distance from query to key, or else a heat map for each."""
+    if not torch.allclose(bias[:, 1:, 1:], bias[:, :-1, :-1], atol=1e-6):
+        figure, grid = panels(len(bias), 4, (3.2, 2.9))
+        for head, (axes, values) in enumerate(zip(grid, bias, strict=True)):
+            axes.grid(visible=False)
+            _heat_map(axes, values, "key", "query", "added to the score")
+            axes.set_title(f"head {head}")
+        return figure
     figure, (axes,) = panels(1, 1, (7.2, 4.2))
     length = bias.shape[-1]
-    values = torch.cat([bias[:, :, 0].flip(1), bias[:, 0, 1:]], dim=1)  # earlier keys, then later keys
+    lines = torch.cat([bias[:, :, 0].flip(1), bias[:, 0, 1:]], dim=1)  # earlier keys, then later keys
     colors = colormaps["viridis"](torch.linspace(0, 0.9, len(bias)).tolist())
-    for head, (row, color) in enumerate(zip(values, colors, strict=True)):
+    for head, (row, color) in enumerate(zip(lines, colors, strict=True)):
         axes.plot(range(1 - length, length), row.tolist(), color=color, label=f"head {head}")
     axes.set_xlabel("position of the key minus position of the query")
     axes.set_ylabel("added to the score")
@@ -153,31 +148,14 @@ def _distances(bias: Float[Tensor, "maps query key"]) -> Figure:
     return figure
 
 
-def _pairs(bias: Float[Tensor, "maps query key"]) -> Figure:
-    """Draws one heat map for each map."""
-    figure, grid = panels(len(bias), 4, (3.2, 2.9))
-    for head, (axes, values) in enumerate(zip(grid, bias, strict=True)):
-        axes.grid(visible=False)
-        _heat_map(axes, values, "key", "query", "added to the score", square=True)
-        axes.set_title(f"head {head}")
-    return figure
-
-
 def _heat_map(
-    axes: Axes, values: Float[Tensor, "rows columns"], x: str, y: str, meaning: str, *, square: bool = False
+    axes: Axes, values: Float[Tensor, "rows columns"], x: str, y: str, meaning: str, aspect: Aspect = "equal"
 ) -> None:
     """Draws values on a scale from minus to plus the largest magnitude; zero is white."""
     finite = values[values.isfinite()]
     largest = finite.abs().max().item() if len(finite) else 1.0
     image = axes.imshow(
-        values.numpy(),
-        SIGNED,
-        interpolation="none",
-        aspect="equal" if square else "auto",
-        vmin=-largest,
-        vmax=largest,
+        values.numpy(), SIGNED, interpolation="none", aspect=aspect, vmin=-largest, vmax=largest
     )
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    bar = axes.figure.colorbar(image, ax=axes, shrink=0.9)
-    bar.set_label(meaning)
+    axes.set(xlabel=x, ylabel=y)
+    axes.figure.colorbar(image, ax=axes, shrink=0.9).set_label(meaning)

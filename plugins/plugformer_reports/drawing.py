@@ -52,14 +52,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its heading and caption.
-
-    Attributes:
-        name: Name of its files; unique on a page.
-        title: The heading.
-        caption: A sentence or two about what the figure shows.
-        figure: The figure.
-    """
+    """A figure with the name of its files, which is unique on a page, its heading and its caption."""
 
     name: str
     title: str
@@ -109,9 +102,7 @@ def panels(
 def drawing_style(text: Iterable[str], notify: Callable[[str], None]) -> Iterator[None]:
     """Inside, figures are made and rendered in one style, whatever the user's own settings.
 
-    Args:
-        text: All text that is drawn, which decides on the fonts.
-        notify: Receives one notice if no installed font has some of the characters.
+    `text`, all that is drawn, decides on the fonts; `notify` hears of characters that no font has.
     """
     fonts = {"font.family": [*_families(text, notify), "sans-serif"]}
     with style.context(["default", {**_STYLE, **fonts}]), warnings.catch_warnings():

@@ -12,13 +12,7 @@ if TYPE_CHECKING:  # matplotlib takes a second
 
 
 def render_page(package: str, template: str, **values: Any) -> str:
-    """Returns a page from a template that extends `page.html`.
-
-    Args:
-        package: The package that the template lies in.
-        template: The template's file.
-        values: Its variables; text is escaped.
-    """
+    """Returns a page from a package's template that extends `page.html`; text in `values` is escaped."""
     loaders = [PackageLoader(package, ""), PackageLoader("plugformer_reports", "")]
     environment = Environment(
         loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -31,12 +25,7 @@ def save_figures(
 ) -> list[dict[str, str | Markup]]:
     """Writes each drawing as SVG and PNG, one by one, so that only one is in memory.
 
-    Args:
-        drawings: The drawings.
-        write: Receives the name and the content of each file.
-
-    Returns:
-        What the macro `figure` of `page.html` takes: `name`, `title`, `caption` and `svg`.
+    Returns what the macro `figure` of `page.html` takes: `name`, `title`, `caption` and `svg`.
     """
     figures: list[dict[str, str | Markup]] = []
     for drawing in drawings:

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -10,9 +10,6 @@ from plugformer.errors import ConfigurationError, nearest
 from plugformer.registry import EntryKind, Kind
 from plugformer_cli import LocalManifest, examples, installed
 from plugformer_scaffolding import Files, plugin_files, write
-
-if TYPE_CHECKING:
-    from plugformer.configuration import Component
 
 EXAMPLES = (
     "plugformer new plugin plugformer-mine --kind attention",
@@ -78,39 +75,26 @@ def task(
     known = installed(ctx, registry)
     if task_type is None:
         raise ConfigurationError(f"no --type given\n  known: {known.known(Kind.TASK_TYPE)}")
+    from plugformer.configuration import Component, Origin, plain, read_setting
     from plugformer_scaffolding.task import task_files  # imports what the type of task needs
 
+    value = plain(read_setting(f"type={task_type}", Origin.of_argument("--type", task_type))[1])
+    keys = value if isinstance(value, dict) else {"name": value}
+    if not all(isinstance(key, str) for key in (keys.get("name"), *keys)):
+        shown = shlex.quote(task_type)
+        raise ConfigurationError(f"--type {shown}: expected a name, or {{name: NAME, OPTION: VALUE}}")
     folder = out or Path(name)
-    texts = task_files(name, _block("--type", task_type), folder, known)
+    texts = task_files(name, Component.model_validate(value), folder, known)
     write(folder, texts)
     file = shlex.quote(str(folder / "task.yaml"))
-    _print_next(
-        folder,
-        texts,
-        *(f"plugformer {word} {file}{known.arguments}" for word in ("validate", "info", "train")),
-    )
-
-
-def _block(option: str, written: str) -> "Component":
-    """Returns a component given as a name, or as a mapping with a name and options."""
-    from plugformer.configuration import Component, Origin, plain, read_setting
-
-    _, node = read_setting(f"type={written}", Origin.of_argument(option, written))
-    value = plain(node)
-    keys = value if isinstance(value, dict) else {}
-    if not isinstance(keys.get("name", value), str) or not all(isinstance(key, str) for key in keys):
-        raise ConfigurationError(
-            f"{option} {shlex.quote(written)}: expected a name, or {{name: NAME, OPTION: VALUE}}"
-        )
-    return Component.model_validate(value)
+    commands = [f"plugformer {word} {file}{known.arguments}" for word in ("validate", "info", "train")]
+    _print_next(folder, texts, *commands)
 
 
 def _print_next(folder: Path, texts: Files, *commands: str) -> None:
     """Prints the files written and the commands to run next."""
     typer.echo(f"Wrote {folder}: {', '.join(path for path, text in texts.items() if text)}")
-    typer.echo("Next:")
-    for command in commands:
-        typer.echo(f"  {command}")
+    typer.echo("\n  ".join(["Next:", *commands]))
 
 
 app = typer.Typer(

@@ -8,14 +8,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidName, canonicalize_name
 
 from plugformer.errors import ConfigurationError
 from plugformer.registry import EntryKind, Kind
 from plugformer_scaffolding.templates import Files, filled, template
 
-_NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)  # PEP 508
-_PREFIX = "plugformer-"
 _PROVIDED = {"plugformer", "plugformer_blocks", "plugformer_cli"}
 """Packages of the distribution `plugformer`."""
 
@@ -29,7 +27,7 @@ _SETTINGS: Mapping[Kind | EntryKind, str] = {
     Kind.DECODING: "decoding=new_component",
     Kind.HOOK: "training.hooks=[new_component]",
 }
-"""How the task `dates` selects a component of each kind; other kinds are parts of the model."""
+"""How a task selects a component of each kind; other kinds are parts of the model."""
 
 
 def plugin_files(
@@ -46,25 +44,33 @@ def plugin_files(
     Raises:
         ConfigurationError: The name is not a valid name of a distribution or of a package, or is taken.
     """
-    if not _NAME.fullmatch(name):
+    try:
+        distribution = canonicalize_name(name, validate=True)
+    except InvalidName as error:
         raise ConfigurationError(
-            f"{name!r} is not the name of a distribution; expected letters, digits, -, _ and ., starting and "
-            "ending with a letter or digit, such as plugformer-mine"
-        )
-    distribution = canonicalize_name(name)
-    package, entry = (text.replace("-", "_") for text in (distribution, distribution.removeprefix(_PREFIX)))
+            f"{name!r} is not the name of a distribution; expected a name such as plugformer-mine"
+        ) from error
+    package, entry = (
+        text.replace("-", "_") for text in (distribution, distribution.removeprefix("plugformer-"))
+    )
     for word in (package, entry):
         if not word.isidentifier() or keyword.iskeyword(word):
             raise ConfigurationError(f"{word!r} cannot be a name in Python; choose another name")
     if entry in set(taken):
         raise ConfigurationError(f"{kind}/{entry} is installed already; choose another name")
     if package in sys.stdlib_module_names or find_spec(package) is not None:
+        other = f"plugformer-{entry.replace('_', '-')}-{kind}"
         raise ConfigurationError(
-            f"a package {package!r} is installed already; choose another name, such as "
-            f"{_PREFIX}{entry.replace('_', '-')}-{kind}"
+            f"a package {package!r} is installed already; choose another name, such as {other}"
         )
     component = template(f"components/{kind}.py")
     code, source = ast.parse(component), re.search(r"https://\S*\w", component)
+    setting = _SETTINGS.get(kind, f"model.{kind}=new_component").replace("new_component", entry)
+    task = "names" if kind is Kind.ARCHITECTURE else "dates"
+    folder, test = "plugin", "test_contract.py"
+    command = f"plugformer train {task} --set {shlex.quote(setting)}"
+    if kind is EntryKind.COMMAND:
+        folder, test, command = "command", "test_command.py", f"plugformer {entry} --help"
     names = {
         "new-plugin": distribution,
         "new_plugin": package,
@@ -74,17 +80,12 @@ def plugin_files(
         "NEW_SUMMARY": ast.get_docstring(code) or "",
         "NEW_SOURCE": source[0] if source else "",
         "NEW_DEPENDENCIES": '", "'.join(("plugformer>=0.1", *_dependencies(code))),
+        "NEW_COMMAND": command,
     }
-    setting = _SETTINGS.get(kind, f"model.{kind}=new_component").replace("new_component", entry)
-    is_command = kind is EntryKind.COMMAND
-    names["NEW_COMMAND"] = (
-        f"plugformer {entry} --help" if is_command else f"plugformer train dates --set {shlex.quote(setting)}"
-    )
-    folder, test = ("command", "test_command.py") if is_command else ("plugin", "test_contract.py")
     texts = {
         "pyproject.toml": template("plugin/pyproject.toml"),
         "README.md": template(f"{folder}/README.md"),
-        f"{package}/__init__.py": f'"""{names["NEW_SUMMARY"]}"""\n',
+        f"{package}/__init__.py": '"""NEW_SUMMARY"""\n',
         f"{package}/py.typed": "",
         f"{package}/registry.yaml": template(f"{folder}/registry.yaml"),
         f"{package}/{kind}.py": component,

@@ -6,7 +6,6 @@ from copy import deepcopy
 from typing import Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -31,14 +30,8 @@ class Sharded(TrainingStrategy):
     Decoding, with another number of passes in each process, needs the full model. It is in main memory, and
     on the device while it is used.
 
-    Tensors are gathered and sharded one by one. `torch.distributed.checkpoint.state_dict` refuses tied
-    parameters and optimizers without tensors, turns tuples in the settings of optimizers into lists, and lets
-    an optimizer make a step to see its state.
-
-    Args:
-        model: The full model; a copy of it is trained.
-        settings: The settings of its training.
-        processes: The processes that train it, more than one.
+    Tensors are gathered and sharded one by one, because `torch.distributed.checkpoint.state_dict` refuses
+    tied parameters and optimizers without tensors. A copy of `model` is trained.
 
     Raises:
         ConfigurationError: A parameter cannot be sharded, or the precision is float16.
@@ -46,7 +39,16 @@ class Sharded(TrainingStrategy):
 
     def __init__(self, model: Model, settings: TrainingSettings, processes: Processes) -> None:
         self.accelerator = accelerator(settings)
-        _refuse(model, self.accelerator)
+        if numbers := [name for name, parameter in model.named_parameters() if parameter.dim() == 0]:
+            raise ConfigurationError(
+                f"training.shard: the parameter {numbers[0]} is a single number and cannot be sharded: give "
+                "it the shape (1,) in its component, or set training.shard to false"
+            )
+        if self.accelerator.scaler is not None:
+            raise ConfigurationError(
+                "training.shard: the gradients of sharded parameters cannot be scaled, which float16 needs; "
+                "expected mixed precision no or bf16: launch with --mixed_precision bf16"
+            )
         self._whole = model
         self._processes = processes
         self.model = self.trained = deepcopy(model)
@@ -61,10 +63,7 @@ class Sharded(TrainingStrategy):
         self.model.register_forward_pre_hook(_agreeing_on_buffers)
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Returns the prepared optimizer, which saves and loads its full state.
-
-        All processes save together; only the main one receives the state.
-        """
+        """Returns the prepared optimizer; all processes save its full state together, the main one has it."""
         optimizer.register_state_dict_post_hook(self._gathered)
         optimizer.register_load_state_dict_pre_hook(_spread)
         return super().prepare(optimizer)
@@ -85,7 +84,8 @@ class Sharded(TrainingStrategy):
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm over the shards of all processes."""
-        return _joined(norm)
+        whole: Tensor = _joined(norm)
+        return whole
 
     def unshard(self) -> None:
         """Copies the shards of all processes into the full model."""
@@ -130,19 +130,15 @@ class _SharedOut:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state with full tensors."""
-        joined: dict[str, Any] = _changed(
-            self._hook.state_dict(), lambda _, value: _joined(value) if isinstance(value, Tensor) else value
-        )
+        joined: dict[str, Any] = _changed(self._hook.state_dict(), lambda _, value: _joined(value))
         return joined
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the shards of such a state."""
-
-        def part(name: object, value: object) -> object:
-            parameter = self._parameters.get(str(name))
-            return value if parameter is None else _part(value, parameter)
-
-        self._hook.load_state_dict(_changed(state, part))
+        parameters = self._parameters
+        self._hook.load_state_dict(
+            _changed(state, lambda name, value: _part(value, parameters.get(str(name))))
+        )
 
 
 def _changed(value: Any, change: Callable[[object, object], object], name: object = None) -> Any:
@@ -156,19 +152,18 @@ def _changed(value: Any, change: Callable[[object, object], object], name: objec
 
 def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
     """Returns an optimizer's state with shards of those tensors that have the shape of their parameters."""
-    parameters = {
-        index: parameter
-        for group, current in zip(saved["param_groups"], optimizer.param_groups, strict=True)
-        for index, parameter in zip(group["params"], current["params"], strict=True)
-    }
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    states = saved["state"]
 
-    def parts(index: int) -> Any:
-        return _changed(saved["state"][index], lambda _, value: _part(value, parameters[index]))
+    def parts(number: int, parameter: Tensor) -> Any:
+        return _changed(states[number], lambda _, value: _part(value, parameter))
 
-    return saved | {"state": {index: parts(index) for index in saved["state"]}}
+    pairs = zip(numbers, parameters, strict=True)
+    return saved | {"state": {number: parts(number, each) for number, each in pairs if number in states}}
 
 
-def _part(value: Any, parameter: Tensor) -> Any:
+def _part(value: Any, parameter: Tensor | None) -> Any:
     """Returns this process's shard of a full tensor, without communication."""
     if not isinstance(value, Tensor) or not isinstance(parameter, DTensor) or value.shape != parameter.shape:
         return value
@@ -177,23 +172,9 @@ def _part(value: Any, parameter: Tensor) -> Any:
     )
 
 
-def _joined(part: Tensor) -> Tensor:
-    """Returns the full tensor; buffers are not sharded."""
+def _joined(part: Any) -> Any:
+    """Returns the full tensor; anything else, such as a buffer, is not sharded."""
     return part.full_tensor() if isinstance(part, DTensor) else part
-
-
-def _refuse(model: Model, accelerator: Accelerator) -> None:
-    """Raises ConfigurationError for models and precisions that torch cannot shard."""
-    if numbers := [name for name, parameter in model.named_parameters() if parameter.dim() == 0]:
-        raise ConfigurationError(
-            f"training.shard: the parameter {numbers[0]} is a single number and cannot be sharded: give it "
-            "the shape (1,) in its component, or set training.shard to false"
-        )
-    if accelerator.scaler is not None:
-        raise ConfigurationError(
-            "training.shard: the gradients of sharded parameters cannot be scaled, which float16 needs; "
-            "expected mixed precision no or bf16: launch with --mixed_precision bf16"
-        )
 
 
 def _leaving_no_gradient_out(layer: nn.Module, inputs: tuple[Any, ...]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from plugformer_ablation.cells import Cell, changes, identity
+from plugformer_ablation.cells import Cell, identity
 
 KEPT = """{
   "arm": "baseline", "seed": 1, "loss": 2.5, "metrics": {"exact_match": 0.5},
@@ -37,8 +37,3 @@ def test_a_finished_cell_is_read(tmp_path: Path) -> None:
 
 def test_the_name_of_a_cell_depends_on_its_ingredients_alone() -> None:
     assert identity(PARTS) == "f0fac43f6934"
-
-
-def test_changes_are_told_leaf_by_leaf() -> None:
-    now = {**PARTS, "task": {"type": "x", "training": {"seed": 2, "steps": 5}}}
-    assert changes(PARTS, now) == ["task.training.seed: 1 -> 2", "task.training.steps: nothing -> 5"]

@@ -8,10 +8,9 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from plugformer_ablation import progress as progress_module
 from plugformer_ablation.cells import Cell
-from plugformer_ablation.progress import StudyProgress
-from plugformer_ablation.ray_executor import RayExecutor
+from plugformer_ablation.executors import RayExecutor
+from plugformer_ablation.running import StudyProgress
 from plugformer_ablation.training import Message
 
 
@@ -25,17 +24,6 @@ def test_a_terminal_shows_the_name_of_an_arm_as_it_is(arm):
         progress.show((cell, Message(failure="it broke")))
     assert f"{arm}, seed 1 " in shown.getvalue()
     assert f"[1/2] {arm}, seed 1: failed: it broke" in shown.getvalue()
-
-
-def test_cells_that_do_not_say_how_far_they_are_are_counted(monkeypatch):
-    monkeypatch.setattr(progress_module, "QUIET", 0.0)
-    shown, cell = io.StringIO(), Cell("base", 1, "", Path("cell"), {}, (), 1, 1.0)
-    with StudyProgress(Console(file=shown, width=80), 3, 1) as progress:
-        progress.show(None)
-        progress.show((cell, Message(3, 10)))
-    first, second = shown.getvalue().splitlines()
-    assert first == "1 of 3 cells are done"
-    assert second.startswith("running: base, seed 1 30%")
 
 
 def test_a_dead_worker_of_ray_leaves_the_log_of_its_cell(monkeypatch):

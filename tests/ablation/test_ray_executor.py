@@ -5,7 +5,7 @@ import time
 import pytest
 from tests.ablation.test_local_executor import LONG, cells
 
-from plugformer_ablation.ray_executor import RayExecutor
+from plugformer_ablation.executors import RayExecutor
 
 ray = pytest.importorskip("ray", reason="comes with the ray extra")
 

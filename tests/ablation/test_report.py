@@ -13,7 +13,6 @@ from markupsafe import escape
 
 from plugformer_ablation.findings import find
 from plugformer_ablation.report import (
-    latex_table,
     remarks,
     report_text,
     sentences,
@@ -76,7 +75,7 @@ def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "plugformer_ablation.figures", None)
     notices = []
     files = write_report(findings, tmp_path, notices.append)
-    assert {file.suffix for file in files} == {".json", ".csv", ".tex", ".html"}
+    assert {file.suffix for file in files} == {".json", ".csv", ".html"}
     assert len(notices) == 1
     assert "'plugformer[figures]'" in notices[0]
 
@@ -184,16 +183,6 @@ def test_json_and_tables_agree(folder):
     assert [cell["failure"] for cell in cells if cell["failure"]] == [FAILED.failure]
 
 
-def test_latex_is_escaped_and_every_row_has_all_columns(findings):
-    text = latex_table(findings)
-    assert r"$<$script$>$alert" in text
-    assert r"\& 100\%\_\textbackslash" in text
-    assert "$-$0." in text
-    rows = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
-    assert len(rows) == len(ARMS)
-    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
-
-
 @pytest.mark.parametrize(
     ("arms", "seeds", "expected"),
     [
@@ -210,24 +199,6 @@ def test_stated_cases_are_told_without_a_nan(made_up, tmp_path, arms, seeds, exp
         if file.suffix != ".png":
             assert not re.search(r"\b(nan|NaN|inf|Infinity)\b", file.read_text(encoding="utf-8")), file
     assert "nan" not in text
-
-
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        ((0.2, 0.2), "tuning chose training.optimizer.lr 0.2 for every arm"),
-        ((0.2, 0.1), "lr 0.2 for baseline; 0.1 for other: the smallest of those tried, a better one may lie"),
-        ((0.3, 0.1), "lr 0.3 for baseline; 0.1 for other: the smallest and the largest of those tried"),
-    ],
-)
-def test_what_tuning_chose_is_told_and_whether_it_lies_at_an_end(made_up, chosen, expected):
-    results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
-    key = "training.optimizer.lr"
-    study = {**results.study, "tune": {key: [0.1, 0.2, 0.3]}}
-    arms = tuple({**arm, "tuned": {key: value}} for arm, value in zip(results.arms, chosen, strict=True))
-    line = remarks(find(replace(results, study=study, arms=arms)))[0]
-    assert expected in line
-    assert ("tried" in line) is (0.2 not in chosen or 0.1 in chosen)
 
 
 @pytest.mark.parametrize(

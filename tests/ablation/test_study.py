@@ -63,7 +63,7 @@ def test_values_may_have_names(file):
     text = f"task: dates\nfactors:\n  size: {{path: model, {named}}}\n"
     declared = read_study(file(text))
     assert names(declared) == ["baseline", "size=deep", "size=wide"]
-    assert [plain(changes["size"].layer) for _, changes in designed(declared)] == [
+    assert [plain(changes["size"].layers[0]) for _, changes in designed(declared)] == [
         {"model": {"width": 32, "layers": 1}},
         {"model": {"width": 32, "layers": 4}},
         {"model": {"width": 96}},
@@ -167,7 +167,7 @@ def test_labels_are_short(value, shown):
         ("path: model.position", "path: model.ffn_width", r"`match: parameters`: write"),
         ("training.steps: 600", "training.seed: 6", r":3:\d+  .*write the seeds under `seeds`"),
         ("training.steps: 600", "model.position: rope", r"has no effect: the factor 'position'"),
-        ("model.dropout: ", "model.attention: ", r"tune.*is also changed by the factor 'attention'"),
+        ("model.dropout: ", "model.attention: ", r"is also changed by tune 'model.attention'"),
         ("exact_match", "[", r"study\.yaml:\d+:\d+"),
     ],
 )
@@ -252,7 +252,7 @@ def test_arms_are_settings_with_a_name(registry):
             r"arms\.b: 'training\.seed' is given by",
         ),
         ({"arms": {"a": {}, "b": {"evaluation": {"limit": 2}}}}, r"arms\.b: .*must be the same for all"),
-        ({"tune": {"model.norm": ["rms_norm"]}}, r"tune\.model\.norm: .*also changed by the arm 'gqa'"),
+        ({"tune": {"model.norm": ["rms_norm"]}}, r"arms\.gqa: .*also changed by tune 'model\.norm'"),
         ({"metrc": "bleu"}, r"metrc: unknown key 'metrc' \(did you mean 'metric'"),
         ({"set": {"model.width": object}}, r"'object'> is a class, and no component belongs here"),
     ],

@@ -1,7 +1,5 @@
 """gqa and mqa equal mha on repeated key-value heads."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -83,14 +81,3 @@ def test_kv_heads_that_do_not_divide_the_heads_are_refused(kv_heads):
         ConfigurationError, match=rf"kv_heads {kv_heads} .* 6 heads; expected one of 1, 2, 3, 6:"
     ):
         GroupedQueryAttention(MODEL, kv_heads=kv_heads)
-
-
-@pytest.mark.parametrize(
-    ("width", "heads", "nearest"), [(25, 6, "24 and 30"), (7, 4, "4 and 8"), (3, 5, "are 5"), (1, 2, "are 2")]
-)
-def test_heads_that_do_not_divide_the_width_are_refused(width, heads, nearest):
-    model = replace(MODEL, width=width, heads=heads)
-    with pytest.raises(
-        ConfigurationError, match=rf"{heads} heads do not divide the width {width}; .*{nearest}"
-    ):
-        MultiHeadAttention(model)

@@ -92,21 +92,3 @@ def test_cross_attention(pattern):
     actual = ours.attend(query, ours.project(memory, keys), AttentionContext(queries, keys, causal=False))
     expected, _ = theirs(query, memory, memory, key_padding_mask=~real)
     torch.testing.assert_close(actual, expected)
-
-
-def test_observed_weights_are_torchs():
-    class Collector:
-        def __call__(self, name, value):
-            self.weights = value
-
-    ours, theirs = pair(bias=True)
-    real = torch.tensor([[True, True, True], [True, True, False]])
-    positions, collector = Positions.of(real, PositionalEncoding()), Collector()
-    x = torch.randn(2, 3, 24, dtype=torch.float64)
-    ours.attend(
-        x,
-        ours.project(x, positions),
-        AttentionContext(positions, positions, causal=False, observer=collector),
-    )
-    _, expected = theirs(x, x, x, key_padding_mask=~real, average_attn_weights=False)
-    torch.testing.assert_close(collector.weights, expected)

@@ -152,48 +152,6 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
         torch.testing.assert_close(ours, theirs)
 
 
-class TransformerXL(PositionalEncoding):
-    """Terms (b), (c) and (d) of the scores, beside the product of query and key."""
-
-    def __init__(self):
-        super().__init__()
-        self.table, self.u, self.v = (
-            torch.randn(9, WIDTH),
-            torch.randn(HEADS, WIDTH),
-            torch.randn(HEADS, WIDTH),
-        )
-
-    def content_bias(self, query_heads, key_heads, query, key):
-        behind = (query.index[:, :, None] - key.index[:, None, :] + 4).clamp(0, 8)
-        shifted = query_heads + self.v[:, None]
-        places = (shifted @ self.table.T).gather(-1, behind[:, None].expand(*query_heads.shape[:3], -1))
-        keys = key_heads.repeat_interleave(HEADS // key_heads.shape[1], dim=1)
-        return places + (self.u[:, None] * keys).sum(-1)[:, :, None]
-
-
-@pytest.mark.parametrize("groups", [HEADS, GROUPS])
-def test_the_scores_of_transformer_xl_need_no_other_attention(groups):
-    """Dai et al. 2019, section 3.3: https://arxiv.org/abs/1901.02860, all four terms written out."""
-    encoding = TransformerXL()
-    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
-    context = AttentionContext(positions, positions, causal=True)
-    query = torch.randn(2, HEADS, 5, WIDTH)
-    key, value = torch.randn(2, 2, groups, 5, WIDTH)
-    expected = torch.zeros(2, HEADS, 5, WIDTH)
-    for head, i in itertools.product(range(HEADS), range(5)):
-        q, k = query[:, head, i], key[:, head * groups // HEADS]
-        scores = [
-            (q * k[:, j]).sum(-1)
-            + q @ encoding.table[i - j + 4]
-            + k[:, j] @ encoding.u[head]
-            + encoding.v[head] @ encoding.table[i - j + 4]
-            for j in range(i + 1)
-        ]
-        weights = (torch.stack(scores, dim=-1) / math.sqrt(WIDTH)).softmax(-1)
-        expected[:, head, i] = (weights[..., None] * value[:, head * groups // HEADS, : i + 1]).sum(1)
-    torch.testing.assert_close(softmax_attention(query, key, value, context), expected)
-
-
 def test_a_mask_and_a_bias_keep_the_fused_kernel():
     """PyTorch's plain formula, the only alternative on a CPU, refuses to run here."""
     positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
@@ -236,34 +194,12 @@ def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
 
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
-def test_scale_replaces_the_root_of_the_head_width(observed):
-    positions = Positions.of(torch.ones(1, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
-    query, key, value = torch.randn(3, 1, 2, 3, WIDTH)
-    expected = (query @ key.transpose(-2, -1) * 0.3).softmax(-1) @ value
-    torch.testing.assert_close(softmax_attention(query, key, value, context, scale=0.3), expected)
-
-
-@pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 def test_values_may_have_a_width_of_their_own(observed):
     positions = Positions.of(torch.ones(1, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
     context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
     query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 7)
     expected = (query @ key.transpose(-2, -1) / 2).softmax(-1) @ value
     torch.testing.assert_close(softmax_attention(query, key, value, context), expected)
-
-
-def test_recorded_weights_are_those_that_are_used():
-    positions = Positions.of(torch.tensor([[True, True, False]]), PositionalEncoding())
-    collector = Collector()
-    context = AttentionContext(positions, positions, causal=True, observer=collector)
-    query, key, value = torch.randn(3, 1, HEADS, 3, WIDTH)
-    read = softmax_attention(query, key, value, context)
-    assert collector.name == "weights"
-    assert collector.weights.shape == (1, HEADS, 3, 3)
-    torch.testing.assert_close(collector.weights @ value, read)
-    torch.testing.assert_close(collector.weights.sum(-1), torch.ones(1, HEADS, 3))
-    assert collector.weights[..., 2].abs().max() == 0
 
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])

@@ -121,12 +121,6 @@ def test_what_was_cut_or_unknown_or_empty_is_noted(run):
     assert second["truncated"] is True
 
 
-def test_notes_on_many_texts_are_counted(run):
-    outcome = run("predict", "runs/a", *[","] * 25)
-    assert len(outcome.err.splitlines()) == predict.NOTES + 1
-    assert outcome.err.endswith("and 5 more notes; --json has them all\n")
-
-
 def test_scores_are_probabilities(run):
     assert run("predict", "runs/a", "one", "--n-best", "2", "--scores").out == "0.5\tONE\n0.3333\tONE~\n"
 

@@ -1,10 +1,13 @@
 """What the progress display prints."""
 
 import io
+from unittest.mock import Mock
 
+import pytest
 from rich.console import Console
 
 from plugformer.hooks.specification import EvaluationResult, SampleOutput
+from plugformer_cli import progress
 from plugformer_cli.progress import ProgressDisplay
 
 
@@ -29,3 +32,16 @@ def test_samples_mean_neither_markup_nor_commands_to_the_terminal():
     assert not {"\x1b", "\x07", "\x9b"} & set(printed)
     assert r"\x1b[2J" in printed
     assert r"[red]x\x9b2J" in printed
+
+
+@pytest.mark.parametrize("has_widgets", [True, False])
+def test_jupyter_shows_a_bar_if_it_can(monkeypatch, has_widgets):
+    monkeypatch.setattr(progress, "find_spec", lambda name: object() if has_widgets else None)
+    display = ProgressDisplay(Console(force_jupyter=True))
+    monkeypatch.setattr(display._bar, "start", lambda: None)
+    run = Mock(steps=2)
+    run.task.training.log_every = 1
+    display.run_started(run)
+    display.step_ended(run, Mock(step=1, epoch=1, loss=0.5, tokens=3, seconds=1.0, skipped=0))
+    assert display._bar.disable is not has_widgets
+    assert display._bar.tasks[0].completed == int(has_widgets)

@@ -118,8 +118,8 @@ WRONG = {
         for name, has in GENERATED.items()
     },
     "data with one text: generated": Wrong(
-        r"TASK:2:14  data\.name: data 'brackets' has one text for each example, and the task needs text and "
-        "label; choose other data",
+        r"TASK:2:14  data\.name: data 'brackets' cannot serve this type of task: it has text, and the task "
+        "needs text and label; choose other data",
         data="{name: brackets}",
     ),
     "data with words for a text of that name": Wrong(
@@ -129,8 +129,7 @@ WRONG = {
         head="regressor",
     ),
     "columns that a table does not have": Wrong(
-        r"TASK:2:\d+  data\.columns\.label: .*a\.csv: there is no column 'labels' \(did you mean "
-        r"'label'\?\), only ",
+        r"TASK:2:\d+  data\.columns: .*a\.csv:1: there is no column 'labels' \(did you mean 'label'\?\); ",
         data=LABELED.replace("label: label", "label: labels"),
     ),
     "a column with two roles": Wrong(
@@ -152,7 +151,7 @@ WRONG = {
         command="train",
     ),
     "an unseen label in a test file": Wrong(
-        r"other\.csv:3: unknown label 'bda' \(did you mean 'bad'\?\); expected one of \['bad', 'good'\], ",
+        r"other\.csv:3: unknown label 'bda' \(did you mean 'bad'\?\); expected one of \['bad', 'good', ",
         data=TABLE.format("a.csv", "other.csv", "label"),
         command="train",
     ),

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import Problem, origin_of, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.structure import origin_of
 from plugformer.errors import ConfigurationError
+from plugformer.yaml_tree import Problem
 
 MISTAKES = [
     # Unknown keys: the nearest and the known ones, at the key.

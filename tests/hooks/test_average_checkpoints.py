@@ -2,8 +2,6 @@
 
 import io
 import json
-import shutil
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pytest
 import torch
 from rich.console import Console
 
-from plugformer.errors import InterruptedRunError
 from plugformer.hooks import Run, hookimpl
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
@@ -115,14 +112,6 @@ def test_the_figures_are_those_of_the_saved_model(averaged):
     assert evaluation.loss != min(each.loss for each in averaged.evaluations[:-1])
 
 
-def test_fewer_evaluations_than_asked_for(train_tiny, tmp_path):
-    seen, screen = Watcher(), io.StringIO()
-    settings = "training.hooks=[{name: average_checkpoints, checkpoints: 7, of: best}]"
-    train_tiny(tmp_path / "run", settings, observers=[seen, ProgressDisplay(Console(file=screen, width=300))])
-    assert [steps for steps, _, _ in seen.averages] == [[4, 8, 10]]
-    assert "average of steps 4, 8, 10" in screen.getvalue()
-
-
 class Killer:
     """Ends the process, as far as the run can see, when a hook is called; no handler runs."""
 
@@ -162,31 +151,6 @@ def test_killed_and_resumed_equals_uninterrupted(train_tiny, whole, tmp_path, ki
         train_tiny(tmp_path / "run", *settings, observers=[Killer(*killed)])
     resume(tmp_path / "run", notify=str)
     assert_same_end(tmp_path / "run", whole[of])
-
-
-def test_interrupted_at_the_last_update(train_tiny, averaged, tmp_path):
-    class Interrupter:
-        @hookimpl
-        def step_ended(self, update):
-            if update.step == 10:
-                signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", *LAST_TWO, observers=[Interrupter()])
-    found, expected = (
-        load_tensors(run / "model.safetensors") for run in (tmp_path / "run", averaged.directory)
-    )
-    assert all(torch.equal(found[name], expected[name]) for name in expected), "the average is there already"
-    resume(tmp_path / "run", notify=str)
-    assert_same_end(tmp_path / "run", averaged.directory)
-
-
-def test_a_finished_run_keeps_its_average(averaged, tmp_path):
-    copy = Path(shutil.copytree(averaged.directory, tmp_path / "copy"))
-    seen = Watcher()
-    resume(copy, observers=[seen], notify=str)
-    assert [steps for steps, _, _ in seen.averages] == [[8, 10]]
-    assert_same_end(copy, averaged.directory)
 
 
 @pytest.mark.parametrize(

@@ -66,38 +66,3 @@ def test_the_average_is_evaluated_and_saved_and_training_goes_on_without_it(trai
     best = load_tensors(out / "model.safetensors")
     assert all(torch.equal(kept[f"hooks/ema/average/{name}"], best[name]) for name in best)
     assert validation(out) != validation(trained.directory)
-
-
-def test_an_average_of_averages(train_tiny, tmp_path):
-    """`average_checkpoints` takes the mean of what was evaluated."""
-    means = []
-
-    class Observer:
-        @hookimpl
-        def evaluation_ended(self, run):
-            means.append(load_tensors(run.directory / "model.safetensors")["head.weight"])
-
-    hooks = "training.hooks=[{name: ema, decay: 0.9}, {name: average_checkpoints, checkpoints: 3}]"
-    train_tiny(tmp_path / "run", hooks, observers=[Observer()])
-    found = load_tensors(tmp_path / "run/model.safetensors")["head.weight"]
-    torch.testing.assert_close(found, torch.stack(means).mean(0))
-
-
-def test_an_interrupted_run_has_the_average(train_tiny, tmp_path):
-    import signal
-
-    from plugformer.errors import InterruptedRunError
-
-    class Impatient:
-        @hookimpl
-        def step_ended(self):
-            signal.raise_signal(signal.SIGINT)
-
-    out = tmp_path / "run"
-    with pytest.raises(InterruptedRunError):
-        train_tiny(out, "training.hooks=[{name: ema, decay: 0.9, warm_up: false}]", observers=[Impatient()])
-    saved, trained = (
-        load_tensors(out / file)["head.weight"]
-        for file in ("model.safetensors", "checkpoints/step-00000001/model.safetensors")
-    )
-    assert not torch.equal(saved, trained)

@@ -1,7 +1,6 @@
 """Starting from another run: its tokenizers and parts of its model, and what does not fit."""
 
 import json
-import re
 import shutil
 
 import pytest
@@ -11,7 +10,7 @@ from plugformer.configuration import check_components, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.store import load_tensors, save_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume, train
 from plugformer.validation import validate
 
@@ -118,12 +117,6 @@ def test_paths_are_relative_to_the_file_that_wrote_them(trained, tmp_path):
     assert task.tokenizer.source.name == "characters"
 
 
-def test_a_name_in_a_later_layer_is_a_tokenizer_of_its_own(trained, tmp_path):
-    (tmp_path / "task.yaml").write_text(f"extends: dates\ntokenizer: {{run: {trained.directory}}}\n")
-    tokenizer = resolve(str(tmp_path / "task.yaml"), ["tokenizer=bpe"]).task.tokenizer
-    assert (tokenizer.source.name, tokenizer.run) == ("bpe", None)
-
-
 TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32", "model.max_length=40")
 
 
@@ -152,17 +145,6 @@ def test_what_validate_sees(trained, settings, words):
         validate(resolve("dates", [*shapes, *given]))
 
 
-def test_numbers_of_another_type_are_refused(trained, tmp_path):
-    """They would be rounded, and the values would no longer be those of the other run."""
-    other = shutil.copytree(trained.directory, tmp_path / "other")
-    tensors = load_tensors(other / "model.safetensors")
-    name = next(each for each in tensors if each.startswith("encoder.layers."))
-    save_tensors({**tensors, name: tensors[name].double()}, other / "model.safetensors")
-    words = rf"'encoder' of .* does not fit: {re.escape(name)} is .*float64 there"
-    with pytest.raises(ConfigurationError, match=words):
-        validate(resolve("dates", [*TINY, hooks(other, "[encoder]")]))
-
-
 def test_vocabularies_must_be_equal(train_tiny, trained, tmp_path):
     with pytest.raises(ConfigurationError, match="the source vocabulary here is not that of") as caught:
         train_tiny(
@@ -186,17 +168,3 @@ training:
 """)
     with pytest.raises(ConfigurationError, match=r"'head' of [\s\S]* this task has \['no', 'yes'\], .* None"):
         train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str)
-
-
-def test_an_ablation_cell_is_made_of_what_it_takes(trained, tmp_path, registry):
-    from plugformer_ablation.cells import identity, ingredients
-
-    other = shutil.copytree(trained.directory, tmp_path / "other")
-
-    def found():
-        return identity(ingredients(resolve("dates", [*TINY, *taking(other)], registry), {}))
-
-    before = found()
-    assert before == found()
-    shutil.copy(trained.directory / "checkpoints/step-00000008/model.safetensors", other)
-    assert found() != before

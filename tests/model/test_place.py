@@ -12,7 +12,7 @@ from plugformer.validation import validate
 PARTS = '''
 from plugformer.errors import ConfigurationError
 from plugformer_plugins.attention.grouped import MultiHeadAttention
-from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.feed_forward.networks import GELU
 from plugformer_plugins.head.pooling import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.norm.norms import LayerNorm
@@ -141,9 +141,3 @@ def test_every_layer_is_tried(check):
     message = refused(check, "model.feed_forward=divides")
     assert "ZeroDivisionError" in message
     check("model.feed_forward=divides", layers=2)
-
-
-def test_places_in_words():
-    assert str(LayerContext(layer=2, layers=3)) == "layer 2 of the encoder"
-    assert str(LayerContext(stack="decoder", layer=3, layers=3)) == "the decoder"
-    assert str(LayerContext(stack="decoder", cross=True)) == "cross-attention in layer 0 of the decoder"

@@ -33,13 +33,6 @@ def test_penalties_grow_with_distance_in_both_directions():
     )
 
 
-def test_distance_counts_real_tokens():
-    encoding = ALiBi(ModelContext(width=4, heads=1, ffn_width=1))
-    keys = Positions.of(torch.tensor([[True, False, True]]), encoding)
-    query = keys.advance(torch.tensor([[True]]), Padding.NONE)
-    assert encoding.bias(query, keys)[..., [0, 2]].tolist() == [[[[-2 / 256, -1 / 256]]]]
-
-
 def test_long_distances_stay_apart_under_bfloat16():
     encoding = ALiBi(ModelContext(width=4, heads=1, ffn_width=1)).bfloat16()
     positions = Positions.of(torch.ones(1, 400, dtype=torch.bool), encoding, Padding.NONE)

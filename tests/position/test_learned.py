@@ -19,12 +19,6 @@ def test_adds_the_row_of_each_token():
     torch.testing.assert_close(encoding.embed(x, positions), expected)
 
 
-def test_the_longest_sequence_fits():
-    encoding = Learned(MODEL)
-    positions = Positions.of(torch.ones(1, 5, dtype=torch.bool), encoding, Padding.NONE)
-    assert encoding.embed(torch.zeros(1, 5, 6), positions).shape == (1, 5, 6)
-
-
 @pytest.mark.parametrize(("length", "start", "named"), [(6, 0, 6), (9, 0, 9), (1, 5, 6), (2, 7, 9)])
 def test_a_longer_one_is_refused(length, start, named):
     encoding = Learned(MODEL)

@@ -1,7 +1,6 @@
 """rope against complex numbers and the rotation matrix of the paper, and its relative property."""
 
 import cmath
-import math
 
 import pytest
 import torch
@@ -34,22 +33,6 @@ def test_equals_multiplication_by_complex_numbers(width, base):
                 strict=True,
             ):
                 assert complex(*result) == pytest.approx(complex(*pair) * turn, abs=1e-12)
-
-
-def test_equals_the_papers_matrix():
-    """RoFormer, equation 15 with theta_i = 10000^(-2 (i - 1) / d): written out for d = 4, position 3."""
-    first, second = 3 * 1.0, 3 * 0.01
-    matrix = torch.tensor(
-        [
-            [math.cos(first), -math.sin(first), 0, 0],
-            [math.sin(first), math.cos(first), 0, 0],
-            [0, 0, math.cos(second), -math.sin(second)],
-            [0, 0, math.sin(second), math.cos(second)],
-        ]
-    )
-    head = torch.randn(4)
-    turned = positions(4).rotate(head.expand(1, 1, 4, 4))
-    torch.testing.assert_close(turned[0, 0, 3], matrix @ head)
 
 
 def test_the_formula_that_compilers_get_equals_the_complex_product(monkeypatch):

@@ -31,13 +31,6 @@ def test_equals_the_formula(width, start):
     )
 
 
-def test_is_added_to_the_embeddings():
-    encoding = Sinusoidal(ModelContext(width=4, heads=1, ffn_width=1))
-    at = Positions.of(torch.ones(1, 3, dtype=torch.bool), encoding)
-    x = torch.randn(1, 3, 4)
-    torch.testing.assert_close(encoding.embed(x, at), x + embed(4, at))
-
-
 def test_bfloat16_rounds_values_and_not_angles():
     encoding = Sinusoidal(ModelContext(width=64, heads=1, ffn_width=1)).bfloat16()
     at = Positions.of(torch.ones(1, 300, dtype=torch.bool), encoding, Padding.NONE)

@@ -66,20 +66,6 @@ def test_where_attention_is_causal_all_buckets_are_for_the_past():
     assert past.tolist() == [one_direction(distance, 32, 128) for distance in range(200)]
 
 
-def test_an_option_goes_before_the_place():
-    decoder, encoder = T5(CAUSAL, bidirectional=True), T5(MODEL)
-    decoder.load_state_dict(encoder.state_dict())
-    assert torch.equal(bias(decoder, 50), bias(encoder, 50))
-
-
-def test_distance_counts_real_tokens():
-    encoding = T5(MODEL)
-    keys = Positions.of(torch.tensor([[True, False, True]]), encoding)
-    query = keys.advance(torch.tensor([[True]]), Padding.NONE)
-    expected = encoding.table[[2, 1]].T
-    assert torch.equal(encoding.bias(query, keys)[0, :, 0][:, [0, 2]], expected)
-
-
 def test_the_table_starts_with_deviation_of_one_over_the_root_of_the_width():
     encoding = T5(ModelContext(width=64, heads=500, ffn_width=1))
     assert encoding.table.std().item() == pytest.approx(1 / 8, rel=0.03)  # 16,000 values

@@ -8,9 +8,14 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import LayerContext, ModelContext, ResidualContext
-from plugformer_plugins.residual.deepnorm import DeepNorm
-from plugformer_plugins.residual.layer_scale import LayerScale
-from plugformer_plugins.residual.norms import ParallelResidual, PostNorm, PreNorm, SandwichNorm
+from plugformer_plugins.residual.norms import (
+    DeepNorm,
+    LayerScale,
+    ParallelResidual,
+    PostNorm,
+    PreNorm,
+    SandwichNorm,
+)
 from plugformer_testing.probes import Function, RootMeanSquare
 
 WIDTH = 6
@@ -37,27 +42,24 @@ def perturbed(residual: nn.Module) -> nn.Module:
 X = torch.linspace(-2, 2, 2 * 3 * WIDTH).view(2, 3, WIDTH)
 
 
-def test_pre_norm():
-    residual = perturbed(PreNorm(MODEL))
-    x = X
+FORMULAS = {
+    PreNorm: lambda residual, x, name, function: x + function(residual.norms[name](x)),
+    PostNorm: lambda residual, x, name, function: residual.norms[name](x + function(x)),
+    DeepNorm: lambda residual, x, name, function: residual.norms[name](3**0.25 * x + function(x)),
+    SandwichNorm: lambda residual, x, name, function: (
+        x + residual.after[name](function(residual.before[name](x)))
+    ),
+    LayerScale: lambda residual, x, name, function: (
+        x + residual.scales[name] * function(residual.norms[name](x))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FORMULAS)
+def test_sublayers_follow_the_formula(kind):
+    residual, x = perturbed(kind(MODEL)), X
     for name in READING:
-        x = x + FUNCTIONS[name](residual.norms[name](x))
-    torch.testing.assert_close(computed(residual, X), x)
-
-
-def test_post_norm():
-    residual = perturbed(PostNorm(MODEL))
-    x = X
-    for name in READING:
-        x = residual.norms[name](x + FUNCTIONS[name](x))
-    torch.testing.assert_close(computed(residual, X), x)
-
-
-def test_sandwich_norm():
-    residual = perturbed(SandwichNorm(MODEL))
-    x = X
-    for name in READING:
-        x = x + residual.after[name](FUNCTIONS[name](residual.before[name](x)))
+        x = FORMULAS[kind](residual, x, name, FUNCTIONS[name])
     torch.testing.assert_close(computed(residual, X), x)
 
 
@@ -67,14 +69,6 @@ def test_parallel():
     torch.testing.assert_close(computed(residual, X), X + h.sin() + h.cos() + h.tanh())
 
 
-def test_layer_scale():
-    residual = perturbed(LayerScale(MODEL))
-    x = X
-    for name in READING:
-        x = x + residual.scales[name] * FUNCTIONS[name](residual.norms[name](x))
-    torch.testing.assert_close(computed(residual, X), x)
-
-
 @pytest.mark.parametrize(("layers", "init"), [(1, 0.1), (18, 0.1), (19, 1e-5), (24, 1e-5), (25, 1e-6)])
 def test_scales_start_by_the_depth(layers, init):
     """Touvron et al. 2021, section 2."""
@@ -82,14 +76,6 @@ def test_scales_start_by_the_depth(layers, init):
     for scale in residual.scales.values():
         torch.testing.assert_close(scale.detach(), torch.full((WIDTH,), init))
     assert LayerScale(MODEL, init=0.5).scales["attention"].tolist() == [0.5] * WIDTH
-
-
-def test_deepnorm():
-    residual = perturbed(DeepNorm(MODEL))
-    x = X
-    for name in READING:
-        x = residual.norms[name](3**0.25 * x + FUNCTIONS[name](x))
-    torch.testing.assert_close(computed(residual, X), x)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +128,3 @@ def test_a_final_norm_follows_and_can_be_set(tiny_model, residual, expected):
         assert isinstance(stack.final_norm, nn.Identity) is not expected
     other = tiny_model(f"model.residual={residual}", f"model.final_norm={str(not expected).lower()}")
     assert isinstance(other.encoder.final_norm, nn.Identity) is expected
-
-
-def test_stacks_and_layers_may_differ(tiny_model):
-    model = tiny_model(
-        "model.layers=2",
-        "model.encoder.residual=parallel",
-        "model.decoder.per_layer={1: {residual: post}}",
-    )
-    found = [type(layer.residual) for stack in (model.encoder, model.decoder) for layer in stack.layers]
-    assert found == [ParallelResidual, ParallelResidual, PreNorm, PostNorm]
-    assert isinstance(model.decoder.final_norm, nn.Identity), "as its last layer needs it"

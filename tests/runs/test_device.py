@@ -1,12 +1,13 @@
 """Which device a trained model computes on; PyTorch is made to tell of GPUs that this machine lacks."""
 
+import os
+
 import pytest
 import torch
 
-from plugformer.distributed import chosen_device
+from plugformer.distributed import chosen_device, use_device
 from plugformer.errors import ConfigurationError
 from plugformer.runs import loading
-from plugformer_cli.main import main
 
 
 @pytest.fixture
@@ -59,10 +60,12 @@ def test_a_model_is_loaded_to_its_device(monkeypatch, trained):
     assert loading.load(trained.directory, device="cpu").device.type == "cpu"
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate", "plot"])
-def test_commands_take_a_device(trained, capsys, command):
-    texts = ["May 1, 2001"] if command == "predict" else []
-    with pytest.raises(SystemExit) as left:
-        main([command, str(trained.directory), *texts, "--device", "cuda:7"])
-    assert left.value.code == 2
-    assert "'cuda:7'" in capsys.readouterr().err
+def test_a_training_keeps_the_device_that_the_environment_names(monkeypatch):
+    """A device that an earlier training of this process was given does not stay."""
+    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "cpu:0")
+    use_device(None)
+    assert os.environ["ACCELERATE_TORCH_DEVICE"] == "cpu:0"
+    use_device("cpu")
+    assert os.environ["ACCELERATE_TORCH_DEVICE"] == "cpu"
+    use_device(None)
+    assert "ACCELERATE_TORCH_DEVICE" not in os.environ

@@ -55,7 +55,7 @@ def test_commands_that_take_a_task_refuse_a_run_that_names_a_manifest(run_copy, 
 
 def test_a_run_with_local_components_needs_their_manifest_again(tmp_path) -> None:
     (tmp_path / "copied_of_run_tests.py").write_text(
-        "from plugformer_plugins.feed_forward.position_wise import ReLU\nclass Copied(ReLU): pass\n"
+        "from plugformer_plugins.feed_forward.networks import ReLU\nclass Copied(ReLU): pass\n"
     )
     manifest = tmp_path / "registry.yaml"
     manifest.write_text("components: {feed_forward: {copied: {class: 'copied_of_run_tests:Copied'}}}")

@@ -372,7 +372,7 @@ def test_a_data_set_of_the_hub_with_other_than_texts(
             [{"text": "x", "label": 0}],
             {},
             ConfigurationError,
-            r"does not name the classes of its column 'label'.* leave out data\.streaming, or",
+            r"the classes are not known .* leave out data\.streaming",
         ),
         (
             [{"text": "x", "label": 0}],

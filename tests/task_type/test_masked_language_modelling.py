@@ -11,10 +11,8 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
-from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.unigram import Unigram
+from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
 from plugformer_plugins.tokenizer.word_level import Characters, Words
-from plugformer_plugins.tokenizer.wordpiece import WordPiece
 from plugformer_testing.small_tasks import SmallTask
 
 LENGTH, TEXTS = 100, 50
@@ -38,12 +36,6 @@ def test_a_share_is_drawn_of_which_most_are_masked(share):
     same = found.input.values[chosen] == tokens.values[chosen]
     assert masked.mean() == pytest.approx(0.8, abs=0.06)
     assert same.mean() == pytest.approx(0.1, abs=0.05)
-
-
-def test_one_token_is_drawn_of_the_shortest_text():
-    one = Encoded(Ragged.of([[7]]), targets=Ragged.of([[IGNORED]]))
-    found = MaskedLanguageModelling(share=0.01).draw(one, [np.random.default_rng(0)])
-    assert found.targets.values.tolist() == [7]
 
 
 def test_masks_are_fixed_in_evaluation_and_differ_by_epoch():
@@ -91,29 +83,6 @@ def test_a_question_reads_as_a_text_of_training_with_a_masked_token(tokenizer, q
     behind = row[place + 1 :]
     assert row[:place] == whole[:place]
     assert behind == whole[len(whole) - len(behind) :]
-
-
-def test_masks_can_stand_side_by_side():
-    tokenizer = BPE(size=300)
-    tokenizer.train(["the cat sat"] * 20)
-    found = MaskedLanguageModelling().encode(
-        {"text": ["the [MASK] [MASK] sat"]}, Tokenizers(tokenizer, tokenizer)
-    )
-    assert found["input"] == [
-        [*tokenizer.encode(["the"])[0], UNKNOWN, UNKNOWN, *tokenizer.encode([" sat"])[0]]
-    ]
-    assert found["targets"] == [[IGNORED, 0, 0, IGNORED]]
-
-
-def test_an_unknown_word_beside_a_mask_is_not_asked_for():
-    tokenizer = Words()
-    tokenizer.train(["the cat sat"] * 20)
-    found = MaskedLanguageModelling().encode(
-        {"text": ["xyzzy [MASK] the xyzzy"]}, Tokenizers(tokenizer, tokenizer)
-    )
-    (the,) = tokenizer.encode(["the"])[0]
-    assert found["input"] == [[UNKNOWN, UNKNOWN, the, UNKNOWN]]
-    assert found["targets"] == [[IGNORED, 0, IGNORED, IGNORED]]
 
 
 def test_a_mask_is_not_reported_as_unknown(registry):

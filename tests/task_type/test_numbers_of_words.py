@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from tests.data.test_subword_sampling import split
@@ -200,17 +199,3 @@ def test_what_is_no_target_is_refused(targets, row, words):
     with pytest.raises(ExampleError, match=words) as raised:
         batch(targets)
     assert raised.value.row == row
-
-
-def test_what_is_drawn_stays_a_float():
-    class Mine(Given):
-        def encode(self, examples, tokenizers):
-            tokens = tokenizers.source.encode(examples["text"])
-            targets = [[token / 8 if token % 2 else None for token in row] for row in tokens]
-            return {"input": tokens, "targets": targets}
-
-    made = split(Mine(), EncoderOnly(), {"text": ["the fox", "a cat"]})
-    drawn = made.batch([0, 1], epoch=(1, 1))
-    expected = torch.where(drawn.source.ids % 2 == 1, drawn.source.ids / 8, np.nan)
-    inside = drawn.source.mask & (drawn.source.ids > 3)
-    assert torch.equal(drawn.targets[inside].nan_to_num(-1), expected[inside].nan_to_num(-1))

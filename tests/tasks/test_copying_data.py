@@ -33,11 +33,6 @@ def test_held_out_sequences_are_fresh() -> None:
     assert len(validation) == len(test) == 50
 
 
-def test_the_seed_decides() -> None:
-    assert load(size=50, held_out=5)["train"][:] == load(size=50, held_out=5)["train"][:]
-    assert load(size=50, held_out=5)["train"][:] != load(size=50, held_out=5, seed=2)["train"][:]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -45,8 +45,3 @@ def test_no_sentence_is_there_twice_and_lengths_are_alike() -> None:
     assert len(set(sentences)) == len(sentences)
     lengths = {name: sum(map(len, split["words"])) / len(split) for name, split in data.items()}
     assert max(lengths.values()) - min(lengths.values()) < 1
-
-
-def test_the_seed_decides() -> None:
-    assert load()["train"][:] == load()["train"][:]
-    assert load()["train"][:] != load(seed=2)["train"][:]

@@ -9,7 +9,7 @@ import pytest
 
 from plugformer.registry import Registry
 from plugformer_plugins.metric.evaluate_module import Evaluate
-from plugformer_plugins.tokenizer.bpe import BPE
+from plugformer_plugins.tokenizer.subwords import BPE
 from plugformer_testing.runner import report
 from plugformer_testing.subject import Subject
 

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from plugformer.registry import Kind
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
-from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.feed_forward.networks import GELU
 from plugformer_plugins.norm.norms import LayerNorm, RMSNorm
 
 

@@ -3,8 +3,7 @@
 from tests.testing.mutants import mutant_tests
 
 from plugformer.registry import Kind
-from plugformer_plugins.residual.deepnorm import DeepNorm
-from plugformer_plugins.residual.norms import PreNorm
+from plugformer_plugins.residual.norms import DeepNorm, PreNorm
 
 
 class OneTokenOnly(PreNorm):

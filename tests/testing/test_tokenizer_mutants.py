@@ -10,7 +10,7 @@ from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
 from plugformer.registry import Kind
-from plugformer_plugins.tokenizer.bpe import BPE
+from plugformer_plugins.tokenizer.subwords import BPE
 from plugformer_plugins.tokenizer.word_level import Characters, Whitespace
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugformer.interfaces import UNKNOWN
-from plugformer_plugins.tokenizer.bpe import BPE
+from plugformer_plugins.tokenizer.subwords import BPE
 from plugformer_plugins.tokenizer.word_level import Characters
 
 HARD = [

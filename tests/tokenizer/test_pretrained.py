@@ -102,26 +102,12 @@ def test_no_special_token_of_either_comes_out_of_text(
     assert not numbers & (theirs | {PADDING, BEGIN, END})
 
 
-def test_a_spelled_special_token_can_come_back_as_text(tmp_path: Path) -> None:
-    bytes_pairs().save(str(tmp_path / "theirs.json"))
-    tokenizer = Pretrained(path=tmp_path / "theirs.json")
-    tokenizer.train([])
-    assert tokenizer.decode(tokenizer.encode(["a <|endoftext|>"])) == ["a <|endoftext|>"]
-
-
 def test_their_unknown_is_ours(tmp_path: Path) -> None:
     sentencepiece().save(str(tmp_path / "theirs.json"))
     tokenizer = Pretrained(path=tmp_path / "theirs.json")
     tokenizer.train([])
     assert UNKNOWN in tokenizer.encode(["雨"])[0]
     assert "<unk>" in tokenizer.decode(tokenizer.encode(["雨"]))[0]
-
-
-def test_a_run_does_not_need_the_file_again(tokenizer: Pretrained, tmp_path: Path) -> None:
-    tokenizer.save(tmp_path / "copy.json")
-    loaded = Pretrained(path=tmp_path / "gone.json")
-    loaded.load(tmp_path / "copy.json")
-    assert loaded.encode(TEXTS) == tokenizer.encode(TEXTS)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

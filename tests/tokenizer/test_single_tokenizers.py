@@ -7,10 +7,8 @@ import pytest
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import UNKNOWN
-from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.unigram import Unigram
+from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
 from plugformer_plugins.tokenizer.word_level import Characters, Whitespace, Words
-from plugformer_plugins.tokenizer.wordpiece import WordPiece
 
 
 def test_characters_are_numbered_by_frequency_then_text() -> None:
@@ -24,12 +22,6 @@ def test_min_frequency_and_max_size_make_the_rest_unknown() -> None:
     tokenizer.train(["a a a b b c c d"])
     assert tokenizer.tokens(range(4, tokenizer.size)) == ["a", "b"]
     assert tokenizer.encode(["a c d"])[0][1:] == [UNKNOWN, UNKNOWN]
-
-
-def test_unseen_characters_are_kept_as_unknown() -> None:
-    tokenizer = Characters()
-    tokenizer.train(["abc"])
-    assert tokenizer.decode(tokenizer.encode(["a雨b"])) == ["a<unk>b"]
 
 
 @pytest.mark.parametrize(

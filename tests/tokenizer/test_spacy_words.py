@@ -46,13 +46,6 @@ def test_words_may_be_in_lower_case() -> None:
     assert tokenizer.encode(["THE cat"])[0][1:] == [UNKNOWN]
 
 
-def test_a_joiner_at_the_beginning_is_not_shown() -> None:
-    tokenizer = SpacyWords()
-    tokenizer.train(["dog."])
-    dog, stop = tokenizer.encode(["dog."])[0]
-    assert tokenizer.decode([[stop, dog]]) == [". dog"]
-
-
 def test_a_language_without_rules_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"no rules for 'qq' .*such as de, en"):
         SpacyWords(language="qq")

@@ -88,8 +88,8 @@ def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
     return tree
 
 
-Changes = Sequence[str] | Mapping[str, Any]
-"""Changes of a task: `KEY=VALUE`, or a nested dictionary."""
+Changes = Sequence[str | MappingNode] | Mapping[str, Any]
+"""Changes of a task: `KEY=VALUE`, trees like those of task files, or a nested dictionary."""
 
 Classes = dict[str, dict[str, type]]
 """Component classes by kind and name."""

@@ -76,7 +76,8 @@ def resolve(
     Args:
         task: A registered task; or a file: a path, or text with a slash or ending in `.yaml`; or a dictionary
             with what a file would say, in which a component may be a class.
-        overrides: Settings that are applied last: `KEY=VALUE`, or a nested dictionary.
+        overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or trees like those of
+            task files, of which the last one wins.
         registry: What is installed; discovered if None.
         in_memory: Whether examples are in memory: `data.name` is then `memory`.
 
@@ -88,10 +89,13 @@ def resolve(
     known = registry or Registry.discover()
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
     if isinstance(overrides, Mapping):
-        changes, known = read_dictionary(overrides, "overrides", known)
+        tree, known = read_dictionary(overrides, "overrides", known)
+        changes = [tree]
     else:
-        changes = read_overrides(overrides)
-    return resolve_changed(task, [*above, changes], known)
+        arguments = [change for change in overrides if isinstance(change, str)]
+        trees = [change for change in overrides if isinstance(change, MappingNode)]
+        changes = [*trees, read_overrides(arguments)]
+    return resolve_changed(task, [*above, *changes], known)
 
 
 def resolve_changed(
@@ -291,13 +295,7 @@ def _absolute(node: Node, value: Any, path: KeyPath) -> Any:
 
 def dump(task: Task) -> str:
     """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
-    return yaml.dump(as_dict(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-
-
-def as_dict(task: Task) -> dict[str, Any]:
-    """Returns the content of what `dump` writes: mappings, lists, texts and numbers."""
-    tree: dict[str, Any] = _plain(task)
-    return tree
+    return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 class _Dumper(yaml.SafeDumper):

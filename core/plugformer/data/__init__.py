@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import SplitStats, check_file, fingerprint, open_bytes, read_lines
+from plugformer.data.files import SplitStats, check_file, open_bytes, read_lines
 from plugformer.data.processor import Processor
 from plugformer.lazy import lazily
 
@@ -29,7 +29,6 @@ __all__ = [
     "check_file",
     "encode",
     "encoded_examples",
-    "fingerprint",
     "limited",
     "on_disk",
     "open_bytes",

@@ -13,12 +13,9 @@ from plugformer.runs.store import (
     read_file,
     read_json,
     refuse_links,
-    remove_leftovers,
     replacing,
     save_tensors,
     split_tensors,
-    write_json,
-    write_text,
 )
 
 __all__ = [
@@ -36,10 +33,7 @@ __all__ = [
     "read_file",
     "read_json",
     "refuse_links",
-    "remove_leftovers",
     "replacing",
     "save_tensors",
     "split_tensors",
-    "write_json",
-    "write_text",
 ]

@@ -24,8 +24,7 @@ from plugformer.interfaces import (
     next_tokens,
 )
 from plugformer.model import Builder, Cache, Decoder
-from plugformer_blocks import pad
-from plugformer_plugins.architecture.targets import example_targets
+from plugformer_blocks import pad, pad_targets
 
 
 class DecoderOnly(Architecture):
@@ -46,7 +45,7 @@ class DecoderOnly(Architecture):
         if level is Level.SEQUENCE:
             assert encoded.input is not None  # noqa: S101 (task types of this level have one)
             target = pad(encoded.input, begin=True, side=side, length=length)
-            return Batch(target=target, targets=example_targets(encoded.targets))
+            return Batch(target=target, targets=pad_targets(encoded.targets))
         given = encoded.start or Ragged.repeated(BEGIN, len(encoded))
         if encoded.input is not None:
             end = Ragged.repeated(END, len(encoded))
@@ -109,7 +108,8 @@ class DecoderModel(Generative):
         if len(columns):
             width = int(columns.max()) + 1
             real = before[:, :width]
-            padding = Padding.NONE if real.all() else _padding_of_beginnings(target)
+            anywhere = target.padding is Padding.ANYWHERE
+            padding = Padding.NONE if real.all() else Padding.ANYWHERE if anywhere else Padding.RIGHT
             self.decoder(Tokens(target.ids[:, :width], real, padding), cache)
         return cache, last
 
@@ -132,11 +132,6 @@ class DecoderModel(Generative):
 def _given(batch: Batch) -> Int[Tensor, " batch"]:
     """Returns the number of each row's tokens that are given."""
     return torch.ones_like(batch.target.ids[:, 0]) if batch.given is None else batch.given
-
-
-def _padding_of_beginnings(target: Tokens) -> Padding:
-    """Returns where padding is if only the first tokens of each row are kept."""
-    return Padding.ANYWHERE if target.padding is Padding.ANYWHERE else Padding.RIGHT
 
 
 def _read(target: Tokens) -> Int[Tensor, "batch length"]:

@@ -26,8 +26,7 @@ from plugformer.interfaces import (
     next_tokens,
 )
 from plugformer.model import Builder, Cache, Decoder, Encoder
-from plugformer_blocks import pad
-from plugformer_plugins.architecture.targets import example_targets
+from plugformer_blocks import pad, pad_targets
 
 
 class EncoderDecoder(Architecture):
@@ -48,7 +47,7 @@ class EncoderDecoder(Architecture):
         source = pad(encoded.input, side=side, length=length)
         if level is Level.SEQUENCE:
             begin = pad(Ragged.of([[]] * len(encoded)), begin=True, end=False)
-            return Batch(source, begin, example_targets(encoded.targets))
+            return Batch(source, begin, pad_targets(encoded.targets))
         output = encoded.output
         return Batch(
             source, NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length)

@@ -12,7 +12,6 @@ from plugformer.interfaces import (
     Level,
     Limits,
     Model,
-    Ragged,
     Side,
     Sizes,
     Stack,
@@ -20,7 +19,6 @@ from plugformer.interfaces import (
 )
 from plugformer.model import Builder, Encoder
 from plugformer_blocks import pad, pad_targets
-from plugformer_plugins.architecture.targets import example_targets
 
 _SPECIAL = 2
 
@@ -38,9 +36,7 @@ class EncoderOnly(Architecture):
         assert encoded.input is not None  # noqa: S101 (task types of these levels have one)
         return Batch(
             pad(encoded.input, begin=True, side=side, length=length),
-            targets=pad_targets(encoded.targets, side=side, length=length)
-            if isinstance(encoded.targets, Ragged)
-            else example_targets(encoded.targets),
+            targets=pad_targets(encoded.targets, side=side, length=length),
         )
 
     def positions(
@@ -70,9 +66,9 @@ class EncoderModel(Model):
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the targets (none of questions), and which tokens they are predicted from."""
-        return (
-            token_targets(batch.targets) if self.level is Level.TOKEN else (batch.targets, batch.source.mask)
-        )
+        if self.level is Level.TOKEN:
+            return token_targets(batch.targets)
+        return batch.targets, batch.source.mask
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the encoder's hidden states."""

@@ -9,7 +9,22 @@ from torch import Tensor, nn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
-from plugformer_plugins.attention.head_width import head_width
+
+
+def head_width(model: ModelContext) -> int:
+    """Returns the width of each of the model's heads.
+
+    Raises:
+        ConfigurationError: The heads do not divide the width.
+    """
+    if model.width % model.heads:
+        below = model.width // model.heads * model.heads
+        nearest = " and ".join(str(width) for width in (below, below + model.heads) if width)
+        raise ConfigurationError(
+            f"{model.heads} heads do not divide the width {model.width}; with so many the nearest "
+            f"widths are {nearest}: change model.width or model.heads"
+        )
+    return model.width // model.heads
 
 
 class GroupedQueryAttention(Attention):
@@ -37,7 +52,13 @@ class GroupedQueryAttention(Attention):
     ) -> None:
         super().__init__()
         self.heads = model.heads
-        self.kv_heads = _kv_heads(model.heads, kv_heads)
+        divisors = [number for number in range(1, model.heads + 1) if model.heads % number == 0]
+        self.kv_heads = ([1, *divisors][-2]) if kv_heads is None else kv_heads
+        if self.kv_heads not in divisors:
+            raise ConfigurationError(
+                f"kv_heads {kv_heads} does not divide {model.heads} heads; "
+                f"expected one of {', '.join(map(str, divisors))}: change kv_heads or model.heads"
+            )
         self.dropout = model.attention_dropout
         kv_width = self.kv_heads * head_width(model)
         self.query = nn.Linear(model.width, model.width, bias=bias)
@@ -47,8 +68,9 @@ class GroupedQueryAttention(Attention):
 
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys and values, each (batch, key, kv_heads, head width)."""
-        key = positions.rotate(_split(self.key(memory), self.kv_heads).transpose(1, 2))
-        return PositionwiseState(key.transpose(1, 2), _split(self.value(memory), self.kv_heads))
+        heads = (self.kv_heads, -1)
+        key = positions.rotate(self.key(memory).unflatten(-1, heads).transpose(1, 2))
+        return PositionwiseState(key.transpose(1, 2), self.value(memory).unflatten(-1, heads))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
@@ -56,7 +78,7 @@ class GroupedQueryAttention(Attention):
         """Returns the attention output of each query over the keys and values that it may see."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         read = softmax_attention(
-            context.query.rotate(_split(self.query(query), self.heads).transpose(1, 2)),
+            context.query.rotate(self.query(query).unflatten(-1, (self.heads, -1)).transpose(1, 2)),
             key,
             value,
             context,
@@ -64,26 +86,6 @@ class GroupedQueryAttention(Attention):
         )
         output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
         return output
-
-
-def _split(
-    x: Float[Tensor, "batch length width"], heads: int
-) -> Float[Tensor, "batch length heads head_width"]:
-    """Cuts the width into heads."""
-    return x.view(*x.shape[:-1], heads, -1)
-
-
-def _kv_heads(heads: int, kv_heads: int | None) -> int:
-    """Returns the number of key-value heads, checked, or the default."""
-    divisors = [divisor for divisor in range(1, heads + 1) if heads % divisor == 0]
-    if kv_heads is None:
-        return divisors[-2] if heads > 1 else 1
-    if kv_heads not in divisors:
-        raise ConfigurationError(
-            f"kv_heads {kv_heads} does not divide {heads} heads; "
-            f"expected one of {', '.join(map(str, divisors))}: change kv_heads or model.heads"
-        )
-    return kv_heads
 
 
 class MultiHeadAttention(GroupedQueryAttention):
@@ -94,11 +96,7 @@ class MultiHeadAttention(GroupedQueryAttention):
     head_i = softmax(Q W_Qi (K W_Ki)^T / sqrt(head width)) V W_Vi.
 
     Args:
-        model: Sizes of the model; the width is divided evenly among the heads.
         bias: Whether the projections have biases.
-
-    Raises:
-        ConfigurationError: The heads do not divide the width.
     """
 
     def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
@@ -112,11 +110,7 @@ class MultiQueryAttention(GroupedQueryAttention):
     https://arxiv.org/abs/1911.02150.
 
     Args:
-        model: Sizes of the model; the width is divided evenly among the heads.
         bias: Whether the projections have biases.
-
-    Raises:
-        ConfigurationError: The heads do not divide the width.
     """
 
     def __init__(self, model: ModelContext, *, bias: bool = True) -> None:

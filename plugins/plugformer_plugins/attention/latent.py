@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
-from plugformer_plugins.attention.head_width import head_width
+from plugformer_plugins.attention.grouped import head_width
 
 
 class MultiHeadLatentAttention(Attention):

@@ -1,58 +1,19 @@
 """From the labels in files to classes."""
 
 import re
-import unicodedata
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from plugformer.errors import DataError, nearest
+from plugformer.errors import DataError
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
-    from jaxtyping import Int
-    from numpy import ndarray
+    from datasets import Dataset
 
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _DIGITS = re.compile(r"([0-9]+)")
 
 MANY, SELDOM = 50, 3
-"""So many labels with fewer examples each are probably measurements."""
-
-SEVERAL = 20
-"""So many numbers with fractions are probably measurements, however often each occurs."""
-
-
-class Labels:
-    """The labels of one split, in the order of its examples: each spelling is kept once.
-
-    Attributes:
-        places: Every label that occurs, and where it does first.
-    """
-
-    def __init__(self) -> None:
-        self.places: dict[str, str] = {}
-        self._spellings: dict[str, int] = {}
-        self._rows = array("q")
-
-    def taken(self, rows: Iterable[tuple[tuple[Any, ...], str]], position: int) -> Iterator[tuple[Any, ...]]:
-        """Yields values without the label at a position, for rows of values and places; keeps the labels."""
-        for values, place in rows:
-            label = values[position]
-            self.places.setdefault(label, place)
-            self._rows.append(self._spellings.setdefault(label, len(self._spellings)))
-            yield (*values[:position], *values[position + 1 :])
-
-    def count(self, label: str) -> int:
-        """Returns the number of examples that have a label."""
-        return self._rows.count(self._spellings[label])
-
-    def classes(self, numbers: Mapping[str, int]) -> "Int[ndarray, ' examples']":
-        """Returns the class of each example, -1 where `numbers` has none for its label."""
-        import numpy as np
-
-        by_spelling = np.array([numbers.get(label, -1) for label in self._spellings], dtype=np.int64)
-        return by_spelling[np.frombuffer(self._rows, dtype=np.int64)]
+"""So many labels with fewer examples each are probably no classes."""
 
 
 def class_names(labels: Iterable[str]) -> list[str]:
@@ -60,49 +21,43 @@ def class_names(labels: Iterable[str]) -> list[str]:
     names = set(labels)
     if any("." in name or "-" in name for name in names) and all(map(_NUMBER.fullmatch, names)):
         return sorted(names, key=lambda name: (float(name), name))
-    return sorted(names, key=lambda name: ([_natural(part) for part in _DIGITS.split(name)], name))
+
+    def natural(name: str) -> tuple[list[str | int], str]:
+        parts = _DIGITS.split(name)  # every second part has digits
+        return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
+
+    return sorted(names, key=natural)
 
 
-def _natural(part: str) -> Any:
-    """Returns digits by value, as their length and text: Python converts at most 4,300 digits to a number."""
-    digits = part.lstrip("0")
-    return (len(digits), digits) if _DIGITS.fullmatch(part) else part
-
-
-def look_alikes(names: Iterable[str]) -> tuple[str, str] | None:
-    """Returns two names that differ only in spaces, invisible marks or Unicode composition, if there are."""
+def require_different(names: Iterable[str], kind: str) -> None:
+    """Raises DataError if two different names of some kind, such as "labels", differ in spaces alone."""
     seen: dict[str, str] = {}
     for name in names:
-        visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
-        other = seen.setdefault(" ".join(unicodedata.normalize("NFC", visible).split()), name)
+        other = seen.setdefault(" ".join(name.split()), name)
         if other != name:
-            return other, name
-    return None
+            raise DataError(
+                f"the {kind} {other!a} and {name!a} of the training examples look the same, but would be "
+                f"different {kind}; use one spelling"
+            )
 
 
-def warn_of_numbers(examples: "DatasetDict", column: object) -> list[str]:
-    """Returns a warning if the training labels of a column look like measurements rather than classes."""
-    rows = len(examples["train"])
-    features = examples["train"].features.values() if rows else ()
-    names: list[str] = next((feature.names for feature in features if hasattr(feature, "names")), [])
-    numbers = bool(names) and all(map(_NUMBER.fullmatch, names))
-    fractions = numbers and len(names) >= SEVERAL and any("." in name for name in names)
-    if not fractions and (len(names) < MANY or rows >= SELDOM * len(names)):
+def warn_of_numbers(train: "Dataset", label: str) -> list[str]:
+    """Returns a warning if the labels of the training examples look like measurements, not like classes."""
+    names: list[str] = getattr(train.features.get(label), "names", [])
+    rows = len(train)
+    if len(names) < MANY or rows >= SELDOM * len(names):
         return []
     return [
-        f"WARNING: column {column!r} has {len(names):,} different labels in {rows:,} training examples, such "
-        f"as {names[0]!r}, and each becomes a class; this is not regression. Replace them by ranges such as "
-        "low and high, or name the column with the classes in data.columns"
+        f"WARNING: {rows:,} training examples have {len(names):,} different labels, such as {names[0]!r}, "
+        "and each becomes a class; name the column with the classes in data.columns, or choose the task "
+        "type regression"
     ]
 
 
-def first_number(names: Sequence[str], places: Mapping[str, str], *, zero_based: bool | None) -> int | None:
+def first_number(names: Sequence[str], written: Collection[str], *, zero_based: bool | None) -> int | None:
     """Returns the number of the first class, 0 or 1; None if numbers are themselves names of classes.
 
-    Args:
-        names: The classes, in order.
-        places: Every label that occurs, and where it does first.
-        zero_based: Whether numbers count from 0; if None, the labels decide.
+    If `zero_based` is None, the labels that occur, `written`, decide.
 
     Raises:
         DataError: The labels are numbers that may count from 0 or from 1.
@@ -110,29 +65,20 @@ def first_number(names: Sequence[str], places: Mapping[str, str], *, zero_based:
     numbers = {str(number) for number in range(len(names) + 1)}
     if not numbers.isdisjoint(names):
         return None
-    if zero_based is not None:
-        return 0 if zero_based else 1
-    if "0" in places:
-        return 0
-    unclear = sorted(numbers & places.keys())
-    if unclear and str(len(names)) not in places:
+    if zero_based is not None or "0" in written:
+        return 0 if zero_based is not False else 1
+    if str(len(names)) not in written and not numbers.isdisjoint(written):
         raise DataError(
-            f"{places[unclear[0]]}: label {unclear[0]!r} is a number, and nothing shows whether it counts "
-            f"from 0 or from 1: neither 0 nor {len(names)} occurs; set data.zero_based, or write names"
+            f"labels are numbers, and nothing shows whether they count from 0 or from 1: neither 0 nor "
+            f"{len(names)} occurs; set data.zero_based, or write names"
         )
     return 1
 
 
 def class_numbers(names: Sequence[str], first: int | None) -> dict[str, int]:
     """Returns the class of each label that may occur: names, and numbers from `first` unless it is None."""
-    numbers = {} if first is None else {str(number + first): number for number in range(len(names))}
-    return numbers | {name: number for number, name in enumerate(names)}
-
-
-def unknown_label(label: str, place: str, names: Sequence[str], first: int | None) -> DataError:
-    """Returns the error of a label at a place that is neither the name nor the number of a class."""
-    numbers = "" if first is None else f", or a number from {first} to {first + len(names) - 1}"
-    return DataError(
-        f"{place}: unknown label {label!r}{nearest(label, names)}; expected one of {list(names)}{numbers}; "
-        "correct it, or complete data.labels"
-    )
+    classes = {name: number for number, name in enumerate(names)}
+    if first is not None:
+        for number in range(len(names)):
+            classes.setdefault(str(number + first), number)
+    return classes

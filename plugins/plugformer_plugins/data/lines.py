@@ -1,21 +1,17 @@
 """Parallel files: line n of one is the translation of line n of the other."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from plugformer.data import check_file, read_lines
+from plugformer.data import read_lines
 from plugformer.errors import DataError
-from plugformer.interfaces import Column, Data, require_columns
-from plugformer_plugins.data.examples import BadRows, LoadedRow, Policy, build, needed, require_text
-from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
-from plugformer_plugins.data.streams import stream
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict, IterableDatasetDict
+from plugformer.interfaces import Column, require_columns
+from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
+from plugformer_plugins.data.rows import LoadedRow, Policy, require_text
 
 
 class Pair(BaseModel):
@@ -27,7 +23,7 @@ class Pair(BaseModel):
     target: Path
 
 
-class Lines(Data):
+class Lines(FileData):
     """Sentence pairs in two files, plain or with .gz.
 
     Args:
@@ -48,65 +44,37 @@ class Lines(Data):
         self._files = files
         self._spaces = spaces
         self._bad_rows = bad_rows
-        self._notices: list[str] = []
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuses columns other than source and target."""
         require_columns("lines", ("source", "target"), columns)
 
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns the splits that `files` names.
+    def placed(self) -> Iterator[tuple[Keys, Path]]:
+        """Yields every file with the keys that lead to it."""
+        for split, pairs in self._files.items():
+            for number, pair in enumerate(one_or_more(pairs)):
+                keys = ("files", split, number) if isinstance(pairs, list) else ("files", split)
+                yield (*keys, "source"), pair.source
+                yield (*keys, "target"), pair.target
+
+    def read(self, source: Pair, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
+        """Yields the lines of a pair of files.
 
         Raises:
-            ConfigurationError: The task has other columns.
-            DataError: A file cannot be read, has an empty line, or has more lines than its partner.
+            DataError: A file cannot be read, or has more lines than its partner.
         """
-        self.check_columns(columns)
-        bad_rows = BadRows(self._bad_rows)
-        splits = {
-            split: chain.from_iterable(map(self._read, one_or_more(pairs)))
-            for split, pairs in self._files.items()
-        }
-        examples = build(splits, needed(columns), bad_rows)
-        self._notices = bad_rows.notices()
-        return examples
-
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields missing files."""
-        for path, pair in placed(self._files):
-            yield from missing([((*path, "source"), pair.source), ((*path, "target"), pair.target)])
-
-    def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
-        """Returns the splits unread; each pair of files is a shard.
-
-        Raises:
-            ConfigurationError: The task has other columns.
-            DataError: A file is missing or empty.
-        """
-        self.check_columns(columns)
-        pairs = {split: one_or_more(pairs) for split, pairs in self._files.items()}
-        for pair in chain.from_iterable(pairs.values()):
-            check_file(pair.source)
-            check_file(pair.target)
-        return stream(pairs, self._read, needed(columns), self._bad_rows)
-
-    def notices(self) -> list[str]:
-        """Returns the number of skipped rows and the first errors."""
-        return self._notices
-
-    def _read(self, pair: Pair) -> Iterator[LoadedRow | DataError]:
-        lines = zip_longest(self._lines(pair.source), self._lines(pair.target))
-        for number, (one, other) in enumerate(lines, start=1):
-            if one is None or other is None:
-                shorter, longer = (pair.source, pair.target)[:: 1 if one is None else -1]
+        files = (source.source, source.target)
+        lines = zip_longest(*(read_lines(file, strict=self._bad_rows == "refuse") for file in files))
+        for number, texts in enumerate(lines, start=1):
+            if None in texts:
+                shorter, longer = files if texts[0] is None else files[::-1]
                 raise DataError(f"{shorter}:{number}: this line is missing: {longer} has more lines")
-            place = f"{pair.source}:{number}"
+            if self._spaces == "remove":
+                texts = tuple("".join(text.split()) for text in texts)
             try:
-                text = require_text(one, "source", place)
-                yield LoadedRow((text, require_text(other, "target", f"{pair.target}:{number}")), place)
+                one = require_text(texts[0], "source", f"{files[0]}:{number}")
+                other = require_text(texts[1], "target", f"{files[1]}:{number}")
+                values = {"source": one, "target": other}
+                yield LoadedRow(tuple(values[column.name] for column in columns), f"{files[0]}:{number}")
             except DataError as error:
                 yield error
-
-    def _lines(self, file: Path) -> Iterator[str]:
-        lines = read_lines(file, strict=self._bad_rows == "refuse")
-        return ("".join(line.split()) for line in lines) if self._spaces == "remove" else lines

@@ -3,17 +3,15 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column, Data
-from plugformer_plugins.data.examples import BadRows, LoadedRow, build, cell, needed, require_aligned
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
+from plugformer_plugins.data.hub import named
+from plugformer_plugins.data.rows import LoadedRow, RowData, loaded_row
 
 
-class InMemoryData(Data):
+class InMemoryData(RowData):
     """Rows that `plugformer.train(task, data=...)` was given.
 
     The rows of a split are a list of dictionaries, a dictionary of columns, a `datasets.Dataset` or a pandas
@@ -37,20 +35,36 @@ class InMemoryData(Data):
         self._labels = labels
         self._zero_based = zero_based
 
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns the splits.
+    stream = Data.stream
+
+    def sources(self) -> Mapping[str, Sequence[str]]:
+        """Returns the names of the splits.
 
         Raises:
             ConfigurationError: There are no rows.
-            DataError: A row lacks a column, or has a value that the column does not hold; with split and row.
         """
         if not self.rows:
             raise ConfigurationError(
                 "data 'memory' has no rows: a run does not keep them; pass them with the argument `data`"
             )
-        columns = needed(columns)
-        splits = {split: self._examples(split, rows, columns) for split, rows in self.rows.items()}
-        return build(splits, columns, BadRows("refuse"), self._labels, zero_based=self._zero_based)
+        return {split: [split] for split in self.rows}
+
+    def read(self, source: str, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
+        """Yields the rows of a split.
+
+        Raises:
+            DataError: A row lacks a column, or has a value that the column does not hold; with split and row.
+        """
+        names = [self._columns.get(column.name, column.name) for column in columns]
+        for number, record in enumerate(records(self.rows[source]), start=1):
+            place = f"{source}, row {number}"
+            for name in names:
+                if name not in record:
+                    known = sorted(map(str, record))
+                    raise DataError(
+                        f"{place}: there is no column {name!r}{nearest(name, known)}, only {known}"
+                    )
+            yield loaded_row([record[name] for name in names], columns, place)
 
     def version(self) -> str:
         """Returns a hash of what the rows contain; it does not depend on their form."""
@@ -61,46 +75,26 @@ class InMemoryData(Data):
                 digest.update(line.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def _examples(self, split: str, rows: Any, columns: Sequence[Column]) -> Iterator[LoadedRow]:
-        names = {column.name: self._columns.get(column.name, column.name) for column in columns}
-        for number, record in enumerate(records(rows), start=1):
-            place = f"{split}, row {number}"
-            for name in names.values():
-                if name not in record:
-                    known = sorted(map(str, record))
-                    message = f"{place}: there is no column {name!r}{nearest(name, known)}"
-                    raise DataError(f"{message}; it has {', '.join(known)}")
-            values = tuple(_value(record[names[column.name]], column, place) for column in columns)
-            require_aligned(values, columns, place)
-            yield LoadedRow(values, place)
-
 
 def records(rows: Any) -> Iterator[Mapping[str, Any]]:
-    """Yields rows as dictionaries of plain Python values.
-
-    Args:
-        rows: A sequence of dictionaries, a dictionary of columns, a `datasets.Dataset` or a data frame.
+    """Yields rows, in any of the forms that `InMemoryData` takes, as dictionaries of plain Python values.
 
     Raises:
-        DataError: They are something else, or columns differ in length.
+        DataError: A row is something else, or columns differ in length.
     """
-    if hasattr(rows, "to_dict") and hasattr(rows, "itertuples"):  # a data frame of pandas
+    features = getattr(rows, "features", {})  # of a data set, which may name classes
+    if hasattr(rows, "itertuples"):  # a data frame of pandas
         names = list(rows.columns)
-        return (_plain(dict(zip(names, row, strict=True))) for row in rows.itertuples(index=False, name=None))
-    if hasattr(rows, "features") and hasattr(rows, "column_names"):  # a data set of `datasets`
-        return (_named(record, rows.features) for record in rows)
-    if isinstance(rows, Mapping):
+        rows = (dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False, name=None))
+    elif isinstance(rows, Mapping):
         lengths = {name: len(values) for name, values in rows.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns of the rows differ in length: {lengths}")
-        return (_plain(dict(zip(rows, values, strict=True))) for values in zip(*rows.values(), strict=True))
-    return map(_plain, rows)
-
-
-def _plain(record: Any) -> Mapping[str, Any]:
-    if not isinstance(record, Mapping):
-        raise DataError(f"a row is {record!r}, expected a dictionary with a value for each column")
-    return {name: _python(value) for name, value in record.items()}
+        rows = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+    for record in rows:
+        if not isinstance(record, Mapping):
+            raise DataError(f"a row is {record!r}, expected a dictionary with a value for each column")
+        yield {name: named(_python(value), features.get(name)) for name, value in record.items()}
 
 
 def _python(value: Any) -> Any:
@@ -108,18 +102,3 @@ def _python(value: Any) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()
     return None if isinstance(value, float) and value != value else value
-
-
-def _named(record: Mapping[str, Any], features: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a row of a data set with names in place of the numbers of classes."""
-    classes = {name: feature.names for name, feature in features.items() if hasattr(feature, "names")}
-    return {
-        name: classes[name][value] if name in classes and isinstance(value, int) and value >= 0 else value
-        for name, value in record.items()
-    }
-
-
-def _value(value: Any, column: Column, place: str) -> Any:
-    if column.holds == "label" and isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    return cell(value, column, place)

@@ -1,39 +1,38 @@
-"""Tables: separated text, JSON lines, Parquet."""
+"""Tables: comma- or tab-separated text, JSON lines, Parquet, each plain or gzipped."""
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import chain, islice
+import csv
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from plugformer.data import check_file
-from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
-from plugformer.interfaces import Column, Data
-from plugformer_plugins.data.examples import (
-    BadRows,
-    LoadedRow,
-    Policy,
-    build,
-    cell,
-    label_column,
-    needed,
-    require_aligned,
-    require_text,
-)
-from plugformer_plugins.data.labels import warn_of_numbers
-from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
-from plugformer_plugins.data.streams import stream
-from plugformer_plugins.data.table_reader import TableColumn, find_column, read_header, read_table
+from plugformer.data import check_file, open_bytes, read_lines
+from plugformer.errors import ConfigurationError, DataError, nearest
+from plugformer.interfaces import Column
+from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
+from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed, require_text
 
-if TYPE_CHECKING:
-    from datasets import DatasetDict, IterableDatasetDict
+TableColumn = str | Annotated[int, Field(ge=1)]
+"""A column by name, or by number from 1."""
 
-Name = str | Annotated[int, Field(ge=1)]
+Rows = Iterator[tuple[str, list[Any]] | DataError]
+"""The place of each row and its cells in some columns, or the error of a malformed row."""
+
+Find = Callable[[Sequence[str], int], list[int]]
+"""From the names of columns, or none, and their number to the positions of some."""
+
+LONGEST_CELL = 10**7
+"""Characters of a quoted cell: long enough for a document, shorter than what follows a missing quote."""
+
+_JSON = (".json", ".jsonl", ".ndjson")
+_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 
 
-class TabularData(Data):
+class TabularData(FileData):
     """Rows of files with columns: .csv, .tsv, .jsonl, .parquet, each also with .gz.
 
     Args:
@@ -58,12 +57,12 @@ class TabularData(Data):
         self,
         *,
         files: dict[SplitName, OneOrMore[Path]],
-        columns: dict[str, OneOrMore[Name]] | None = None,
+        columns: dict[str, OneOrMore[TableColumn]] | None = None,
         separator: Annotated[str, Field(min_length=1)] = " ",
         header: bool = True,
         labels: list[str] | None = None,
         zero_based: bool | None = None,
-        delimiter: str | None = None,
+        delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None,
         bad_rows: Policy = "refuse",
     ) -> None:
         self._files = files
@@ -74,137 +73,181 @@ class TabularData(Data):
         self._zero_based = zero_based
         self._delimiter = delimiter
         self._bad_rows = bad_rows
-        self._notices: list[str] = []
-        if delimiter is not None and len(delimiter) != 1:
-            raise ConfigurationError(
-                f"data 'table': delimiter: {delimiter!r} is not one character; write one"
-            )
-        if labels is not None and len(set(labels)) < len(labels):
-            raise ConfigurationError(
-                f"data 'table': labels: {labels} repeats a name; each class needs its own"
-            )
-
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns the splits that `files` names.
-
-        Raises:
-            ConfigurationError: `columns` does not name the task's columns, or a file's format is unknown.
-            DataError: A file or a row is malformed; the message names file and line.
-        """
-        columns = needed(columns)
-        wanted, bad_rows = self._wanted(columns), BadRows(self._bad_rows)
-        splits = {
-            split: chain.from_iterable(self._read(file, columns, wanted) for file in one_or_more(files))
-            for split, files in self._files.items()
-        }
-        examples = build(splits, columns, bad_rows, self._labels, zero_based=self._zero_based)
-        self._notices = bad_rows.notices()
-        if (label := label_column(columns)) is not None and "train" in examples:
-            self._notices += warn_of_numbers(examples, wanted[label.name][0])
-        return examples
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields missing files, and columns that the task or a file does not have."""
-        columns = needed(columns)
-        wrong = list(self._wrong_columns(columns))
-        yield from wrong
-        wanted = {} if wrong else self._wanted(columns)
-        for path, file in placed(self._files):
+        """Yields columns that the task does not have, and what is wrong with files up to their first row."""
+        for keys, file in self.placed():
             try:
-                header = read_header(file, delimiter=self._delimiter, header=self._header)
-            except PlugformerError as error:
-                yield path, str(error)
-                continue
-            if header is None:
-                continue
-            for name, places in wanted.items():
-                for place in places:
-                    try:
-                        find_column(place, *header)
-                    except DataError as error:
-                        yield ("columns", name), f"{file}: {error}"
+                next(self.read(file, needed(columns)), None)
+            except ConfigurationError as error:
+                yield ("columns",), str(error)
+                return
+            except DataError as error:
+                yield keys, str(error)
 
-    def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
-        """Returns the splits unread; each file is a shard.
+    def read(self, source: Path, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
+        """Yields the rows of a file.
 
         Raises:
-            ConfigurationError: As for `load`, or `labels` are not given.
-            DataError: A file is missing or empty.
+            ConfigurationError: A column is not there, or `columns` does not name the task's columns.
+            DataError: The format is unknown, or the file cannot be read to its end.
         """
-        columns = needed(columns)
         wanted = self._wanted(columns)
-        files = {split: one_or_more(each) for split, each in self._files.items()}
-        for file in chain.from_iterable(files.values()):
-            check_file(file)
-        read = partial(self._read, columns=columns, wanted=wanted)
-        return stream(files, read, columns, self._bad_rows, self._labels, zero_based=self._zero_based)
 
-    def notices(self) -> list[str]:
-        """Returns the number of skipped rows and the first errors."""
-        return self._notices
+        def find(names: Sequence[str], count: int) -> list[int]:
+            return [find_column(place, names, count) for places in wanted for place in places]
 
-    def _read(
-        self, file: Path, columns: Sequence[Column], wanted: dict[str, list[TableColumn]]
-    ) -> Iterator[LoadedRow | DataError]:
-        rows = read_table(
-            file,
-            [place for column in columns for place in wanted[column.name]],
-            delimiter=self._delimiter,
-            header=self._header,
-            strict=self._bad_rows == "refuse",
-        )
-        counts = [len(wanted[column.name]) for column in columns]
-        for row in rows:
+        for row in self._cells(source, find):
             if isinstance(row, DataError):
                 yield row
                 continue
             place, cells = row
             remaining = iter(cells)
             try:
-                values = tuple(
-                    self._value(list(islice(remaining, count)), column, place)
-                    for count, column in zip(counts, columns, strict=True)
-                )
-                require_aligned(values, columns, place)
-                yield LoadedRow(values, place)
+                joined = [
+                    self._joined(list(islice(remaining, len(places))), column, place)
+                    for places, column in zip(wanted, columns, strict=True)
+                ]
+                yield loaded_row(joined, columns, place)
             except DataError as error:
                 yield error
 
-    def _wanted(self, columns: Sequence[Column]) -> dict[str, list[TableColumn]]:
+    def _cells(self, file: Path, find: Find) -> Rows:
+        suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+        strict = self._bad_rows == "refuse"
+        if suffix in _JSON:
+            return _json_lines(file, find, strict)
+        if suffix == ".parquet":
+            return _parquet(file, find)
+        delimiter = self._delimiter or _DELIMITERS.get(suffix)
+        if delimiter is None:
+            known = ", ".join([*_DELIMITERS, *_JSON, ".parquet"])
+            raise DataError(
+                f"data 'table': cannot tell the format of {file}; expected one of {known}, each also with "
+                ".gz; rename it, or set delimiter"
+            )
+        return _separated(file, find, delimiter, header=self._header, strict=strict)
+
+    def _wanted(self, columns: Sequence[Column]) -> list[list[TableColumn]]:
         """Returns the table's columns for each column of the task, in the task's order."""
         names = [column.name for column in columns]
         if self._columns is None:
-            defaults: Sequence[TableColumn] = names if self._header else range(1, len(names) + 1)
-            return {name: [column] for name, column in zip(names, defaults, strict=True)}
-        for _, message in self._wrong_columns(columns):
-            raise ConfigurationError(f"data 'table': columns: {message}")
-        return {name: one_or_more(self._columns[name]) for name in names}
+            return [[name if self._header else number] for number, name in enumerate(names, start=1)]
+        for name in [*self._columns, *names]:
+            if name not in names or name not in self._columns:
+                problem = (
+                    f"unknown key {name!r}{nearest(name, names)}"
+                    if name in self._columns
+                    else (f"{name!r} is missing")
+                )
+                raise ConfigurationError(
+                    f"data 'table': columns: {problem}; name a column of the table for each of {names}"
+                )
+        return [one_or_more(self._columns[name]) for name in names]
 
-    def _wrong_columns(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields problems of the keys of `columns`."""
-        if self._columns is None:
-            return
-        names = [column.name for column in columns]
-        known = f"the task has {names}"
-        for name in self._columns:
-            if name not in names:
-                yield ("columns", name), f"unknown key {name!r}{nearest(name, names)}; {known}"
-        for name in names:
-            if name not in self._columns:
-                message = f"{name!r} is missing; {known}: name a column of the table for each"
-                yield ("columns",), message
-
-    def _value(self, cells: list[Any], column: Column, place: str) -> Any:
-        """Returns a row's value for a column; the texts of several cells are joined."""
+    def _joined(self, cells: list[Any], column: Column, place: str) -> Any:
+        """Returns a cell, or the joined texts of several, of which one may be empty."""
         if len(cells) == 1:
-            (single,) = cells
-            is_number = column.holds == "label" and type(single) is int  # in JSON and Parquet
-            return cell(str(single) if is_number else single, column, place)
-        parts = [
-            ""
-            if part is None or (isinstance(part, str) and not part.strip())  # one of several may be empty
-            else require_text(part, column.name, place)
-            for part in cells
+            return cells[0]
+        texts = [
+            "" if cell is None or not str(cell).strip() else require_text(cell, column.name, place)
+            for cell in cells
         ]
-        kept = parts if self._separator.strip() and any(parts) else [part for part in parts if part]
-        return cell(self._separator.join(kept), column, place)
+        if any(texts) and self._separator.strip():
+            return self._separator.join(texts)
+        return self._separator.join(filter(None, texts))
+
+
+def find_column(column: TableColumn, names: Sequence[str], count: int) -> int:
+    """Returns the position, from 0, of one of `count` columns, which may have no names.
+
+    A text is a number where no column has that name; an integer is a name where there is no such number.
+
+    Raises:
+        ConfigurationError: There is no such column, or several have that name.
+    """
+    name = str(column)
+    is_number = name.isdecimal() and 1 <= int(name) <= count
+    if is_number and (isinstance(column, int) or name not in names):
+        return int(name) - 1
+    if list(names).count(name) == 1:
+        return names.index(name)
+    known = list(names) or [str(number) for number in range(1, count + 1)]
+    problem = f"there is no column {column!r}{nearest(name, known)}"
+    if name in names:
+        problem = f"several columns are called {name!r}"
+    raise ConfigurationError(
+        f"{problem}; expected one of {known}, or a number; correct data.columns, or data.header if the first "
+        "line is no header"
+    )
+
+
+def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: bool) -> Rows:
+    csv.field_size_limit(LONGEST_CELL)
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    lines = (f"{line}\n" for line in read_lines(file, strict=strict))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, quoting=quoting)
+    width, positions = 0, None
+    while True:
+        place = f"{file}:{reader.line_num + 1}"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            malformed = DataError(f"{place}: {error}; correct the line")
+            if positions is None:
+                raise malformed from error
+            yield malformed
+            continue
+        if positions is None:
+            width = len(cells)
+            try:
+                positions = find(cells if header else [], width)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{place}: {error}") from None
+            if header:
+                continue
+        if len(cells) == width:
+            yield place, [cells[position] for position in positions]
+        else:
+            yield DataError(
+                f"{place}: number of columns: {len(cells)}, expected {width} as in the first line; correct "
+                f"the line, or the delimiter {delimiter!r}"
+            )
+
+
+def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
+    for line, text in enumerate(read_lines(file, strict=strict), start=1):
+        place = f"{file}:{line}"
+        try:
+            cells = json.loads(text)
+            if not isinstance(cells, dict):
+                raise DataError(f"expected a JSON object, found {text[:40]!r}; name the columns")
+            values = list(cells.values())
+            yield place, [values[position] for position in find(list(cells), 0)]
+        except (ConfigurationError, DataError) as error:
+            yield DataError(f"{place}: {error}")
+        except (ValueError, RecursionError) as error:
+            yield DataError(f"{place}: not JSON: {error}; each line must be one object")
+
+
+def _parquet(file: Path, find: Find) -> Rows:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    check_file(file)
+    try:
+        with open_bytes(file) as stream:
+            table = ParquetFile(stream)
+            names = table.schema_arrow.names
+            positions = find(names, len(names))
+            number = 0
+            for batch in table.iter_batches(1000):
+                for cells in zip(*(batch.column(place).to_pylist() for place in positions), strict=True):
+                    number += 1
+                    yield f"{file}, row {number}", list(cells)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+    except (ArrowException, OSError, EOFError, OverflowError, ValueError, zlib.error) as error:
+        raise DataError(f"{file}: not a readable Parquet file: {error}; write it again") from error

@@ -1,22 +1,19 @@
 """Plain text: what language models learn from."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Column, Data, require_one_text
-from plugformer_plugins.data.examples import BadRows, LoadedRow, build
-from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
+from plugformer.interfaces import Column, require_one_text
+from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
+from plugformer_plugins.data.rows import LoadedRow
 
 
-class PlainText(Data):
+class PlainText(FileData):
     """Text files, plain or with .gz.
 
     Args:
@@ -48,49 +45,34 @@ class PlainText(Data):
         """Refuses more than a text."""
         require_one_text("text", columns)
 
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns the splits.
+    def sources(self) -> Mapping[str, Sequence[tuple[str, Path]]]:
+        """Returns the files of each split, with its name."""
+        files = super().sources()
+        files = {**files, **{split: files.get("train", ()) for split in self._ends}}
+        return {split: [(split, file) for file in some] for split, some in files.items()}
+
+    def read(self, source: tuple[str, Path], columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
+        """Yields the examples of a split in a file.
 
         Raises:
-            ConfigurationError: The task asks for more than a text.
-            DataError: A file cannot be read, or has nothing but white space.
+            DataError: The file cannot be read.
         """
-        text = require_one_text("text", columns)
-        splits: dict[str, list[LoadedRow | DataError]] = {}
-        for split, files in self._files.items():
-            for file in one_or_more(files):
-                lines = list(read_lines(file))
-                parts = self._cut(lines) if split == "train" else {split: lines}
-                for name, part in parts.items():
-                    splits.setdefault(name, []).extend(self._read(part, file))
-        return build(splits, [text], BadRows("refuse"))
-
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields files that are not there."""
-        return missing(placed(self._files))
-
-    def _cut(self, lines: list[str]) -> dict[str, list[str]]:
-        """Returns the lines of each split; what is cut off begins within a line."""
-        text = "\n".join(lines) + "\n"
-        train = round(len(text) * (1 - sum(self._ends.values())))
-        validation = train + round(len(text) * self._ends.get("validation", 0))
-        parts = {"train": text[:train], "validation": text[train:validation], "test": text[validation:]}
-        return {
-            name: part.removesuffix("\n").split("\n")
-            for name, part in parts.items()
-            if name == "train" or name in self._ends
-        }
-
-    def _read(self, lines: Iterable[str], file: Path) -> Iterator[LoadedRow | DataError]:
+        split, file = source
+        text = "\n".join(read_lines(file)) + "\n"
+        if split in ("train", *self._ends):  # what is cut off begins within a line
+            train = round(len(text) * (1 - sum(self._ends.values())))
+            validation = train + round(len(text) * self._ends.get("validation", 0))
+            ends = {"train": (0, train), "validation": (train, validation), "test": (validation, len(text))}
+            start, end = ends[split]
+            text = text[start:end].removesuffix("\n") + "\n"
         if self._examples == "file":
-            text = "\n".join(lines) + "\n"
-            if not text.strip():
-                yield DataError(f"{file}: has nothing but white space, expected text")
-            else:
+            if text.strip():
                 yield LoadedRow((text,), str(file))
+            else:
+                yield DataError(f"{file}: has nothing but white space, expected text")
             return
         paragraph: list[str] = []
-        for number, line in enumerate([*lines, ""], start=1):
+        for number, line in enumerate(text.split("\n"), start=1):  # the last one is empty
             if line.strip() and self._examples == "line":
                 yield LoadedRow((line,), f"{file}:{number}")
             elif line.strip():

@@ -1,12 +1,11 @@
 """Beam search."""
 
 import math
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 from pydantic import Field
 from torch import Tensor
@@ -48,13 +47,17 @@ class Beam(Decoding):
         scores = torch.zeros(len(sentences), dtype=widest, device=device)
         tokens = np.empty((len(sentences), 0), dtype=np.int64)
         while len(scores):
-            best = _candidates(session, scores, sentences, self.size)
-            self._finish(best, sentences, tokens, finished)
+            totals, *numbers = _candidates(session, scores, sentences, self.size)
+            rows, following = (number.astype(np.int64) for number in numbers)
+            ending = np.isfinite(totals) & (following == END)
+            ending[:, self.size :] = False
+            for row, score in zip(rows[ending].tolist(), totals[ending].tolist(), strict=True):
+                finished[sentences[row]].append(Hypothesis(tokens[row].tolist(), score))
             done = np.array([len(found) >= self.size for found in finished])
-            live = best.going_on & ~done[sentences[best.rows]]
+            live = np.isfinite(totals) & (following != END) & ~done[sentences[rows]]
             live &= live.cumsum(axis=1) <= self.size
-            rows, chosen = best.rows[live], best.tokens[live]
-            scores = torch.from_numpy(best.scores[live]).to(device)
+            rows, chosen = rows[live], following[live]
+            scores = torch.from_numpy(totals[live]).to(device)
             if len(scores):
                 session.select(torch.from_numpy(rows).to(device))
                 session.extend(torch.from_numpy(chosen).to(device))
@@ -62,54 +65,17 @@ class Beam(Decoding):
             tokens = np.concatenate([tokens[rows], chosen[:, None]], axis=1)
         return [sorted(found, key=self._normalized, reverse=True) for found in finished]
 
-    def _finish(
-        self,
-        best: "_Candidates",
-        sentences: Int[ndarray, " rows"],
-        tokens: Int[ndarray, "rows length"],
-        finished: list[list[Hypothesis]],
-    ) -> None:
-        """Adds the hypotheses that end to those of their sentences."""
-        ending = best.ending[:, : self.size]
-        rows, scores = best.rows[:, : self.size][ending], best.scores[:, : self.size][ending]
-        for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
-            finished[sentences[row]].append(Hypothesis(tokens[row].tolist(), score))
-
     def _normalized(self, hypothesis: Hypothesis) -> float:
         return hypothesis.score / math.pow(len(hypothesis.tokens) + 1, self.length_penalty)
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """Continuations of live sentences' hypotheses, the most probable first.
-
-    Attributes:
-        scores: Logarithms of their probabilities; minus infinity where there are not so many.
-        rows: The rows that they continue.
-        tokens: The tokens that they add.
-    """
-
-    scores: Float[ndarray, "sentences candidates"]
-    rows: Int[ndarray, "sentences candidates"]
-    tokens: Int[ndarray, "sentences candidates"]
-
-    @property
-    def ending(self) -> Bool[ndarray, "sentences candidates"]:
-        """Which of them are complete."""
-        found: ndarray = np.isfinite(self.scores) & (self.tokens == END)
-        return found
-
-    @property
-    def going_on(self) -> Bool[ndarray, "sentences candidates"]:
-        """Which of them are not."""
-        found: ndarray = np.isfinite(self.scores) & (self.tokens != END)
-        return found
-
-
 def _candidates(
     session: Session, scores: Float[Tensor, " rows"], sentences: Int[ndarray, " rows"], size: int
-) -> _Candidates:
-    """Returns the best 2 * size continuations of each sentence's rows, which stand together."""
+) -> Float[ndarray, "3 sentences candidates"]:
+    """Returns the best 2 * size continuations of each sentence's rows: scores, rows and tokens.
+
+    Where there are not so many, the scores are minus infinity. The rows of a sentence must be adjacent.
+    """
     device = scores.device
     steps, tokens = session.log_probabilities.topk(min(2 * size, session.log_probabilities.shape[1]), dim=-1)
     width = steps.shape[1]
@@ -124,5 +90,5 @@ def _candidates(
     first = torch.from_numpy(starts).to(device)
     rows = (first[:, None] + flat // width).clamp(max=len(scores) - 1)
     # One transfer of all three: floats hold numbers of rows and tokens below 2**24 exactly.
-    found = torch.stack([best, rows.to(best.dtype), tokens[rows, flat % width].to(best.dtype)]).cpu().numpy()
-    return _Candidates(found[0], found[1].astype(np.int64), found[2].astype(np.int64))
+    found = torch.stack([best, rows.to(best.dtype), tokens[rows, flat % width].to(best.dtype)])
+    return np.asarray(found.cpu())

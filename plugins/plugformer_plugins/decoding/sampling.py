@@ -5,7 +5,7 @@ from abc import abstractmethod
 from typing import Annotated
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
@@ -32,9 +32,10 @@ class StepwiseDecoding(Decoding):
             tokens = self.choose(session)
             chosen = session.log_probabilities.gather(1, tokens[:, None]).squeeze(1)
             unfinished = []
-            for row, (sentence, token, score) in enumerate(
-                zip(self.live, *_read(tokens, chosen), strict=True)
-            ):
+            # A device is waited for once: floats hold numbers of tokens below 2**24 exactly.
+            wide = torch.promote_types(chosen.dtype, torch.float32)
+            read = torch.stack([tokens.to(wide), chosen.to(wide)]).tolist()
+            for row, (sentence, token, score) in enumerate(zip(self.live, *read, strict=True)):
                 scores[sentence] += score
                 if token != END:
                     outputs[sentence].append(int(token))
@@ -47,13 +48,6 @@ class StepwiseDecoding(Decoding):
                 tokens = tokens.index_select(0, rows)
                 self.live = [self.live[row] for row in unfinished]
             session.extend(tokens)
-
-
-def _read(tokens: Int[Tensor, " rows"], scores: Float[Tensor, " rows"]) -> tuple[list[float], list[float]]:
-    """Returns both as numbers; a device is waited for once. Floats hold token numbers below 2**24 exactly."""
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    first, second = torch.stack([tokens.to(wide), scores.to(wide)]).tolist()
-    return first, second
 
 
 class Greedy(StepwiseDecoding):
@@ -101,7 +95,12 @@ class Sampling(StepwiseDecoding):
 
     def choose(self, session: Session) -> Int[Tensor, " rows"]:
         """Returns a random next token of every row, by inverting the cumulative distribution."""
-        probabilities, tokens = self._head(session.log_probabilities)
+        vocabulary = session.log_probabilities.shape[-1]
+        kept = vocabulary if self.top_k is None else min(self.top_k, vocabulary)
+        logits, tokens = (session.log_probabilities / self.temperature).topk(kept, dim=-1)
+        probabilities = logits.softmax(dim=-1)
+        before = probabilities.cumsum(dim=-1) - probabilities
+        probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         uniform = torch.tensor(
             [self._streams[sentence].random() for sentence in self.live], device=probabilities.device
         )
@@ -109,14 +108,3 @@ class Sampling(StepwiseDecoding):
         position = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
         possible = (probabilities > 0).sum(dim=-1, keepdim=True)
         return tokens.gather(1, position.minimum(possible - 1)).squeeze(1)
-
-    def _head(
-        self, log_probabilities: Float[Tensor, "rows vocabulary"]
-    ) -> tuple[Float[Tensor, "rows kept"], Int[Tensor, "rows kept"]]:
-        """Returns the tokens to draw from with their probabilities, the most probable first; zero if cut."""
-        vocabulary = log_probabilities.shape[-1]
-        kept = vocabulary if self.top_k is None else min(self.top_k, vocabulary)
-        logits, tokens = (log_probabilities / self.temperature).topk(kept, dim=-1)
-        probabilities = logits.softmax(dim=-1)
-        before = probabilities.cumsum(dim=-1) - probabilities
-        return probabilities.masked_fill(before >= self.top_p, 0.0), tokens

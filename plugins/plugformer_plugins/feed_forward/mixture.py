@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import FeedForward, ModelContext
-from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.feed_forward.networks import GELU
 
 
 class MixtureOfExperts(FeedForward):
@@ -64,22 +64,15 @@ class MixtureOfExperts(FeedForward):
         if self.training:
             self.auxiliary_loss = self._balance_loss(probabilities, chosen)
         gates = gates / gates.sum(dim=-1, keepdim=True)
-        return self._mix(x, gates, chosen)
-
-    def _mix(
-        self,
-        x: Float[Tensor, "tokens width"],
-        gates: Float[Tensor, "tokens top_k"],
-        chosen: Int[Tensor, "tokens top_k"],
-    ) -> Float[Tensor, "tokens width"]:
-        """Runs each expert on its tokens, even if it has none: its gradients are then zero, not missing."""
+        # An expert runs even if it has no tokens: its gradients are then zero, not missing.
         order = chosen.flatten().argsort(stable=True)  # choices, expert by expert
         counts = chosen.flatten().bincount(minlength=len(self.experts)).tolist()
         tokens = order // self.top_k
         parts = x.index_select(0, tokens).split(counts)
         outputs = [expert(part) for expert, part in zip(self.experts, parts, strict=True)]
         weighted = torch.cat(outputs) * gates.flatten()[order, None]
-        return weighted.new_zeros(x.shape).index_add(0, tokens, weighted)
+        output: Tensor = weighted.new_zeros(x.shape).index_add(0, tokens, weighted)
+        return output
 
     def _balance_loss(
         self, probabilities: Float[Tensor, "tokens experts"], chosen: Int[Tensor, "tokens top_k"]

@@ -29,8 +29,9 @@ class LanguageModel(Head):
         super().__init__()
         self.label_smoothing = model.label_smoothing
         self.tied = model.tied is not None
-        own = model.tied if model.tied is not None else nn.Parameter(torch.empty(model.outputs, model.width))
-        self.weight = own
+        self.weight = (
+            nn.Parameter(torch.empty(model.outputs, model.width)) if model.tied is None else model.tied
+        )
         self.register_parameter("bias", nn.Parameter(torch.empty(model.outputs)) if bias else None)
         self.reset_parameters()
 
@@ -53,10 +54,7 @@ class LanguageModel(Head):
         targets: Int[Tensor, "batch length"],
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the cross-entropy summed over the real targets, and their number.
-
-        Logits are computed at real targets only; in training mode the loss is smoothed.
-        """
+        """Returns the cross-entropy summed over the real targets, and their number; smoothed in training."""
         rows = places_of(real)
         loss = linear_cross_entropy(
             unpad(hidden.flatten(0, 1), rows),

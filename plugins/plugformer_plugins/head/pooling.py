@@ -1,6 +1,5 @@
 """Heads that pool the hidden states of a sequence into one vector, wherever the padding is."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
@@ -18,45 +17,24 @@ Pooling = Annotated[
 Hidden = Float[Tensor, "batch length width"]
 Real = Bool[Tensor, "batch length"]
 Vectors = Float[Tensor, "batch width"]
+Loss = tuple[Float[Tensor, ""], Int[Tensor, ""]]
 
 
-def first(hidden: Hidden, real: Real) -> Vectors:
-    """Returns each sequence's first real token."""
-    return _at(hidden, real.int().argmax(dim=1))
+def pool(hidden: Hidden, real: Real, pooling: Pooling) -> Vectors:
+    """Returns for each sequence the first, last, largest, mean or summed value of its real tokens.
 
-
-def last(hidden: Hidden, real: Real) -> Vectors:
-    """Returns each sequence's last real token."""
-    return _at(hidden, real.shape[1] - 1 - real.flip(1).int().argmax(dim=1))
-
-
-def maximum(hidden: Hidden, real: Real) -> Vectors:
-    """Returns the largest value of each coordinate over the real tokens."""
-    largest = hidden.masked_fill(~real[..., None], -torch.inf).amax(dim=1)
-    return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)
-
-
-def mean(hidden: Hidden, real: Real) -> Vectors:
-    """Returns the mean of the real tokens."""
-    return total(hidden, real) / real.sum(dim=1, keepdim=True).clamp(min=1)
-
-
-def total(hidden: Hidden, real: Real) -> Vectors:
-    """Returns the sum of the real tokens."""
-    return hidden.masked_fill(~real[..., None], 0.0).sum(dim=1)
-
-
-def _at(hidden: Hidden, index: Int[Tensor, " batch"]) -> Vectors:
-    return hidden[torch.arange(len(hidden), device=hidden.device), index]
-
-
-POOLINGS: dict[str, Callable[[Hidden, Real], Vectors]] = {
-    "first": first,
-    "last": last,
-    "max": maximum,
-    "mean": mean,
-    "sum": total,
-}
+    The largest is that of each coordinate; of a sequence without tokens, the largest, mean and sum are 0.
+    """
+    if pooling in ("first", "last"):
+        places = real.int().argmax(dim=1)
+        if pooling == "last":
+            places = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
+        return hidden[torch.arange(len(hidden), device=hidden.device), places]
+    if pooling == "max":
+        largest = hidden.masked_fill(~real[..., None], -torch.inf).amax(dim=1)
+        return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)
+    total = hidden.masked_fill(~real[..., None], 0.0).sum(dim=1)
+    return total / real.sum(dim=1, keepdim=True).clamp(min=1) if pooling == "mean" else total
 
 
 class Pooled(Head):
@@ -64,8 +42,8 @@ class Pooled(Head):
 
     Args:
         model: Sizes of the model and number of outputs.
-        pooling: How the hidden states of a sequence become one vector.
-        dropout: Rate on that vector.
+        pooling: Which of them, or what of all of them.
+        dropout: Rate on the pooled vector.
     """
 
     levels = frozenset({Level.SEQUENCE})
@@ -79,18 +57,15 @@ class Pooled(Head):
     ) -> None:
         super().__init__()
         self.label_smoothing = model.label_smoothing
-        self.pool = POOLINGS[pooling]
+        self.pooling: Pooling = pooling
         self.hidden: nn.Module = nn.Identity()  # of those that pass no hidden layer
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(model.width, model.outputs)
 
     def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch outputs"]:
         """Returns the outputs of each sequence."""
-        logits: Tensor = self.output(self.dropout(self.hidden(self.pool(hidden, real))))
+        logits: Tensor = self.output(self.dropout(self.hidden(pool(hidden, real, self.pooling))))
         return logits
-
-
-ACTIVATIONS: dict[Literal["relu", "tanh"], type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 class Classifier(Pooled):
@@ -101,7 +76,6 @@ class Classifier(Pooled):
 
     Args:
         model: Sizes of the model and number of labels. The embedding is never shared.
-        pooling: How the hidden states of a sequence become one vector.
         hidden: Width of a hidden layer between pooling and output; None for none.
         activation: Activation of the hidden layer.
         dropout: Rate on the input of the output layer.
@@ -118,12 +92,11 @@ class Classifier(Pooled):
     ) -> None:
         super().__init__(model, pooling=pooling, dropout=dropout)
         if hidden is not None:
-            self.hidden = nn.Sequential(nn.Linear(model.width, hidden), ACTIVATIONS[activation]())
+            function = nn.ReLU() if activation == "relu" else nn.Tanh()
+            self.hidden = nn.Sequential(nn.Linear(model.width, hidden), function)
             self.output = nn.Linear(hidden, model.outputs)
 
-    def loss(
-        self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    def loss(self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real) -> Loss:
         """Returns the cross-entropy summed over the sequences, and their number; smoothed in training."""
         smoothing = self.label_smoothing if self.training else 0.0
         loss = functional.cross_entropy(
@@ -137,18 +110,15 @@ class MultiLabelClassifier(Pooled):
 
     output_types = frozenset({OutputType.LABELS})
 
-    def loss(
-        self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    def loss(self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real) -> Loss:
         """Returns the cross-entropies summed over labels and sequences, and the number of sequences.
 
         In training mode targets are smoothed towards one half.
         """
         smoothing = self.label_smoothing if self.training else 0.0
         smoothed = targets * (1 - smoothing) + smoothing / 2
-        loss = functional.binary_cross_entropy_with_logits(
-            self.logits(hidden, real), smoothed, reduction="sum"
-        )
+        logits = self.logits(hidden, real)
+        loss = functional.binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
         return loss, torch.tensor(len(targets), device=targets.device)
 
     def likelihoods(self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real) -> Likelihoods:
@@ -164,9 +134,7 @@ class Regressor(Pooled):
 
     output_types = frozenset({OutputType.NUMBER})
 
-    def loss(
-        self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    def loss(self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real) -> Loss:
         """Returns the squared errors summed over the sequences, and their number."""
         errors = self.logits(hidden, real)[:, 0] - targets
         return errors.square().sum(), torch.tensor(len(targets), device=targets.device)

@@ -28,13 +28,8 @@ class AverageCheckpoints(Hook):
     def __init__(
         self,
         *,
-        checkpoints: Annotated[
-            int, Field(ge=1, description="Number of evaluations; all, if there are fewer in the end.")
-        ] = 5,
-        of: Annotated[
-            Literal["last", "best"],
-            Field(description="The last evaluations, or the best by training.monitor."),
-        ] = "last",
+        checkpoints: Annotated[int, Field(ge=1)] = 5,
+        of: Literal["last", "best"] = "last",
     ) -> None:
         self.checkpoints = checkpoints
         self.of = of

@@ -14,10 +14,9 @@ from plugformer.interfaces import Hook, Model
 class ExponentialMovingAverage(Hook):
     """average = decay * average + (1 - decay) * parameters, after every update.
 
-    Training goes on with the parameters themselves; the average is what is evaluated, what decides about the
-    best evaluation and what the run saves. Acceleration of stochastic approximation by averaging, Polyak
-    and Juditsky 1992: https://doi.org/10.1137/0330046, with exponential weights, as torch.optim.swa_utils
-    has them.
+    Training continues with the parameters themselves; the average is evaluated and saved. Acceleration of
+    stochastic approximation by averaging, Polyak and Juditsky 1992: https://doi.org/10.1137/0330046, with
+    exponential weights, as torch.optim.swa_utils has them.
     With `average_checkpoints` the run ends with the mean of these averages at several evaluations.
 
     Args:

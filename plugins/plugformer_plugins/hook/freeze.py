@@ -34,7 +34,9 @@ class Freeze(Hook):
         """
         named = dict(run.model.named_parameters(remove_duplicate=False))
         for pattern in self.parameters:
-            matching = [name for name in named if _matches(name, pattern)]
+            matching = [
+                name for name in named if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
+            ]
             if not matching:
                 places = sorted({".".join(name.split(".")[:depth]) for name in named for depth in (1, 2)})
                 raise ConfigurationError(
@@ -45,7 +47,3 @@ class Freeze(Hook):
                 named[name].requires_grad_(False)
         if not any(each.requires_grad for each in named.values()):
             raise ConfigurationError("every parameter is frozen, so that there is nothing to be trained")
-
-
-def _matches(path: str, pattern: str) -> bool:
-    return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}.*")

@@ -28,11 +28,8 @@ class InitializeFrom(Hook):
     def __init__(
         self,
         *,
-        run: Annotated[Path, Field(description="A run directory, relative to the task file.")],
-        parts: Annotated[
-            list[str],
-            Field(min_length=1, description="Parts of its model: encoder, decoder, head or embedding."),
-        ],
+        run: Path,
+        parts: Annotated[list[str], Field(min_length=1)],
     ) -> None:
         self.run = run
         self.parts = parts
@@ -67,8 +64,7 @@ class InitializeFrom(Hook):
             if part not in known:
                 yield f"the model has no part {part!r}{nearest(part, known)}; known: {', '.join(known)}"
             elif not (validating and part in ("embedding", "head")):
-                names = sorted(name for name in model.keys() | saved.keys() if _part(name) == part)
-                for name in names:
+                for name in sorted(name for name in model.keys() | saved.keys() if _part(name) == part):
                     here, there = (
                         f"{tuple(values[name].shape)} {values[name].dtype}" if name in values else "nothing"
                         for values in (model, saved)
@@ -79,10 +75,10 @@ class InitializeFrom(Hook):
 
     def _other_vocabularies(self, directory: Path, model: dict[str, Tensor]) -> Iterator[str]:
         """Yields a problem for each part whose rows belong to other tokens or classes in the other run."""
-        stacks = {name.partition(".")[0] for name in model if _part(name) == "embedding"}
-        sides = {
-            "target" if stack == "decoder" else "source" for stack in stacks if "embedding" in self.parts
-        }
+        sides = set()
+        if "embedding" in self.parts:
+            stacks = {name.partition(".")[0] for name in model if _part(name) == "embedding"}
+            sides = {"target" if stack == "decoder" else "source" for stack in stacks}
         if "head" in self.parts:
             here, there = (read_json(RunDirectory(path).learned) for path in (directory, self.run))
             if here != there:
@@ -106,5 +102,5 @@ def _part(name: str) -> str:
 
 def _tokenizer(run: Path, side: str) -> Path:
     """Returns the file of a run's tokenizer for a side, which may serve both or be the only one."""
-    files = (run / f"tokenizer-{name}.json" for name in (side, "shared", "source"))
-    return next((file for file in files if file.exists()), run / f"tokenizer-{side}.json")
+    files = [run / f"tokenizer-{name}.json" for name in (side, "shared", "source")]
+    return next((file for file in files if file.exists()), files[0])

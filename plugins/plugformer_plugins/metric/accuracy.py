@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import OutputMetric, OutputType, SourceMetric, Table
+from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Table
 
 
-class Hits:
+class Share(Metric):
     """The share of hits among examples of one statistic each: 1 for a hit, 0 for a miss."""
 
     def aggregate(self, statistics: Float[ndarray, "examples 1"]) -> float:
@@ -30,25 +30,27 @@ class Hits:
         return float(ends.low), float(ends.high)
 
 
-class Proportion(Hits, OutputMetric):
-    """The share of examples that are right."""
+class Ratio(Metric):
+    """The sum of one statistic over that of another."""
 
-    def hit(self, prediction: str, references: Sequence[str]) -> bool:
-        """Returns whether a prediction is right: whether it is one of the references."""
-        return prediction in references
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the ratio over all examples together; 0 if the second sum is 0."""
+        counted, whole = statistics.sum(axis=0)
+        return float(counted / whole) if whole else 0.0
+
+
+class Accuracy(Share, OutputMetric):
+    """The share of examples whose predicted label is the reference; labels are compared by name."""
 
     def statistics(
         self, predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Float[ndarray, "examples 1"]:
         """Returns 1 or 0 for each example."""
-        return _column(self.hit(*pair) for pair in zip(predictions, references, strict=True))
+        pairs = zip(predictions, references, strict=True)
+        return _column(prediction in answers for prediction, answers in pairs)
 
 
-class Accuracy(Proportion):
-    """The share of examples whose predicted label is the reference; labels are compared by name."""
-
-
-class ExactMatch(Proportion):
+class ExactMatch(Accuracy):
     """The share of outputs that equal one of their references, character by character."""
 
 
@@ -57,7 +59,7 @@ MOST = 100
 
 
 class ConfusionMatrix(Accuracy):
-    """Accuracy, with a table of right classes against predicted ones beside it.
+    """Accuracy, with a table of right classes against predicted ones.
 
     A class that is neither right nor predicted anywhere has no row. Of more than 100 others, those with most
     mistakes have one.
@@ -66,7 +68,7 @@ class ConfusionMatrix(Accuracy):
     def table(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Table:
         """Returns the number of examples of each right class (rows) that got each label (columns)."""
         pairs = [
-            (prediction if self.hit(prediction, answers) else answers[0], prediction)
+            (prediction if prediction in answers else answers[0], prediction)
             for prediction, answers in zip(predictions, references, strict=True)
         ]
         counts, found = Counter(pairs), {name for pair in pairs for name in pair}
@@ -77,7 +79,7 @@ class ConfusionMatrix(Accuracy):
         return Table(f"right classes in rows, predicted ones in columns{cut}", names, rows)
 
 
-class TagAccuracy(OutputMetric):
+class TagAccuracy(Ratio, OutputMetric):
     """The share of words whose tag is the right one; its interval resamples whole texts."""
 
     accepts = frozenset({OutputType.TAGS})
@@ -87,18 +89,11 @@ class TagAccuracy(OutputMetric):
     ) -> Float[ndarray, "examples 2"]:
         """Returns the number of right tags and of words."""
         pairs = [(given, right[0]) for given, right in zip(predictions, references, strict=True)]
-        return np.array(
-            [[sum(map(str.__eq__, given, right)), max(len(given), len(right))] for given, right in pairs],
-            float,
-        ).reshape(-1, 2)
-
-    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
-        """Returns the share over all words together."""
-        right, words = statistics.sum(axis=0)
-        return float(right / max(words, 1.0))
+        counts = [[sum(map(str.__eq__, given, right)), max(len(given), len(right))] for given, right in pairs]
+        return np.array(counts, float).reshape(-1, 2)
 
 
-class SourceProportion(Hits, SourceMetric):
+class SourceProportion(Share, SourceMetric):
     """The share of examples whose output fits its source, whatever the references are."""
 
     @abstractmethod
@@ -109,14 +104,14 @@ class SourceProportion(Hits, SourceMetric):
         self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Float[ndarray, "examples 1"]:
         """Returns 1 or 0 for each example."""
-        return _column(self.hit(*pair) for pair in zip(sources, predictions, strict=True))
+        return _column(map(self.hit, sources, predictions))
 
 
 class SameLength(SourceProportion):
     """The share of outputs that have as many characters (code points) as their source."""
 
     def hit(self, source: str, prediction: str) -> bool:
-        """Returns whether both are of one length."""
+        """Returns whether both have the same length."""
         return len(prediction) == len(source)
 
 
@@ -128,13 +123,13 @@ class MirroredRepeats(SourceProportion):
     places 1 and 9 are equal, 2 and 8, 3 and 7, 4 and 6, and no others. Characters are code points,
     punctuation and spaces included.
 
-    A source without a repeat is mirrored by any output of its length without one. A table therefore counts
-    sources with a repeat and without apart.
+    Any output without a repeat mirrors a source of its length without one. A table therefore counts sources
+    with a repeat and without apart.
     """
 
     def hit(self, source: str, prediction: str) -> bool:
         """Returns whether the prediction has the source's pattern of repeats."""
-        return _first_places(prediction) == _first_places(source)
+        return [*map(source.index, source)] == [*map(prediction.index, prediction)]
 
     def table(
         self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
@@ -149,8 +144,3 @@ class MirroredRepeats(SourceProportion):
 
 def _column(hits: Iterable[bool]) -> Float[ndarray, "examples 1"]:
     return np.array([[float(hit)] for hit in hits]).reshape(-1, 1)
-
-
-def _first_places(text: str) -> list[int]:
-    """Returns, for each character, the place where it comes first: equal for texts with equal repeats."""
-    return [text.index(character) for character in text]

@@ -1,7 +1,6 @@
 """Any metric of Hugging Face `evaluate`."""
 
 import json
-import math
 import re
 import uuid
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ from pydantic import Field
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import OutputMetric
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _PUBLISHER = "evaluate-metric"
 """Who owns the metrics of Hugging Face: https://huggingface.co/evaluate-metric."""
 
@@ -32,7 +30,7 @@ class Evaluate(OutputMetric):
     your own script, or that of a user of the Hub, derive a component from this class and override `load`.
 
     The score may be any function of all examples. The statistics are therefore the examples themselves, as
-    bytes, and every resample of the confidence interval computes the score again: 200 times, not 1,000.
+    bytes, and every resample computes the score again.
 
     Args:
         metric: Its name, such as rouge.
@@ -54,7 +52,7 @@ class Evaluate(OutputMetric):
         higher_is_better: bool = True,
         resamples: Annotated[int, Field(ge=1)] = 200,
     ) -> None:
-        if not _NAME.fullmatch(metric):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", metric):
             raise ConfigurationError(
                 f"metric 'evaluate': metric: {metric!r} is not the name of a Hugging Face metric such as "
                 "rouge; to run your own script, write a metric component that derives from Evaluate"
@@ -72,35 +70,30 @@ class Evaluate(OutputMetric):
         pairs = zip(predictions, references, strict=True)
         texts = [json.dumps([prediction, list(answers)]).encode() for prediction, answers in pairs]
         length = max(map(len, texts))
-        padded = b"".join(text.ljust(length) for text in texts)
-        return np.frombuffer(padded, dtype=np.uint8).reshape(-1, length).astype(float)
+        return np.array([list(text.ljust(length)) for text in texts], float)
 
     def aggregate(self, statistics: Float[ndarray, "examples bytes"]) -> float:
         """Returns the module's score of examples.
 
         Raises:
             ConfigurationError: `key` is missing or is not a value that the module computes.
-            DataError: The module fails, or its value is not finite.
+            DataError: The module fails.
         """
         examples = [json.loads(row.astype(np.uint8).tobytes()) for row in statistics]
         predictions, references = zip(*examples, strict=True)
+        columns = {"predictions": predictions, "references": references}
         try:
-            computed = self._module.compute(
-                predictions=self._converted("predictions", predictions),
-                references=self._converted("references", references),
-                **self.arguments,
-            )
+            converted = {name: self._converted(name, column) for name, column in columns.items()}
+            computed = self._module.compute(**converted, **self.arguments)
         except Exception as error:  # the module may raise anything
             raise DataError(f"metric 'evaluate': {self.metric} fails: {described(error)}") from error
         values = {key: value for key, value in computed.items() if isinstance(value, Real)}
         key = next(iter(values)) if self.key is None and len(values) == 1 else self.key
         if key not in values:
+            known = " or ".join(map(repr, sorted(values)))
             raise ConfigurationError(
-                f"metric 'evaluate': key: {self.metric} has no value {key!r}; expected "
-                f"{' or '.join(map(repr, sorted(values)))}"
+                f"metric 'evaluate': key: {self.metric} has no value {key!r}; expected {known}"
             )
-        if not math.isfinite(values[key]):
-            raise DataError(f"metric 'evaluate': {self.metric} returns {values[key]}, which is not finite")
         return float(values[key])
 
     def signature(self, references: Sequence[Sequence[str]]) -> str:
@@ -110,10 +103,7 @@ class Evaluate(OutputMetric):
         return f"{self.metric}|key:{self.key}|evaluate:{evaluate.__version__}"
 
     def load(self, cache: Path) -> Any:
-        """Returns the module, an `evaluate.EvaluationModule`.
-
-        Args:
-            cache: A temporary folder for its files.
+        """Returns the module, an `evaluate.EvaluationModule`, with a temporary folder for its files.
 
         Raises:
             ConfigurationError: `evaluate` would run a script in the working directory instead.

@@ -8,11 +8,15 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from plugformer.interfaces import LikelihoodMetric, OutputType
+from plugformer_plugins.metric.accuracy import Ratio
+
+Counts = Float[ndarray, " examples"] | Int[ndarray, " examples"]
+Pairs = Float[ndarray, "examples 2"]
 
 _LARGEST = 700.0  # nats: e to the power of 710 is more than a float can hold
 
 
-class Perplexity(LikelihoodMetric):
+class Perplexity(Ratio, LikelihoodMetric):
     """The exponential of the mean negative log-likelihood of a target, END included; lower is better.
 
     It depends on the vocabulary: only models with the same targets compare. From 1 (certain of every target)
@@ -21,44 +25,28 @@ class Perplexity(LikelihoodMetric):
 
     higher_is_better = False
 
-    def statistics(
-        self,
-        log_probabilities: Float[ndarray, " examples"],
-        targets: Int[ndarray, " examples"],
-        correct: Int[ndarray, " examples"],
-    ) -> Float[ndarray, "examples 2"]:
+    def statistics(self, log_probabilities: Counts, targets: Counts, correct: Counts) -> Pairs:
         """Returns the negative log-likelihood and the number of targets."""
         return np.stack([-log_probabilities, targets], axis=1)
 
-    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+    def aggregate(self, statistics: Pairs) -> float:
         """Returns the perplexity over all targets together."""
-        nats, targets = statistics.sum(axis=0)
-        return exp(min(nats / targets, _LARGEST))
+        return exp(min(super().aggregate(statistics), _LARGEST))
 
 
-class TokenAccuracy(LikelihoodMetric):
+class TokenAccuracy(Ratio, LikelihoodMetric):
     """The share of targets, END included, that are the most probable output after the right ones before them.
 
     It says less than a metric of outputs: a model that answers by itself goes on after its own mistakes.
     Tokens of one example depend on each other, so that its interval resamples examples.
     """
 
-    def statistics(
-        self,
-        log_probabilities: Float[ndarray, " examples"],
-        targets: Int[ndarray, " examples"],
-        correct: Int[ndarray, " examples"],
-    ) -> Float[ndarray, "examples 2"]:
+    def statistics(self, log_probabilities: Counts, targets: Counts, correct: Counts) -> Pairs:
         """Returns the number of right choices and of targets."""
         return np.stack([correct, targets], axis=1).astype(float)
 
-    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
-        """Returns the share over all targets together."""
-        correct, targets = statistics.sum(axis=0)
-        return float(correct / targets)
 
-
-class BitsPerCharacter(LikelihoodMetric):
+class BitsPerCharacter(Ratio, LikelihoodMetric):
     """The negative logarithm to base 2 of a text's probability, over its characters; lower is better.
 
     Tokens that are no characters, such as END behind a text, count among the bits, not among the characters.
@@ -70,19 +58,9 @@ class BitsPerCharacter(LikelihoodMetric):
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "characters"
     higher_is_better = False
 
-    def statistics(
-        self,
-        log_probabilities: Float[ndarray, " examples"],
-        targets: Float[ndarray, " examples"] | Int[ndarray, " examples"],
-        correct: Int[ndarray, " examples"],
-    ) -> Float[ndarray, "examples 2"]:
+    def statistics(self, log_probabilities: Counts, targets: Counts, correct: Counts) -> Pairs:
         """Returns the bits and the units of each example."""
         return np.stack([-log_probabilities / log(2), targets], axis=1)
-
-    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
-        """Returns the bits over all units together."""
-        bits, units = statistics.sum(axis=0)
-        return float(bits / units)
 
 
 class BitsPerByte(BitsPerCharacter):

@@ -1,8 +1,9 @@
 """BLEU and chrF, computed by sacreBLEU."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -18,9 +19,8 @@ from plugformer.interfaces import OutputMetric
 class SacreBLEUScore(OutputMetric):
     """A corpus score between 0 and 100, all counts taken by sacreBLEU.
 
-    Its `corpus_score` adds up the statistics of sentences and computes a score from the sum, in two methods
-    that each of its metrics defines. Its own significance tests call them one by one, and so does this class:
-    the whole set scores what `corpus_score` says, and a resample costs no counting.
+    Its `corpus_score` adds up the statistics of sentences and computes a score from the sum, in two methods.
+    This class calls them one by one, as its own significance tests do: a resample costs no counting.
 
     Args:
         scorer: The metric of sacreBLEU.
@@ -34,7 +34,7 @@ class SacreBLEUScore(OutputMetric):
     ) -> Float[ndarray, "examples statistics"]:
         """Returns sacreBLEU's counts for each sentence."""
         return np.array(
-            self.scorer._extract_corpus_statistics(predictions, _streams(references)), dtype=float
+            self.scorer._extract_corpus_statistics(predictions, [*zip_longest(*references)]), dtype=float
         )
 
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
@@ -45,7 +45,7 @@ class SacreBLEUScore(OutputMetric):
     def signature(self, references: Sequence[Sequence[str]]) -> str:
         """Returns sacreBLEU's signature: number of references, options and version."""
         numbers = {len(answers): [""] * len(answers) for answers in references}
-        self.scorer.corpus_score([""] * len(numbers), _streams(list(numbers.values())))
+        self.scorer.corpus_score([""] * len(numbers), [*zip_longest(*numbers.values())])
         return str(self.scorer.get_signature())
 
 
@@ -87,13 +87,11 @@ class TokenizedBLEU(SacreBLEUScore):
 
     Equals Moses' `multi-bleu.perl -lc` (without `lowercase`: `multi-bleu.perl`) on outputs and references
     that went through `tokenizer.perl -l LANGUAGE`: n-grams up to 4, no smoothing, the closest reference
-    length. The tokenizer is sacremoses', a port of that script; with `tokenize: none` the texts are tokenized
-    already and words stand between white space. Only a paper can say what it did; `bleu` is what to report.
-
-    Koehn et al. (2007), https://aclanthology.org/P07-2045.
+    length. The tokenizer is sacremoses', a port of that script. Koehn et al. (2007),
+    https://aclanthology.org/P07-2045. What to report is `bleu`.
 
     Args:
-        tokenize: Who cuts both sides into words.
+        tokenize: Who cuts both sides into words; with none they are tokenized already.
         language: Whose rules Moses uses, such as those for apostrophes and abbreviations.
         lowercase: Whether letter case is ignored.
 
@@ -105,31 +103,22 @@ class TokenizedBLEU(SacreBLEUScore):
         self, *, tokenize: Literal["moses", "none"] = "moses", language: str = "en", lowercase: bool = True
     ) -> None:
         super().__init__(bleu.BLEU(tokenize="none", lowercase=lowercase, smooth_method="none", force=True))
-        self.tokenizer = f"moses.{language}" if tokenize == "moses" else "none"
-        self.tokenize = _moses(language) if tokenize == "moses" else str
+        self.tokenizer = "none"
+        self.tokenize: Callable[[str], str] = str
+        if tokenize == "moses":
+            with needing("moses", "tokenize: moses of metric 'tokenized_bleu'"):
+                from sacremoses import MosesTokenizer
+            self.tokenizer = f"moses.{language}"
+            # Escaping some characters, as it would, is nothing that an n-gram notices.
+            self.tokenize = partial(MosesTokenizer(lang=language).tokenize, return_str=True, escape=False)
 
     def statistics(
         self, predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Float[ndarray, "examples statistics"]:
         """Returns sacreBLEU's counts for each sentence, tokenized."""
-        return super().statistics(
-            [self.tokenize(each) for each in predictions],
-            [[self.tokenize(each) for each in answers] for answers in references],
-        )
+        answers = [[self.tokenize(text) for text in texts] for texts in references]
+        return super().statistics([self.tokenize(text) for text in predictions], answers)
 
     def signature(self, references: Sequence[Sequence[str]]) -> str:
         """Returns a signature in sacreBLEU's form that names the tokenizer used here."""
         return super().signature(references).replace("tok:none", f"tok:{self.tokenizer}")
-
-
-def _streams(references: Sequence[Sequence[str]]) -> list[tuple[Any, ...]]:
-    """Returns every example's first reference, every example's second, ..., None where there is none."""
-    return list(zip_longest(*references))
-
-
-def _moses(language: str) -> Callable[[str], str]:
-    """Returns Moses' tokenizer; it would escape some characters, which no n-gram would notice."""
-    with needing("moses", "tokenize: moses of metric 'tokenized_bleu'"):
-        from sacremoses import MosesTokenizer
-    tokenizer = MosesTokenizer(lang=language)
-    return lambda text: str(tokenizer.tokenize(text, return_str=True, escape=False))

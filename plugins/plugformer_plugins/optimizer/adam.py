@@ -9,13 +9,14 @@ from torch import nn
 
 from plugformer.interfaces import Optimizer
 
-LearningRate = Annotated[float, Field(gt=0)]
-
+LearningRate = Annotated[
+    float, Field(gt=0, description="Learning rate, which the schedule's factor multiplies.")
+]
 DecayRate = Annotated[float, Field(ge=0, lt=1)]
-
-Betas = tuple[DecayRate, DecayRate]
-
-Epsilon = Annotated[float, Field(gt=0)]
+Betas = Annotated[
+    tuple[DecayRate, DecayRate], Field(description="Decay rates of the first and second moment.")
+]
+Epsilon = Annotated[float, Field(gt=0, description="Added to the root of the second moment.")]
 
 
 class Adam(Optimizer):
@@ -23,11 +24,6 @@ class Adam(Optimizer):
 
     Adam: A Method for Stochastic Optimization, Kingma and Ba 2015, algorithm 1:
     https://arxiv.org/abs/1412.6980.
-
-    Args:
-        lr: Learning rate, which the schedule's factor multiplies.
-        betas: Decay rates of the first and second moment.
-        epsilon: Added to the root of the second moment.
     """
 
     def __init__(
@@ -43,7 +39,7 @@ class Adam(Optimizer):
         return torch.optim.Adam(trained, lr=self.lr, betas=self.betas, eps=self.epsilon, fused=True)
 
 
-class AdamW(Optimizer):
+class AdamW(Adam):
     """Adam whose weight decay is taken off the parameters and not put into the gradient.
 
     Decoupled Weight Decay Regularization, Loshchilov and Hutter 2019, algorithm 2:
@@ -51,9 +47,6 @@ class AdamW(Optimizer):
     weights) do not, because pulling them to zero does not make the model any simpler.
 
     Args:
-        lr: Learning rate, which the schedule's factor multiplies.
-        betas: Decay rates of the first and second moment.
-        epsilon: Added to the root of the second moment.
         weight_decay: Share of a matrix taken off at each update, times the learning rate.
     """
 
@@ -65,9 +58,7 @@ class AdamW(Optimizer):
         epsilon: Epsilon = 1e-8,
         weight_decay: Annotated[float, Field(ge=0)] = 0.01,
     ) -> None:
-        self.lr = lr
-        self.betas = betas
-        self.epsilon = epsilon
+        super().__init__(lr=lr, betas=betas, epsilon=epsilon)
         self.weight_decay = weight_decay
 
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:

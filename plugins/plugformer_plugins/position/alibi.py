@@ -37,9 +37,7 @@ def slopes(heads: int) -> list[float]:
     then every other slope of twice that power, from the first, until there are enough.
     """
     power = 1 << (heads.bit_length() - 1)
-    between = _geometric(2 * power)[::2]
-    return _geometric(power) + between[: heads - power]
-
-
-def _geometric(heads: int) -> list[float]:
-    return [2.0 ** (-8 * (head + 1) / heads) for head in range(heads)]
+    lower, higher = (
+        [2.0 ** (-8 * (head + 1) / count) for head in range(count)] for count in (power, 2 * power)
+    )
+    return lower + higher[::2][: heads - power]

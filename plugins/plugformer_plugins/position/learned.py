@@ -33,16 +33,12 @@ class Learned(PositionalEncoding):
         index = positions.index
         longest = self.table.num_embeddings
         if positions.end is None or positions.end > longest:
-            if not index.is_meta:  # there, only shapes exist
-                self._check(int(index.where(positions.mask, 0).max()) + 1)
+            length = 0 if index.is_meta else int(index.where(positions.mask, 0).max()) + 1
+            if length > longest:
+                raise LengthError(
+                    f"a sequence of {length} tokens is longer than the {longest} learned positions: "
+                    f"shorten it, or train with model.max_length of at least {length}"
+                )
             index = index.clamp(max=longest - 1)  # of padding, any row
         rows: Tensor = self.table(index)
         return x + rows
-
-    def _check(self, length: int) -> None:
-        longest = self.table.num_embeddings
-        if length > longest:
-            raise LengthError(
-                f"a sequence of {length} tokens is longer than the {longest} that have learned positions: "
-                f"shorten it, or train with model.max_length of at least {length}"
-            )

@@ -28,7 +28,7 @@ class Classification(PredictionFromTexts):
         Raises:
             ExampleError: It is none of the classes.
         """
-        return number_of(value, self.state, row, "label", "classes")
+        return number_of(value, self.state, row, "label")
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the most probable classes."""

@@ -51,8 +51,7 @@ class MaskedLanguageModelling(TaskType):
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts; which to predict is drawn later, but for the masks of questions."""
-        rows: list[list[int]] = []
-        targets: list[list[int]] = []
+        rows, targets = [], []
         for text in examples["text"]:
             *before, last = text.split(MASK)
             words = [word for part in (*before, last) for word in part.split()] if before else []
@@ -91,10 +90,7 @@ class MaskedLanguageModelling(TaskType):
         filled = batch.source.ids.where(~real, best.outputs)
         rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.mask, strict=True)]
         texts = tokenizers.source.decode(rows)
-        return [
-            Prediction(text, score)
-            for text, score in zip(texts, best.log_probabilities.tolist(), strict=True)
-        ]
+        return list(map(Prediction, texts, best.log_probabilities.tolist()))
 
     def references(self, example: Example) -> list[Any]:
         """Returns the text."""
@@ -102,15 +98,10 @@ class MaskedLanguageModelling(TaskType):
 
 
 def _before_mask(text: str, words: Sequence[str], tokenizer: Tokenizer) -> list[int]:
-    """Returns the tokens of the text before a mask.
+    """Returns the tokens of the text before a mask, behind which the given words may be.
 
     Many tokenizers keep a space with the word behind it. The space before a mask is then part of the masked
     token, as in training, where whole tokens are masked.
-
-    Args:
-        text: The text.
-        words: Words that may stand behind it, to see where their space goes.
-        tokenizer: Of the text.
     """
     if not text.endswith(" "):
         return tokenizer.encode([text])[0]

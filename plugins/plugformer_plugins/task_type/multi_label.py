@@ -46,7 +46,7 @@ class MultiLabel(PredictionFromTexts):
         Raises:
             ExampleError: A label is none of the training examples'.
         """
-        numbers = {number_of(label, self.state, row, "label", "labels") for label in value}
+        numbers = {number_of(label, self.state, row, "label") for label in value}
         return [float(number in numbers) for number in range(self.outputs)]
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:

@@ -33,9 +33,7 @@ class Regression(PredictionFromTexts):
 
     def target(self, row: int, value: float) -> float:
         """Returns a number as the model learns it."""
-        mean: float = self.state["mean"]
-        deviation: float = self.state["deviation"]
-        return (value - mean) / deviation
+        return float((value - self.state["mean"]) / self.state["deviation"])
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the number of each example."""

@@ -59,7 +59,7 @@ class Tagging(TaskType):
         numbers = [[0] * len(each) for each in words]
         if "tags" in examples:
             numbers = [
-                [number_of(tag, self.state, row, "tag", "tags") for tag in tags]
+                [number_of(tag, self.state, row, "tag") for tag in tags]
                 for row, tags in enumerate(examples["tags"])
             ]
         return {

@@ -50,11 +50,7 @@ class PredictionFromTexts(TaskType):
 
     @abstractmethod
     def target(self, row: int, value: Any) -> float | list[float]:
-        """Returns the target of an example.
-
-        Args:
-            row: Its number among those that are encoded together.
-            value: What its output column holds.
+        """Returns the target of the example with this number in its batch and this value in its column.
 
         Raises:
             ExampleError: The value is none that the training examples have.
@@ -66,13 +62,12 @@ class PredictionFromTexts(TaskType):
         Raises:
             ExampleError: A value of the output is none that the training examples have.
         """
-        first, *others = (tokenizers.source.encode(examples[name]) for name in self._inputs)
-        if others:
-            first = [
-                [*start, *(token for each in rest for token in (END, *each))]
-                for start, *rest in zip(first, *others, strict=True)
-            ]
-        encoded: dict[str, Sequence[Any]] = {"input": first}
+        columns = [tokenizers.source.encode(examples[name]) for name in self._inputs]
+        joined = [
+            [*first, *(token for text in rest for token in (END, *text))]
+            for first, *rest in zip(*columns, strict=True)
+        ]
+        encoded: dict[str, Sequence[Any]] = {"input": joined}
         if self.output.name in examples:
             encoded["targets"] = [
                 self.target(row, value) for row, value in enumerate(examples[self.output.name])

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import tokenizers
 
@@ -70,14 +69,10 @@ class Pretrained(PipelineTokenizer):
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True
         added = tokenizer.get_added_tokens_decoder()
-        self._special = {number for number, token in added.items() if token.special} | _unknown(tokenizer)
+        model = json.loads(tokenizer.to_str())["model"]  # it may have an unknown token of its own
+        self._special = {
+            *(number for number, token in added.items() if token.special),
+            model.get("unk_id"),
+            tokenizer.token_to_id(model.get("unk_token") or ""),
+        }
         self._tokenizer = tokenizer
-
-
-def _unknown(tokenizer: tokenizers.Tokenizer) -> set[int]:
-    """Returns the number of the model's own unknown token, if it has one."""
-    model: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
-    number = model.get("unk_id")
-    if number is None and (token := model.get("unk_token")):
-        number = tokenizer.token_to_id(token)
-    return set() if number is None else {number}

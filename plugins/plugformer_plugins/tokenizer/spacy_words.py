@@ -1,14 +1,12 @@
 """Words as spaCy's rules cut them."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
 from tokenizers import Tokenizer, normalizers
 
 from plugformer.errors import ConfigurationError, needing
-from plugformer.interfaces import SPECIAL_TOKENS
-from plugformer_plugins.tokenizer.word_level import WordLevel
+from plugformer_plugins.tokenizer.word_level import MaxSize, MinFrequency, WordLevel
 
 JOINER = "￭"
 """Begins a word that no space parts from the one before; in a text it becomes `■`, both as OpenNMT does."""
@@ -17,18 +15,14 @@ JOINER = "￭"
 class SpacyWords(WordLevel):
     """Words and punctuation by spaCy's rules for a language, its abbreviations and contractions included.
 
-    No model is downloaded: the rules are those of `spacy.blank(language)`. A word that follows another one
-    without a space is a token of its own, `￭.` or `￭'s`, so that decoding puts the spaces back where they
-    were. White space of any kind becomes one space.
-
-    Rules: https://spacy.io/usage/linguistic-features#how-tokenizer-works. Joiner:
-    https://github.com/OpenNMT/Tokenizer.
+    No model is downloaded: the rules are those of `spacy.blank(language)`,
+    https://spacy.io/usage/linguistic-features#how-tokenizer-works. A word that follows another one without a
+    space is a token of its own, `￭.` or `￭'s` as in https://github.com/OpenNMT/Tokenizer, so that decoding
+    restores the spaces. White space of any kind becomes one space.
 
     Args:
         language: Whose rules, as spaCy names the language.
         lowercase: Whether words are put into lower case, after cutting.
-        min_frequency: How often a word must occur in training to have a token of its own.
-        max_size: Number of tokens at most, the special ones included; the rarest words are left out.
 
     Raises:
         ConfigurationError: spaCy is not installed, or has no rules for the language.
@@ -39,10 +33,18 @@ class SpacyWords(WordLevel):
         *,
         language: str = "en",
         lowercase: bool = False,
-        min_frequency: Annotated[int, Field(ge=1)] = 1,
-        max_size: Annotated[int, Field(gt=len(SPECIAL_TOKENS))] | None = None,
+        min_frequency: MinFrequency = 1,
+        max_size: MaxSize = None,
     ) -> None:
-        self._rules = _rules(language)
+        with needing("spacy", "tokenizer 'spacy'"):
+            import spacy  # slow
+        try:
+            self._rules: Callable[[str], Iterable[Any]] = spacy.blank(language).tokenizer
+        except ImportError as error:
+            raise ConfigurationError(
+                f"tokenizer 'spacy': language: spaCy has no rules for {language!r} here ({error}); expected "
+                "a language that it names, such as de, en, fr or zh, or xx for any"
+            ) from error
         self._lowercase = lowercase
         super().__init__(min_frequency=min_frequency, max_size=max_size)
 
@@ -67,17 +69,3 @@ class SpacyWords(WordLevel):
     def join(self, tokens: list[str]) -> str:
         """Puts words together, with spaces where there were some."""
         return " ".join(tokens).replace(f" {JOINER}", "").removeprefix(JOINER)
-
-
-def _rules(language: str) -> Callable[[str], Iterable[Any]]:
-    """Returns a function that cuts a text into spaCy's tokens."""
-    with needing("spacy", "tokenizer 'spacy'"):
-        import spacy  # slow
-    try:
-        tokenizer: Callable[[str], Iterable[Any]] = spacy.blank(language).tokenizer
-    except ImportError as error:
-        raise ConfigurationError(
-            f"tokenizer 'spacy': language: spaCy has no rules for {language!r} here ({error}); expected a "
-            "language that it names, such as de, en, fr or zh, or xx for any"
-        ) from error
-    return tokenizer

@@ -9,7 +9,16 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
 from plugformer_blocks import FastTokenizer
 
-_UNLIMITED = 2**48
+MinFrequency = Annotated[
+    int, Field(ge=1, description="How often a piece must occur in training to have a token of its own.")
+]
+MaxSize = Annotated[
+    int | None,
+    Field(
+        gt=len(SPECIAL_TOKENS),
+        description="Number of tokens at most, the special ones included; the rarest pieces are left out.",
+    ),
+]
 
 
 class WordLevel(FastTokenizer):
@@ -20,12 +29,7 @@ class WordLevel(FastTokenizer):
         max_size: Number of tokens at most, the special ones included; the rarest pieces are left out.
     """
 
-    def __init__(
-        self,
-        *,
-        min_frequency: Annotated[int, Field(ge=1)] = 1,
-        max_size: Annotated[int, Field(gt=len(SPECIAL_TOKENS))] | None = None,
-    ) -> None:
+    def __init__(self, *, min_frequency: MinFrequency = 1, max_size: MaxSize = None) -> None:
         self._min_frequency = min_frequency
         self._max_size = max_size
         super().__init__()
@@ -43,7 +47,7 @@ class WordLevel(FastTokenizer):
     def trainer(self) -> trainers.Trainer:
         """Returns a trainer that counts; pieces of equal frequency are sorted as text."""
         return trainers.WordLevelTrainer(
-            vocab_size=self._max_size or _UNLIMITED,
+            vocab_size=self._max_size or 2**48,  # without a limit
             min_frequency=self._min_frequency,
             special_tokens=list(SPECIAL_TOKENS),
             show_progress=False,
@@ -54,10 +58,6 @@ class Characters(WordLevel):
     """Unicode code points, spaces and line breaks included.
 
     Lossless for text whose characters all have a token.
-
-    Args:
-        min_frequency: How often a character must occur in training to have a token of its own.
-        max_size: Number of tokens at most, the special ones included; the rarest characters are left out.
     """
 
     def cut(self, tokenizer: Tokenizer) -> None:
@@ -71,10 +71,6 @@ class Whitespace(WordLevel):
     """Words between white space, punctuation left on them: for text that is tokenized already.
 
     Decoding puts one space between words.
-
-    Args:
-        min_frequency: How often a word must occur in training to have a token of its own.
-        max_size: Number of tokens at most, the special ones included; the rarest words are left out.
     """
 
     def cut(self, tokenizer: Tokenizer) -> None:
@@ -88,10 +84,6 @@ class Words(WordLevel):
     Text is lower-cased; double quotes vanish; colons, semicolons and HTML line breaks become spaces; full
     stops, commas, exclamation and question marks, brackets and apostrophes become words of their own.
     Decoding puts one space between words.
-
-    Args:
-        min_frequency: How often a word must occur in training to have a token of its own.
-        max_size: Number of tokens at most, the special ones included; the rarest words are left out.
     """
 
     def cut(self, tokenizer: Tokenizer) -> None:

@@ -1,26 +1,19 @@
 """Balanced brackets: texts whose structure a language model has to find."""
 
 import random
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
-from plugformer.interfaces import Column, Data, require_one_text
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
+from plugformer_tasks.generated import GeneratedData
 
 PAIRS = ("()", "[]", "{}", "<>")
 
-OPENED = 0.4
-"""Probability that a further bracket is opened where one could also be closed."""
-
-ENDED = 0.5
-"""Probability that a text ends where all brackets are closed."""
+OPENED = 0.4  # probability that a further bracket is opened where one could also be closed
+ENDED = 0.5  # probability that a text ends where all brackets are closed
 
 
-class Brackets(Data):
+class Brackets(GeneratedData):
     """Brackets of several kinds, each closed by its own, such as "([]{})()".
 
     The language Dyck-(k, m) of Hewitt et al. 2020, section 3: https://arxiv.org/abs/2010.07515. All splits
@@ -33,6 +26,9 @@ class Brackets(Data):
         depth: How many brackets may be open at a time.
         seed: Of the generator; the same seed gives the same texts.
     """
+
+    component = "brackets"
+    offered = ("text",)
 
     def __init__(
         self,
@@ -48,26 +44,10 @@ class Brackets(Data):
         self._depth = depth
         self._seed = seed
 
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses more than a text."""
-        require_one_text("brackets", columns)
-
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns train, validation and test.
-
-        Raises:
-            ConfigurationError: The task asks for more than a text.
-        """
-        from datasets import Dataset, DatasetDict
-
-        text = require_one_text("brackets", columns)
+    def splits(self) -> dict[str, list[tuple[str]]]:
+        """Returns train, validation and test."""
         draw = random.Random(self._seed)  # noqa: S311 (examples, not secrets)
-        return DatasetDict(
-            {
-                name: Dataset.from_dict({text.name: [self._text(draw) for _ in range(size)]})
-                for name, size in self._sizes.items()
-            }
-        )
+        return {name: [(self._text(draw),) for _ in range(size)] for name, size in self._sizes.items()}
 
     def _text(self, draw: random.Random) -> str:
         text, closing = "", ""

@@ -1,22 +1,19 @@
 """Random sequences of numbers, to be copied."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Column, Data, require_columns
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
+from plugformer_tasks.generated import GeneratedData
 
 _Length = Annotated[int, Field(ge=1, le=10**5)]  # all sequences are in memory at once, as text
 
 
-class Copying(Data):
+class Copying(GeneratedData):
     """Numbers separated by spaces, such as "3 10 7"; the target is the source.
 
     Validation and test sequences are distinct and never occur in training; training sequences may repeat.
@@ -33,6 +30,8 @@ class Copying(Data):
         ConfigurationError: `min_numbers` exceeds `numbers`, or there are too few different sequences to hold
             that many out.
     """
+
+    component = "copying"
 
     def __init__(
         self,
@@ -60,29 +59,16 @@ class Copying(Data):
                 f"different sequences of this length; hold out at most {different // 4}, or raise numbers"
             )
 
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses columns other than source and target."""
-        require_columns("copying", ("source", "target"), columns)
-
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns train, validation and test.
-
-        Raises:
-            ConfigurationError: The task has other columns.
-        """
-        from datasets import Dataset, DatasetDict
-
-        self.check_columns(columns)
+    def splits(self) -> dict[str, list[tuple[str, str]]]:
+        """Returns train, validation and test."""
         sequences = self._sequences()
         held_out: dict[str, None] = {}
         while len(held_out) < 2 * self._held_out:
             held_out[next(sequences)] = None
         texts = list(held_out)
         train = list(islice((text for text in sequences if text not in held_out), self._size))
-        splits = {"train": train, "validation": texts[: self._held_out], "test": texts[self._held_out :]}
-        return DatasetDict(
-            {name: Dataset.from_dict({"source": part, "target": part}) for name, part in splits.items()}
-        )
+        parts = {"train": train, "validation": texts[: self._held_out], "test": texts[self._held_out :]}
+        return {name: [(text, text) for text in part] for name, part in parts.items()}
 
     def _sequences(self) -> Iterator[str]:
         """Yields random sequences without end."""

@@ -1,24 +1,20 @@
 """Dates in many spellings, and how to read or generate them."""
 
-from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
-from plugformer.data import check_file, read_lines
+from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Column, Data, require_columns
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
+from plugformer_tasks.generated import GeneratedData
 
 HELD_OUT = 0.05
 """Share of the rows that is the test set; as many before them are the validation set."""
 
 
-class Dates(Data):
+class Dates(GeneratedData):
     """Dates as people write them, and the same dates as ISO 8601.
 
     Rows keep their order: the last 5 % are `test`, the 5 % before them `validation`. Where some test rows
@@ -35,6 +31,8 @@ class Dates(Data):
             probability. The other rows are the same whatever the share.
     """
 
+    component = "dates"
+
     def __init__(
         self,
         *,
@@ -50,28 +48,20 @@ class Dates(Data):
         self._seed = seed
         self._exceptions = exceptions
 
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses columns other than source and target."""
-        require_columns("dates", ("source", "target"), columns)
-
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
+    def splits(self) -> dict[str, list[tuple[str, str]]]:
         """Returns train, validation, test and, where it differs from test, test_unseen.
 
         Raises:
-            ConfigurationError: The task has other columns, a locale is unknown, or the locales
-                have fewer spellings than `size`.
+            ConfigurationError: A locale is unknown, or the locales have fewer spellings than `size`.
             DataError: A line of the file has no separator, or the file cannot be read.
         """
-        self.check_columns(columns)
-        return _splits(self._generated() if self._path is None else read(self._path))
-
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
-        """Yields a problem if the file is missing."""
-        if self._path is not None:
-            try:
-                check_file(self._path)
-            except DataError as error:
-                yield ("path",), str(error)
+        rows = self._generated() if self._path is None else read(self._path)
+        held_out = int(len(rows) * HELD_OUT)
+        before, test = rows[:-held_out], rows[-held_out:]
+        splits = {"train": before[:-held_out], "validation": before[-held_out:], "test": test}
+        seen = {source for source, _ in before}
+        unseen = [row for row in test if row[0] not in seen]
+        return {**splits, "test_unseen": unseen} if 0 < len(unseen) < len(test) else splits
 
     def _generated(self) -> list[tuple[str, str]]:
         from plugformer_tasks.dates.spelling import spelled_dates
@@ -120,22 +110,3 @@ def read(file: Path) -> list[tuple[str, str]]:
     if len(rows) < 1 / HELD_OUT:
         raise DataError(f"{file}: {len(rows)} lines are too few: 5 % of them must be at least one; add lines")
     return rows
-
-
-def _splits(rows: list[tuple[str, str]]) -> "DatasetDict":
-    """Cuts the rows into splits, in their order."""
-    from datasets import Dataset, DatasetDict
-
-    held_out = int(len(rows) * HELD_OUT)
-    before, test = rows[:-held_out], rows[-held_out:]
-    splits = {"train": before[:-held_out], "validation": before[-held_out:], "test": test}
-    seen = {source for source, _ in before}
-    unseen = [row for row in test if row[0] not in seen]
-    if 0 < len(unseen) < len(test):
-        splits["test_unseen"] = unseen
-    return DatasetDict(
-        {
-            name: Dataset.from_dict({"source": [row[0] for row in part], "target": [row[1] for row in part]})
-            for name, part in splits.items()
-        }
-    )

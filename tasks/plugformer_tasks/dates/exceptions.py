@@ -3,25 +3,12 @@
 import random
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from typing import NamedTuple
 
-from plugformer_tasks.dates.spelling import Rules, Speller, drawn_day, make_spellers
+from plugformer_tasks.dates.spelling import NoDay, Rules, Speller, drawn_day, make_spellers
 
 _NO_YEAR: Rules = {
     "spelling": ("{month} {day}", "{month} {number}", "{number} {month}", "{number of month}/{number}")
 }
-
-
-class NoDay(NamedTuple):
-    """A year, a month and a day that are no date, such as February 30."""
-
-    year: int
-    month: int
-    day: int
-
-    def weekday(self) -> int:
-        """Returns any day of the week."""
-        return sum(self) % 7
 
 
 def exchanged_dates(locales: Sequence[str], seed: int) -> Iterator[tuple[str, str]]:

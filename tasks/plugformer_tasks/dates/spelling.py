@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Protocol
+from typing import NamedTuple
 
 from babel import Locale, localedata
 from babel.core import UnknownLocaleError
@@ -19,23 +19,16 @@ Rules = Mapping[str, Sequence[str]]
 """What a name in braces may be replaced by, each alternative equally often."""
 
 
-class AnyDay(Protocol):
-    """A day, or what is written like one."""
+class NoDay(NamedTuple):
+    """A year, a month and a day that are no date, such as February 30."""
 
-    @property
-    def year(self) -> int:
-        """With its century."""
-
-    @property
-    def month(self) -> int:
-        """From 1 for January."""
-
-    @property
-    def day(self) -> int:
-        """Of the month."""
+    year: int
+    month: int
+    day: int
 
     def weekday(self) -> int:
-        """Returns the day of the week, from 0 for Monday."""
+        """Returns any day of the week."""
+        return sum(self) % 7
 
 
 _RULES: Rules = {
@@ -113,11 +106,8 @@ _SKELETONS = ("yMd", "yMEd", "yMMMd", "yMMMEd")
 _NEEDLESS_SPACE = re.compile(r"(?<=[^\W\d]) (?=\d)|(?<=\d) (?=[^\W\d])|(?<=[.,]) ")
 """A space whose loss leaves the numbers apart."""
 
-_OWN_FORMS = 0.2
-"""Share of the spellings that are a form from the locale's data, which the grammar need not know."""
-
-_PATIENCE = 100_000
-"""Known spellings drawn in a row before the locales count as exhausted."""
+_OWN_FORMS = 0.2  # share of the spellings that are a form from the locale's data, not of the grammar
+_PATIENCE = 100_000  # known spellings drawn in a row before the locales count as exhausted
 
 
 def spelled_dates(locales: Sequence[str], seed: int) -> Iterator[tuple[str, str]]:
@@ -152,19 +142,17 @@ def make_spellers(locales: Sequence[str], draw: random.Random) -> list["Speller"
     Raises:
         ConfigurationError: A locale is unknown.
     """
-    return [Speller(_locale(name), draw) for name in locales]
-
-
-def _locale(name: str) -> Locale:
-    """Looks a locale up."""
-    try:
-        return Locale.parse(name)
-    except (UnknownLocaleError, ValueError):
-        close = nearest(name, localedata.locale_identifiers())
-        raise ConfigurationError(
-            f"data 'dates': locales: unknown locale {name!r}{close}; expected one of Babel's, such as "
-            "de_DE, en_US or fr_FR; correct the name"
-        ) from None
+    spellers = []
+    for name in locales:
+        try:
+            spellers.append(Speller(Locale.parse(name), draw))
+        except (UnknownLocaleError, ValueError):
+            close = nearest(name, localedata.locale_identifiers())
+            raise ConfigurationError(
+                f"data 'dates': locales: unknown locale {name!r}{close}; expected one of Babel's, such as "
+                "de_DE, en_US or fr_FR; correct the name"
+            ) from None
+    return spellers
 
 
 class Speller:
@@ -188,7 +176,12 @@ class Speller:
     @property
     def exchanged(self) -> Sequence[str]:
         """The same with day and month exchanged; none where the year comes first, which nobody writes so."""
-        return [_exchanged(form) for form in self.in_order if not form.startswith("{yyyy}")]
+        month, day = "{number of month}", "{number}"
+        return [
+            form.replace(month, "{}").replace(day, month).replace("{}", day)
+            for form in self.in_order
+            if not form.startswith("{yyyy}")
+        ]
 
     def spell(self, day: date) -> str:
         """Returns a spelling of a day, of the grammar or one of the locale's own forms, in some case."""
@@ -196,13 +189,8 @@ class Speller:
             return self._in_some_case(self._draw.choice(self._forms).apply(day, self._locale))
         return self.written(day)
 
-    def written(self, day: AnyDay, changes: Rules | None = None) -> str:
-        """Returns a spelling of the grammar, in some case.
-
-        Args:
-            day: What is spelled.
-            changes: Rules instead of the grammar's own.
-        """
+    def written(self, day: date | NoDay, changes: Rules | None = None) -> str:
+        """Returns a spelling of the grammar, in some case; `changes` replace rules."""
         rules = {
             **self._rules,
             **(changes or {}),
@@ -236,17 +224,12 @@ def _forms(locale: Locale) -> list[str]:
     written += [
         str(locale.datetime_skeletons[name]) for name in _SKELETONS if name in locale.datetime_skeletons
     ]
-    numeric = [form for form in written if set(form) & {"M", "L"} and "MMM" not in form and "LLL" not in form]
-    written += [_padded(form) for form in numeric]
+    for form in list(written):
+        if re.search("[ML]", form) and not re.search("MMM|LLL", form):
+            for field in ("M", "L", "d"):
+                form = form if field * 2 in form else form.replace(field, field * 2)
+            written.append(form)
     return list(dict.fromkeys(written))
-
-
-def _padded(form: str) -> str:
-    """Returns a numeric form with leading zeros on day and month."""
-    for field in ("M", "L", "d"):
-        if field in form and field * 2 not in form:
-            form = form.replace(field, field * 2)
-    return form
 
 
 def _names(names: Mapping[str, Mapping[str, Mapping[int, str]]], index: int, letter: str) -> Rules:
@@ -272,12 +255,7 @@ def _in_order(locale: Locale) -> Rules:
     }
 
 
-def _exchanged(form: str) -> str:
-    month, day = "{number of month}", "{number}"
-    return form.replace(month, "{}").replace(day, month).replace("{}", day)
-
-
-def _numbers(day: AnyDay) -> Rules:
+def _numbers(day: date | NoDay) -> Rules:
     """Returns the rules for the numbers of a day."""
     ending = "th" if 11 <= day.day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
     texts = {

@@ -1,44 +1,22 @@
 """Sentences with the names of people and places, some of which are names of both."""
 
 import random
-from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
-from plugformer.interfaces import Column, Data, require_columns
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
+from plugformer_tasks.generated import GeneratedData
 
 BOTH = ("Austin", "Chelsea", "Florence", "Georgia", "Jordan", "Paris", "Sydney", "Victoria")
 FIRST = (*BOTH, "Anna", "Ben", "Clara", "David", "Emma", "Frank", "Grace", "Henry", "Ida", "James")
 LAST = (
-    "Darwin",
-    "Hamilton",
-    "Houston",
-    "London",
-    "Miller",
-    "Smith",
-    "Taylor",
-    "Walker",
-    "Wellington",
+    *("Darwin", "Hamilton", "Houston", "London", "Miller", "Smith", "Taylor", "Walker", "Wellington"),
     "Young",
 )
 PLACES = (
-    *BOTH,
-    *LAST[:4],
-    "Wellington",
-    "Berlin",
-    "Oslo",
-    "Rome",
-    "Tokyo",
-    "Cape Town",
-    "Hong Kong",
-    "New York",
-    "Port Victoria",
-    "San Jose",
+    *(*BOTH, *LAST[:4], "Wellington", "Berlin", "Oslo", "Rome", "Tokyo", "Cape Town", "Hong Kong"),
+    *("New York", "Port Victoria", "San Jose"),
 )
 FRAMES = (
     "PERSON lives in PLACE .",
@@ -61,7 +39,7 @@ FRAMES = (
 """What stands around a name says which kind it is: words before or behind it, near or far."""
 
 
-class Names(Data):
+class Names(GeneratedData):
     """Sentences such as "Paris Miller met Jordan in Florence .", with a tag for each word, by IOB2.
 
     Entities are PER and LOC. Every split has sentences of its own, none twice.
@@ -71,6 +49,9 @@ class Names(Data):
         held_out: Number of validation sentences, and of test sentences.
         seed: Of the generator; the same seed gives the same sentences.
     """
+
+    component = "names"
+    offered = ("words", "tags")
 
     def __init__(
         self,
@@ -82,33 +63,16 @@ class Names(Data):
         self._sizes = {"train": size, "validation": held_out, "test": held_out}
         self._seed = seed
 
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses columns other than words and tags."""
-        require_columns("names", ("words", "tags"), columns)
-
-    def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns train, validation and test.
-
-        Raises:
-            ConfigurationError: The task has other columns.
-        """
-        from datasets import Dataset, DatasetDict
-
-        self.check_columns(columns)
-        sentences = iter(self._sentences())
-        return DatasetDict(
-            {name: Dataset.from_list(list(islice(sentences, size))) for name, size in self._sizes.items()}
-        )
-
-    def _sentences(self) -> list[dict[str, tuple[str, ...]]]:
-        """Returns all sentences, each once."""
+    def splits(self) -> dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]:
+        """Returns train, validation and test."""
         draw = random.Random(self._seed)  # noqa: S311 (examples, not secrets)
         found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
         while len(found) < sum(self._sizes.values()):
             found[_sentence(draw)] = None
         tagged = list(found)
         draw.shuffle(tagged)  # there are few short ones, which would come first
-        return [{"words": words, "tags": tags} for words, tags in tagged]
+        sentences = iter(tagged)
+        return {name: list(islice(sentences, size)) for name, size in self._sizes.items()}
 
 
 def _sentence(draw: random.Random) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,0 +1,119 @@
+"""Networks of two linear maps with an activation between, plain or gated."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from plugformer.interfaces import FeedForward, ModelContext
+
+Tokens = Float[Tensor, "tokens width"]
+
+
+class PositionWise(FeedForward):
+    """Two linear maps with an activation between: f(x W_up + b_up) W_down + b_down.
+
+    Attention Is All You Need, Vaswani et al. 2017, section 3.3: https://arxiv.org/abs/1706.03762. W_up is
+    (width, ffn_width) and W_down (ffn_width, width).
+
+    Args:
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
+        bias: Whether the maps have biases.
+    """
+
+    activation: Callable[[Tensor], Tensor]
+
+    def __init__(
+        self,
+        model: ModelContext,
+        *,
+        bias: Annotated[bool, Field(description="Whether the maps have biases.")] = True,
+    ) -> None:
+        super().__init__()
+        self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
+
+    def forward(self, x: Tokens) -> Tokens:
+        """Returns the network's output at each token."""
+        output: Tensor = self.down(self.activation(self.up(x)))
+        return output
+
+
+class ReLU(PositionWise):
+    """max(0, x W_up + b_up) W_down + b_down.
+
+    Attention Is All You Need, Vaswani et al. 2017, equation 2: https://arxiv.org/abs/1706.03762.
+    """
+
+    activation = staticmethod(functional.relu_)  # in place: nothing else reads the hidden units
+
+
+class GELU(PositionWise):
+    """GELU(x W_up + b_up) W_down + b_down; GELU(h) = h Phi(h), Phi the normal distribution function.
+
+    Gaussian Error Linear Units, Hendrycks and Gimpel 2016, section 2: https://arxiv.org/abs/1606.08415.
+
+    Args:
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
+        approximate: "none" for the exact function, "tanh" for the paper's approximation (as in GPT-2).
+        bias: Whether the maps have biases.
+    """
+
+    def __init__(
+        self, model: ModelContext, *, approximate: Literal["none", "tanh"] = "none", bias: bool = True
+    ) -> None:
+        super().__init__(model, bias=bias)
+        self.activation = nn.GELU(approximate)
+
+
+class GatedLinearUnit(FeedForward):
+    """(f(x W_gate) * (x W_up)) W_down, with biases if wanted.
+
+    GLU Variants Improve Transformer, Shazeer 2020, equations 5 and 6: https://arxiv.org/abs/2002.05202.
+    W_gate and W_up are (width, ffn_width), W_down is (ffn_width, width). With three matrices in place of two,
+    the parameters are half as many again as in a position-wise network of the same width. For equal
+    parameters set `model.ffn_width` to two thirds, as the paper does.
+
+    Args:
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
+        bias: Whether the maps have biases; the paper has none.
+    """
+
+    activation: Callable[[Tensor], Tensor]
+
+    def __init__(
+        self,
+        model: ModelContext,
+        *,
+        bias: Annotated[bool, Field(description="Whether the maps have biases.")] = False,
+    ) -> None:
+        super().__init__()
+        self.gate = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
+
+    def forward(self, x: Tokens) -> Tokens:
+        """Returns the network's output at each token."""
+        output: Tensor = self.down(self.activation(self.gate(x)) * self.up(x))
+        return output
+
+
+class SwiGLU(GatedLinearUnit):
+    """The gate is Swish with beta 1, also called SiLU: f(g) = g sigmoid(g)."""
+
+    activation = staticmethod(functional.silu)
+
+
+class GEGLU(GatedLinearUnit):
+    """The gate is the exact GELU: f(g) = g Phi(g) with the normal distribution function Phi."""
+
+    activation = staticmethod(functional.gelu)
+
+
+class ReGLU(GatedLinearUnit):
+    """The gate is a rectified linear unit: f(g) = max(0, g)."""
+
+    activation = staticmethod(functional.relu)
