@@ -84,17 +84,6 @@ def test_a_question_reads_as_a_text_of_training_with_a_masked_token(tokenizer, q
     assert behind == whole[len(whole) - len(behind) :]
 
 
-def test_an_unknown_word_beside_a_mask_is_not_asked_for():
-    tokenizer = Words()
-    tokenizer.train(["the cat sat"] * 20)
-    found = MaskedLanguageModelling().encode(
-        {"text": ["xyzzy [MASK] the xyzzy"]}, Tokenizers(tokenizer, tokenizer)
-    )
-    (the,) = tokenizer.encode(["the"])[0]
-    assert found["input"] == [[UNKNOWN, UNKNOWN, the, UNKNOWN]]
-    assert found["targets"] == [[IGNORED, 0, IGNORED, IGNORED]]
-
-
 def test_a_mask_is_not_reported_as_unknown(registry):
     task_type = MaskedLanguageModelling()
     pieces = Pieces(["a cat sat"])
