@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens, with_places
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.prediction import Level
@@ -75,8 +75,8 @@ class Model(nn.Module, ABC):
                 level `token` a list with a number for each input token, None for a token without a target.
 
         Raises:
-            ConfigurationError: The architecture reads inputs, and there are none.
-            ExampleError: A token id is special, negative or beyond the vocabulary.
+            ConfigurationError: The architecture reads inputs, and there are none; or a token id is special,
+                negative or beyond the vocabulary.
         """
         if inputs is None and not all(stack.causal for stack in self.spec.stacks.values()):
             raise ConfigurationError("this architecture reads inputs; give `inputs`")
@@ -91,10 +91,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
-        """Returns the head's `targets`, and `real`, a mask of the hidden states that it predicts from.
-
-        The targets of questions are meaningless.
-        """
+        """Returns the head's `targets`, and `real`, a mask of the hidden states that it predicts from."""
 
     @abstractmethod
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
@@ -164,16 +161,11 @@ class Generative(Model):
 
 
 def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
-    """Returns token ids of examples."""
-    for number, row in enumerate(rows):
-        for token in row:
-            if not (token == UNKNOWN or len(SPECIAL_TOKENS) <= token < vocabulary):
-                raise ExampleError(
-                    number,
-                    f"example {number} has the token id {token}; expected {len(SPECIAL_TOKENS)} to "
-                    f"{vocabulary - 1}, or {UNKNOWN} for an unknown token",
-                )
-    return Ragged.of(rows)
+    tokens = Ragged.of(rows)
+    for token in set(tokens.values.tolist()) - {UNKNOWN, *range(len(SPECIAL_TOKENS), vocabulary)}:
+        expected = f"{len(SPECIAL_TOKENS)} to {vocabulary - 1}, or {UNKNOWN} for an unknown token"
+        raise ConfigurationError(f"an example has the token id {token}; expected {expected}")
+    return tokens
 
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
