@@ -91,7 +91,6 @@ def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
 Changes = Sequence[str | MappingNode] | Mapping[str, Any]
 """Changes of a task: `KEY=VALUE`, trees like those of task files, or a nested dictionary."""
 
-
 Classes = dict[str, dict[str, type]]
 """Component classes by kind and name."""
 
