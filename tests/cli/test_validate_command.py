@@ -7,16 +7,6 @@ from plugformer.errors import DataError
 BROKEN = ["--set", "model.atention=gqa", "--set", "training.steps=none"]
 
 
-def test_a_sound_task_is_summed_up_on_one_line(run):
-    outcome = run("validate", "dates", "--set", "model.attention=gqa", "--set", "model.decoder.layers=3")
-    assert (outcome.status, outcome.err) == (0, "")
-    assert outcome.out.startswith(
-        "OK  sequence-to-sequence on dates: encoder-decoder, width 128, 2+3 layers of 4"
-    )
-    assert "gqa" in outcome.out
-    assert outcome.out.count("\n") == 1
-
-
 def test_all_mistakes_are_printed_with_their_places(run):
     outcome = run("validate", "dates", *BROKEN)
     assert (outcome.status, outcome.out) == (2, "")
