@@ -53,7 +53,7 @@ def losses(registry, tmp_path):
             strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
-            stream=PreparedBatches(split_of([batch]), lambda _: lambda epoch: [[0]], task.training),
+            stream=PreparedBatches(split_of([batch]), lambda epoch: [[0]], task.training),
             validation=SimpleNamespace(
                 evaluate=lambda step: EvaluationResult(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
             ),

@@ -76,7 +76,7 @@ def test_rewinding_drops_what_is_made_again_and_half_a_line(tmp_path):
         directory.log({"step": step, "text": "über"})
     with directory.metrics.open("a") as file:
         file.write('{"step": 1, "te')
-    directory.rewind_log(2)
+    directory.rewind(2)
     assert [line["step"] for line in lines(tmp_path)] == [1, 2]
     directory.log({"step": 3})
     assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3]

@@ -6,7 +6,6 @@ import torch
 from plugformer.distributed import chosen_device
 from plugformer.errors import ConfigurationError
 from plugformer.runs import loading
-from plugformer_cli.main import main
 
 
 @pytest.fixture
@@ -57,12 +56,3 @@ def test_a_model_is_loaded_to_its_device(monkeypatch, trained):
     assert model.device.type == "meta"
     assert {each.device.type for each in model.model.state_dict().values()} == {"meta"}
     assert loading.load(trained.directory, device="cpu").device.type == "cpu"
-
-
-@pytest.mark.parametrize("command", ["predict", "evaluate", "plot"])
-def test_commands_take_a_device(trained, capsys, command):
-    texts = ["May 1, 2001"] if command == "predict" else []
-    with pytest.raises(SystemExit) as left:
-        main([command, str(trained.directory), *texts, "--device", "cuda:7"])
-    assert left.value.code == 2
-    assert "'cuda:7'" in capsys.readouterr().err

@@ -102,13 +102,6 @@ def test_a_moved_run_says_which_file_is_missing_and_what_can_be_done(classifier,
     assert load(moved).evaluate(data=here).metrics == load(classifier).evaluate().metrics
 
 
-def test_other_classes_are_refused(classifier, write):
-    other = write("other.tsv", "text\tlabel", "dogs bark\tno", "cars roll\tyes")
-    changed = [f"data.files={{train: {other}, validation: {other}, test: {other}}}"]
-    with pytest.raises(DataError, match=r"unknown label 'no'; the labels are \['animal', 'thing', 'tool'\]"):
-        load(classifier, overrides=changed).evaluate()
-
-
 def test_parallel_files_are_two(registry, write, tmp_path):
     write(
         "task.yaml",

@@ -17,7 +17,6 @@ from typing import Any
 import datasets
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from plugformer.configuration import options_model, resolve
 from plugformer.configuration.task import Task
@@ -28,7 +27,6 @@ from plugformer.registry import Kind, Registry
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 from plugformer.validation import validate
-from plugformer_cli.main import app
 
 NAME = "planted_by_a_stranger"
 Keys = tuple[str | int, ...]
@@ -220,11 +218,6 @@ def test_files_of_a_run_are_not_executed(run_copy: Path, mark: Path, content: st
         attempt(lambda: resume(run_copy, notify=str))
         assert not mark.exists(), file
         file.write_bytes(before)
-
-
-@pytest.mark.parametrize("command", (["plot", "."], ["info", "task.yaml"], ["validate", "task.yaml"]))
-def test_commands_execute_nothing(mark: Path, command: list[str]) -> None:
-    CliRunner().invoke(app, command)
 
 
 def test_the_program_imports_nothing_from_the_working_directory(mark: Path) -> None:

@@ -102,11 +102,6 @@ def test_the_best_parameters_count_and_not_the_last(train_tiny, tmp_path, record
     assert load(out).evaluate("test").metrics == report.metrics
 
 
-def test_a_text_longer_than_the_model(trained):
-    with pytest.raises(LengthError, match="has 100 tokens, the model takes at most 39"):
-        load(trained.directory).predict(["1" * 100])
-
-
 def test_an_unknown_split(trained):
     with pytest.raises(DataError, match=r"unknown split 'tests' \(did you mean 'test'\?\); known: test, "):
         load(trained.directory).evaluate("tests")
@@ -186,16 +181,6 @@ def test_a_tokenizer_file_with_another_numbering(run_copy):
     vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
     path.write_text(json.dumps(content))
     with pytest.raises(RunError, match=r"tokenizer-shared\.json is damaged"):
-        load(run_copy)
-
-
-@pytest.mark.parametrize("content", [None, b"", pickle.dumps(1)])
-def test_a_run_without_a_sound_model_file(run_copy, content):
-    path = run_copy / "model.safetensors"
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(RunError, match=r"model\.safetensors is (missing|damaged)"):
         load(run_copy)
 
 

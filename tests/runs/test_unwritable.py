@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.errors import InterruptedRunError, RunError
-from plugformer.hooks import hookimpl
+from plugformer.errors import RunError
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from plugformer.training.train import resume
 
 NOBODY = 65534
 
@@ -62,34 +59,3 @@ def test_a_directory_that_has_become_read_only(folder):
         save_checkpoint(folder, made(2), 2)
     assert "step-00000002 cannot be written: Permission denied" in str(caught.value)
     assert_the_first_is_kept(folder)
-
-
-def test_a_training_whose_disk_fills_up(train_tiny, trained, tmp_path):
-    """On a disk of its own, where this process may mount one."""
-    disk, out = tmp_path / "disk", tmp_path / "disk" / "run"
-    disk.mkdir()
-    mount, unmount = shutil.which("mount"), shutil.which("umount")
-    mounting = [str(mount), "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
-    if not (mount and unmount) or subprocess.run(mounting, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a disk")
-
-    class Filler:
-        @hookimpl
-        def step_ended(self, update):
-            if update.step == 6:
-                with pytest.raises(OSError, match="No space left"), (disk / "filler").open("wb") as file:
-                    while True:
-                        file.write(bytes(4096))
-                        file.flush()
-
-    try:
-        with pytest.raises(RunError, match=r"cannot be written: .*No space left on device") as caught:
-            train_tiny(out, observers=[Filler()])
-        assert not isinstance(caught.value, InterruptedRunError)
-        (disk / "filler").unlink()
-        notices = []
-        report = resume(out, notify=notices.append).report
-        assert "resumed after update 4 of 10" in notices
-        assert report.metrics == trained.report.metrics
-    finally:
-        subprocess.run([unmount, str(disk)], check=False)

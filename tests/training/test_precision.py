@@ -11,7 +11,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.training.strategy import accelerator, precision
+from plugformer.training.strategy import accelerator
 from plugformer.training.train import resume
 
 
@@ -68,15 +68,6 @@ def test_evaluation_has_the_precision_of_the_training(train_tiny, tmp_path, sett
     with Seen() as seen:
         model.predict("May 1, 2001")
     assert seen.types == {expected}
-
-
-def test_the_task_goes_before_the_launcher(monkeypatch):
-    assert precision(TrainingSettings()) == "float32"
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    assert precision(TrainingSettings()) == "bf16"
-    assert precision(TrainingSettings(precision="float32")) == "float32"
-    assert accelerator(TrainingSettings(precision="float32")).mixed_precision == "no"
-    assert accelerator(TrainingSettings()).mixed_precision == "bf16"
 
 
 def test_products_of_float32_matrices_are_as_precise_as_the_task_says():

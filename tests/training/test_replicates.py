@@ -43,10 +43,6 @@ def test_a_replicate_changes_dropout_and_not_the_order_of_examples(train_tiny, t
     assert all(mine != theirs for mine, theirs in zip(zero[0], one[0], strict=True))
 
 
-def test_the_first_replicate_has_the_seed_itself():
-    assert [TrainingSettings(seed=seed).replicate_seed for seed in (0, 1, 2**40)] == [0, 1, 2**40]
-
-
 def test_no_replicate_shares_its_seed_with_a_process_or_another_seed():
     drawn = [
         TrainingSettings(seed=seed, replicate=replicate).replicate_seed

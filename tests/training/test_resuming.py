@@ -75,13 +75,6 @@ def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, ste
     assert report.metrics == trained.report.metrics
 
 
-def test_a_run_directory_may_be_given_as_text(train_tiny, tmp_path, registry):
-    out = str(tmp_path / "run")
-    assert train_tiny(out, "training.steps=1").run == tmp_path / "run"
-    report = resume(out, overrides=["training.steps=2"], registry=registry, notify=str).report
-    assert report.run == tmp_path / "run"
-
-
 def test_the_seed_decides_dropout_too(train_tiny, trained, tmp_path):
     torch.manual_seed(123)
     train_tiny(tmp_path / "again")
@@ -148,19 +141,6 @@ def test_a_finished_run_is_evaluated_again(run_copy, trained):
     assert report.metrics == trained.report.metrics
     assert state(run_copy)[:1] == before
     assert_same_end(run_copy, trained.directory)
-
-
-def test_the_newest_checkpoint_is_damaged(run_copy, trained):
-    newest = max((run_copy / "checkpoints").iterdir())
-    (newest / "training.safetensors").write_bytes(b"\x80\x04K\x01.")  # a pickle
-    with pytest.raises(RunError, match=rf"{newest}/training.safetensors is damaged"):
-        resume(run_copy, notify=str)
-    shutil.rmtree(newest)
-    notices = []
-    report = resume(run_copy, notify=notices.append).report
-    assert "resumed after update 8 of 10" in notices
-    assert_same_end(run_copy, trained.directory)
-    assert report.metrics == trained.report.metrics
 
 
 def test_the_log_goes_on_in_the_middle_of_a_line(train_tiny, tmp_path):

@@ -62,7 +62,7 @@ def assert_exact(registry, tmp_path):
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
                 split_of(batches),
-                lambda _: lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
+                lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
                 task.training,
             ),
             validation=SimpleNamespace(

@@ -80,7 +80,7 @@ def trainer(registry, tiny_task, tmp_path):
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
                 split_of(batches),
-                lambda _: order or (lambda epoch: [[index] for index in range(len(batches))]),
+                order or (lambda epoch: [[index] for index in range(len(batches))]),
                 task.training,
                 processes,
             ),
@@ -221,19 +221,6 @@ class Snapshot:
         self.after.append((evaluation.best, self.model.head.weight.detach().clone()))
 
 
-def test_a_metric_may_be_better_when_higher(trainer):
-    made = trainer(
-        "training.evaluate_every=1",
-        "training.monitor=exact_match",
-        steps=3,
-        values=[0.1, 0.9, 0.5],
-        monitor="exact_match",
-        higher=True,
-    )
-    made.fit()
-    assert made.progress.best == 0.9
-
-
 def test_early_stopping(trainer):
     made = trainer(
         "training.evaluate_every=2",
@@ -261,48 +248,25 @@ def test_recent_checkpoints_are_kept(trainer, keep):
     assert kept == [f"step-{step:08d}" for step in range(5 - keep, 5)]
 
 
-def test_evaluations_say_whether_they_are_the_best():
-    evaluation = EvaluationResult(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
-    lower, higher = Monitor("loss", higher_is_better=False), Monitor("exact_match", higher_is_better=True)
-    assert lower.improves(evaluation, TrainingProgress())
-    assert lower.improves(evaluation, TrainingProgress(best=2.1, best_loss=2.1))
-    assert not lower.improves(evaluation, TrainingProgress(best=2.0, best_loss=2.0))
-    assert higher.improves(evaluation, TrainingProgress(best=0.4, best_loss=1.0))
-    assert not higher.improves(evaluation, TrainingProgress(best=0.6, best_loss=3.0))
-
-
-def test_a_value_that_is_no_number_is_beaten_by_any_number():
-    evaluation = EvaluationResult(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
-    none = EvaluationResult(1, 2.0, 0.0, {"exact_match": math.nan}, [], best=False, seconds=0.0)
-    for higher in (True, False):
-        monitor = Monitor("exact_match", higher_is_better=higher)
-        assert monitor.improves(none, TrainingProgress())  # something must be saved
-        assert monitor.improves(evaluation, TrainingProgress(best=math.nan, best_loss=1.0))
-        assert not monitor.improves(none, TrainingProgress(best=0.5, best_loss=3.0))
-        assert monitor.improves(none, TrainingProgress(best=math.nan, best_loss=2.1))
-        assert not monitor.improves(none, TrainingProgress(best=math.nan, best_loss=2.0))
-
-
-def test_of_equal_values_that_with_the_lower_loss_is_the_best():
-    evaluation = EvaluationResult(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
-    monitor = Monitor("exact_match", higher_is_better=True)
-    assert monitor.improves(evaluation, TrainingProgress(best=0.5, best_loss=2.1))
-    assert not monitor.improves(evaluation, TrainingProgress(best=0.5, best_loss=2.0))
-    assert not monitor.improves(evaluation, TrainingProgress(best=0.5, best_loss=1.9))
-
-
-def test_ties_are_broken_as_training_goes_on(trainer):
-    made = trainer("training.evaluate_every=1", steps=4, monitor="exact_match", higher=True)
-    losses = iter([3.0, 1.0, 2.0, 1.0])
-    made.validation.evaluate = lambda step: EvaluationResult(
-        step, next(losses), 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0
-    )
-    after = []
-    made.hooks = HookManager([Snapshot(made.state.model, after)], pytest.fail)
-    made.fit()
-    assert [best for best, _ in after] == [True, True, False, False]
-    assert torch.equal(load_tensors(made.directory.model)["head.weight"], after[1][1])
-    assert (made.progress.best, made.progress.best_loss, made.progress.waited) == (0.5, 1.0, 2)
+@pytest.mark.parametrize(
+    ("higher", "value", "best", "best_loss", "improves"),
+    [
+        (False, 0.5, None, None, True),
+        (False, 0.5, 0.6, 1.0, True),
+        (True, 0.5, 0.4, 1.0, True),
+        (True, 0.5, 0.6, 3.0, False),
+        (True, 0.5, 0.5, 2.1, True),  # the lower loss
+        (True, 0.5, 0.5, 2.0, False),
+        (True, math.nan, None, None, True),  # something must be saved
+        (True, 0.5, math.nan, 1.0, True),
+        (False, math.nan, 0.5, 3.0, False),
+        (True, math.nan, math.nan, 2.1, True),
+    ],
+)
+def test_evaluations_say_whether_they_are_the_best(higher, value, best, best_loss, improves):
+    evaluation = EvaluationResult(1, 2.0, 0.0, {"exact_match": value}, [], best=False, seconds=0.0)
+    monitor = Monitor("exact_match", higher_is_better=higher)
+    assert monitor.improves(evaluation, TrainingProgress(best=best, best_loss=best_loss)) is improves
 
 
 def test_a_skipped_update_leaves_no_trace(trainer):

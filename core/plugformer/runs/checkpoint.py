@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from torch import nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import RunError
+from plugformer.errors import RunError, described
 from plugformer.generators import CPU, device_type, generator_states, restore_generators
 from plugformer.runs.store import (
     join_tensors,
@@ -33,13 +33,11 @@ class TrainingProgress:
     """How far training has come.
 
     Attributes:
-        step: Updates made.
         epoch: Epoch that the next batch comes from, counted from 0.
         batch: Number of the next batch within its epoch; 0 if data are streamed.
         best: Best value of the monitored metric so far.
         best_loss: Its validation loss, which breaks ties.
         waited: Evaluations since then.
-        seconds: Wall time of all updates.
         unlogged: Sums over the updates since the last line of the log: `loss` in nats over all `targets`,
             `tokens` read and `seconds`.
         skipped: Updates skipped because loss or gradients were not finite.
@@ -75,9 +73,7 @@ class TrainingState:
     """Everything that changes during training.
 
     Attributes:
-        model: With all its parameters.
         optimizer: Its `state_dict` is a collective, and does not depend on the number of processes.
-        progress: How far training has come.
         hooks: Components that take part, by name; their states are like the optimizer's.
         scaler: Finds the factor of float16's gradients; None with other formats.
         device: The device of this process, whose random generator is saved too.
@@ -185,8 +181,6 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
             state.scaler.load_state_dict(parts["scaler"])
         generators: list[dict[str, torch.Tensor]] = parts["generators"]
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise RunError(
-            f"{path} belongs to another optimizer, other hooks or another version: {type(error).__name__}: "
-            f"{error}. Resume with the components that wrote it, or train again"
-        ) from error
+        words = f"{path} belongs to another optimizer, other hooks or another version: {described(error)}"
+        raise RunError(f"{words}. Resume with the components that wrote it, or train again") from error
     return generators

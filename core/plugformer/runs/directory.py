@@ -98,10 +98,8 @@ class RunDirectory:
         run = cls(path)
         version = run.lock()["versions"]["plugformer"]
         if Version(version) > Version(plugformer.__version__):
-            raise RunError(
-                f"{path} was written by Plugformer {version}, newer than this {plugformer.__version__}: "
-                f"install {version} or newer"
-            )
+            newer = f"{path} was written by Plugformer {version}, newer than this {plugformer.__version__}"
+            raise RunError(f"{newer}: install {version} or newer")
         return run
 
     def lock(self) -> dict[str, Any]:
@@ -126,20 +124,13 @@ class RunDirectory:
         path = self.path / "evaluation.json"
         return read_json(path) if path.exists() else {}
 
-    def write_self_check(self, record: dict[str, Any]) -> None:
-        """Writes the result of the model's self-check."""
-        write_json(self.path / "self_check.json", record)
+    def rewind(self, step: int) -> None:
+        """Removes temporary files of killed processes, and lines of the log that are written again.
 
-    def remove_leftovers(self) -> None:
-        """Removes the temporary files of killed processes."""
+        These are about updates after `step` and about the average; a crash may have left half a line.
+        """
         for folder in (self.path, self.checkpoints):
             remove_leftovers(folder)
-
-    def rewind_log(self, step: int) -> None:
-        """Removes the lines of `metrics.jsonl` about updates after `step` and about the average.
-
-        They are written again, and a crash may have left half a line.
-        """
         if self.metrics.exists():
             kept = [
                 f"{json.dumps(record, ensure_ascii=False)}\n"

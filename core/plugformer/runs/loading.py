@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -33,10 +34,6 @@ CHECKED_EXAMPLES = 8
 Notify = Callable[[str], None]
 
 
-def _in_silence(_: str) -> None:
-    """Lets messages go."""
-
-
 class TrainedModel:
     """A model with everything that it needs to answer: its task and its processor.
 
@@ -58,16 +55,12 @@ class TrainedModel:
         self.experiment = experiment
         self.model = model
         self.processor = processor
-        task = experiment.task
         if experiment.task_type.level is Level.NEXT_TOKEN:
-            expression = task.decoding.pattern
-            create = Constraint if expression is None else output_pattern(expression, experiment.registry)
-            self._constraint = create(
-                processor.target,
-                task.model.max_length,
-                max_length=task.decoding.max_length,
-                length=task.decoding.length,
-            )
+            decoding, limit = experiment.task.decoding, experiment.task.model.max_length
+            pattern = decoding.pattern
+            create = Constraint if pattern is None else output_pattern(pattern, experiment.registry)
+            lengths: dict[str, Any] = {"max_length": decoding.max_length, "length": decoding.length}
+            self._constraint = create(processor.target, limit, **lengths)
 
     @property
     def report(self) -> Report:
@@ -123,8 +116,7 @@ class TrainedModel:
         Raises:
             DataError: A text is no Unicode.
             LengthError: A text is longer than the model can process, and the task does not truncate.
-            ConfigurationError: `n_best` is less than one, or more than the outputs that the way in which the
-                task decodes finds.
+            ConfigurationError: `n_best` is less than one, or more than the task's decoding finds.
         """
         if isinstance(texts, str):
             return self.predict([texts], first=first, n_best=n_best)[0]
@@ -150,11 +142,8 @@ class TrainedModel:
     def with_answer(self, text: str) -> tuple[Batch, str]:
         """Returns a text as a batch, and the model's answer; one that it generates is in the batch, too.
 
-        `model.hidden(batch)` then computes what the model computed while it answered, in one pass.
-
-        Raises:
-            DataError: The text is no Unicode.
-            LengthError: The text is longer than the model can process, and the task does not truncate.
+        `model.hidden(batch)` then computes what the model computed while it answered, in one pass. Errors are
+        those of `predict`.
         """
         inputs = Inputs.of([text], self.experiment, self.processor)
         for fault in inputs.faults.values():
@@ -168,7 +157,7 @@ class TrainedModel:
         (output,) = predictor.processor.target.decode([best.tokens])
         return inputs.split.batch([0], outputs=[best.tokens]).to(batch.device), output
 
-    def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = _in_silence) -> Report:
+    def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:
         """Reads the task's data again and returns the metrics on one split, or on other files.
 
         Args:
@@ -213,7 +202,7 @@ class TrainedModel:
         self,
         split: EncodedSplit | None = None,
         observers: Iterable[object] = (),
-        notify: Notify = _in_silence,
+        notify: Notify = lambda _: None,
     ) -> SelfCheck:
         """Computes answers to a few validation examples in several ways each, and compares them.
 
@@ -230,12 +219,12 @@ class TrainedModel:
         rows = range(len(examples))[:CHECKED_EXAMPLES]
         hooks = HookManager([*observers, *load_observers(self.registry.entries("hooks"), notify)], notify)
         results = hooks.call("self_check", trained=self, split=examples, rows=rows)
-        comparisons = [comparison for result in results for comparison in result]
+        comparisons = list(chain.from_iterable(results))
         if split is None and not comparisons:
             raise RegistryError("no installed plugin implements the hook self_check")
         return SelfCheck(comparisons, len(rows))
 
-    def _read(self, name: str, notify: Notify = _in_silence) -> EncodedSplit:
+    def _read(self, name: str, notify: Notify = lambda _: None) -> EncodedSplit:
         """Returns a split of the data that the run was trained with."""
         from plugformer.data.preparation import missing_files  # predict does not wait for data's libraries
 
@@ -315,11 +304,7 @@ def load(
 
 
 def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:
-    """Returns the processor of a run.
-
-    Raises:
-        RunError: A file is missing or damaged, or does not fit the task type.
-    """
+    """Returns the processor of a run; RunError if a file is damaged, or does not fit the task type."""
     schema: TypeAdapter[object] = TypeAdapter(experiment.task_type.state_type, config=ConfigDict(strict=True))
     processor = load_processor(experiment, directory.path, read_json(directory.learned, schema))
     for side, expected in directory.lock().get("tokenizers", {}).items():

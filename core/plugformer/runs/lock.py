@@ -162,9 +162,9 @@ def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]
     Raises:
         ConfigurationError: A setting has another key; the parameters were trained with the run's own value.
     """
-    message = f"cannot be changed here, only {' or '.join(map(dotted, allowed))}"
+    words = f"cannot be changed here, only {' or '.join(map(dotted, allowed))}"
     problems = [
-        Problem(origin, path, message, "train a new run to change it")
+        Problem(origin, path, words, "train a new run to change it")
         for path, origin in _leaves(read_overrides(overrides))
         if path[: len(allowed[0])] not in allowed
     ]
@@ -183,7 +183,7 @@ def _leaves(node: Node, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key,
 
 def resolve_run(
     directory: RunDirectory,
-    registry: Registry | None = None,
+    registry: Registry,
     overrides: Sequence[str] = (),
     kinds: Collection[Kind] = tuple(Kind),
     rows: Mapping[str, Any] | None = None,
@@ -192,7 +192,7 @@ def resolve_run(
 
     Args:
         directory: The run.
-        registry: The installed components; discovered if None.
+        registry: The installed components.
         overrides: `KEY=VALUE` settings that `check_overrides` has accepted.
         kinds: Kinds of the components that are needed, besides overridden ones. Others need not be installed.
         rows: Examples in memory, by split.
@@ -203,9 +203,7 @@ def resolve_run(
         ConfigurationError: The task cannot be used for another reason: an override does not fit its answers.
     """
     locked = directory.lock()["components"]
-    registry = (registry or Registry.discover()).preferring(
-        {path: record["distribution"] for path, record in locked.items()}
-    )
+    registry = registry.preferring({path: record["distribution"] for path, record in locked.items()})
     tree = read_file(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
     last = read_overrides(overrides)

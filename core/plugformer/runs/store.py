@@ -103,11 +103,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_json(path: Path, schema: TypeAdapter[Any] | None = None) -> Any:
-    """Returns the value in a JSON file of a run directory, of the type that the schema gives.
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
+    """Returns the value in a JSON file, of the schema's type; raises RunError if the file is damaged."""
     try:
         value = json.loads(read_file(path))
         if schema is not None:
@@ -154,11 +150,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors that `save_tensors` wrote.
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
+    """Reads the tensors that `save_tensors` wrote; raises RunError if the file is missing or damaged."""
     if not path.is_file():
         raise RunError(f"{path} is missing: the run has saved no model yet, or is damaged")
     try:
@@ -182,11 +174,7 @@ def _checksum_of(tensors: Mapping[str, Tensor]) -> str:
 
 
 def restore(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Copies tensors into a model.
-
-    Raises:
-        RunError: Their names, shapes and types are not exactly those of the model.
-    """
+    """Copies tensors into a model; raises RunError if names, shapes and types are not exactly its own."""
     own = own_tensors(model)
     problems = [f"{name} is missing" for name in own.keys() - tensors.keys()]
     problems += [f"{name} is not part of the model" for name in tensors.keys() - own.keys()]
@@ -195,10 +183,8 @@ def restore(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> No
         if saved != expected:
             problems.append(f"{name} has shape {saved}, the model expects {expected}")
     if problems:
-        raise RunError(
-            f"{source} does not fit the model that its task describes: {'; '.join(sorted(problems)[:5])}. "
-            "The file, the task or a component has changed"
-        )
+        words = f"{source} does not fit the model that its task describes: {'; '.join(sorted(problems)[:5])}"
+        raise RunError(f"{words}. The file, the task or a component has changed")
     model.load_state_dict(tensors, strict=False)
 
 
@@ -227,10 +213,8 @@ def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
                 return [record(item, f"{path}/{index}") for index, item in enumerate(part)]
             case None | bool() | int() | float() | str():
                 return part
-        raise RunError(
-            f"the state has a {type(part).__name__} at {path}, which a checkpoint cannot hold: expected "
-            "tensors, numbers, texts, and lists, tuples and mappings of them"
-        )
+        words = f"the state has a {type(part).__name__} at {path}, which a checkpoint cannot hold"
+        raise RunError(f"{words}: expected tensors, numbers, texts, and lists, tuples and mappings of them")
 
     return record(value, name), tensors
 

@@ -59,12 +59,11 @@ def fit(
     trainer = _trainer(trained, data, hooks, notify, processes)
     seed_generators(settings.replicate_seed, processes.index)  # of dropout
     directory, run = trainer.directory, trainer.run
-    processes.on_main(directory.remove_leftovers)
     resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
     trainer.strategy.shard_from_full()
     log.progress = progress = trainer.progress
     processes.on_main(lambda: drop_old(directory.checkpoints, settings.keep_checkpoints))
-    processes.on_main(lambda: directory.rewind_log(progress.step))
+    processes.on_main(lambda: directory.rewind(progress.step))
     if resumed:
         notify(f"resumed after update {progress.step} of {run.steps}")
     if trainer.has_stalled and progress.step < run.steps:

@@ -24,10 +24,7 @@ T = TypeVar("T")
 MOST_IN_A_ROW = 10
 """After so many skipped updates in a row the run ends: the model is broken, not a batch."""
 
-_ADVICE = (
-    "Usual remedies: a lower learning rate, a longer warm-up, training.gradient_clipping, or correcting the "
-    "component or the examples."
-)
+_REMEDIES = "a lower learning rate, a longer warm-up, training.gradient_clipping, correcting a component"
 
 
 class PendingUpdate(NamedTuple):
@@ -67,10 +64,7 @@ class NotFiniteGuard:
         return self.run.task.training.on_nonfinite == "skip"
 
     def settle(self) -> tuple[float, bool]:
-        """Checks the pending updates, and counts the last one as skipped if it is not finite.
-
-        Returns:
-            The mean loss over all their targets, in nats; and whether the last update can be made.
+        """Returns the mean loss over the targets of pending updates, and whether the last one can be made.
 
         Raises:
             NotFiniteError: An update is not finite, and it cannot be skipped.
@@ -101,8 +95,9 @@ class NotFiniteGuard:
             problem += f" {progress.skipped_in_a_row} updates in a row had to be skipped."
         batches = [batch for share in self.processes.gather(update.batches) for batch in share]
         with self.strategy.full_model() as model:
-            arguments = {"run": self.run, "model": model, "batches": batches}
-            explained = self.processes.on_main(lambda: self.hooks.first("explain_nonfinite", **arguments))
+            explained = self.processes.on_main(
+                lambda: self.hooks.first("explain_nonfinite", run=self.run, model=model, batches=batches)
+            )
         self._end(problem, explained)
 
     def check_parameters(self) -> None:
@@ -112,11 +107,7 @@ class NotFiniteGuard:
             self._end(f"Update {self.state.progress.step} left non-finite parameters.")
 
     def evaluated(self, evaluate: Callable[[], T]) -> T:
-        """Returns the result of an evaluation of the full model; no checkpoint may hold a broken one.
-
-        Raises:
-            NotFiniteError: The validation loss, a score or a parameter is not finite.
-        """
+        """Returns the result of an evaluation of the full model; NotFiniteError if a number is not finite."""
         with self.strategy.full_model():
             self.check_parameters()
             try:
@@ -130,5 +121,5 @@ class NotFiniteGuard:
         if saved := sorted(directory.checkpoints.glob("step-*")):
             resume = f"`plugformer train --resume --out {directory.path}{self.run.arguments}`"
             last = f"The last good checkpoint is {saved[-1]}; resume with {resume}."
-        lines = filter(None, [problem, explained, _ADVICE, last])
+        lines = filter(None, [problem, explained, f"Usual remedies: {_REMEDIES}.", last])
         self.processes.abort(NotFiniteError("\n  ".join(lines)))

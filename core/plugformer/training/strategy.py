@@ -42,10 +42,6 @@ class TrainingStrategy:
 
     Methods are collectives: all processes call them in the same order, and equally often.
 
-    Args:
-        model: The whole model.
-        settings: Of its training.
-
     Attributes:
         accelerator: Knows this process's device and number formats.
         model: Computes losses and gradients.

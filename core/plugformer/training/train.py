@@ -45,8 +45,6 @@ from plugformer.training.strategy import precision
 from plugformer.validation import validate
 
 Final = Literal["test", "validation"]
-
-
 _THREAD = threading.RLock()
 
 
@@ -54,10 +52,8 @@ _THREAD = threading.RLock()
 def one_thread() -> Iterator[None]:
     """Keeps other threads of this process from training."""
     if not _THREAD.acquire(blocking=False):
-        raise RunError(
-            "another thread of this process is training, and both would draw from the same random "
-            "generators: train one after the other, or each in a process of its own"
-        )
+        words = "another thread of this process is training, and draws from the same random generators"
+        raise RunError(f"{words}: train one after the other, or each in a process of its own")
     try:
         yield
     finally:
@@ -216,11 +212,7 @@ def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) 
 def _other_duration(
     directory: RunDirectory, experiment: Experiment, data: PreparedData, overrides: Sequence[str]
 ) -> list[str]:
-    """Returns what the lock records about another duration.
-
-    Raises:
-        ConfigurationError: The run has made more updates already.
-    """
+    """Returns what the lock records about another duration; ConfigurationError if it is less than made."""
     if not overrides:
         return []
     training, made = experiment.task.training, newest_step(directory.checkpoints)
@@ -289,7 +281,7 @@ def _finish(
         check = trained.check_itself(data.splits["validation"], observers, notify)
         if not check.comparisons:
             return None
-        directory.write_self_check(check.as_json())
+        write_json(directory.path / "self_check.json", check.as_json())
         return check
 
     check = processes.on_main(check_itself)

@@ -35,17 +35,15 @@ class Monitor:
         """Returns whether an evaluation beats the best value so far, or equals it at a lower loss."""
         if progress.best is None or progress.best_loss is None:
             return True
-        return self.rank(evaluation) < self._rank(progress.best, progress.best_loss)
+        rank = self.rank(self.value(evaluation), evaluation.loss)
+        return rank < self.rank(progress.best, progress.best_loss)
 
     def value(self, evaluation: EvaluationResult) -> float:
         """Returns the monitored value of an evaluation."""
         return evaluation.loss if self.name == "loss" else evaluation.metrics[self.name]
 
-    def rank(self, evaluation: EvaluationResult) -> tuple[bool, float, float]:
+    def rank(self, value: float, loss: float) -> tuple[bool, float, float]:
         """Returns a key that sorts evaluations, the best first; NaN comes last, a lower loss breaks ties."""
-        return self._rank(self.value(evaluation), evaluation.loss)
-
-    def _rank(self, value: float, loss: float) -> tuple[bool, float, float]:
         if math.isnan(value):
             return True, 0.0, loss
         return False, -value if self.higher_is_better else value, loss
@@ -102,7 +100,6 @@ class Trainer:
         """Trains to the end.
 
         Raises:
-            ConfigurationError: `training.compile` is set, and the compiler fails.
             InterruptedRunError: The training was interrupted; a checkpoint and the best parameters are saved.
             NotFiniteError: Loss, gradients or parameters are not finite; the last good checkpoint is kept.
             RunError: The disk is full or cannot be written; the last checkpoint is kept.
@@ -124,11 +121,9 @@ class Trainer:
         self._average()
 
     def _update(self, interruption: Interruption) -> tuple[Update, bool]:
-        """Makes one update from `batches_per_update` batches; its loss is the mean over all their targets.
+        """Makes an update, and returns whether it is settled: its numbers are known to be finite.
 
-        Returns:
-            The update; and whether it is settled: its numbers are known to be finite. In between, losses and
-            norms stay on the device.
+        Losses and norms of others stay on the device.
         """
         started = time.perf_counter()
         generators = generator_states(self.state.device) if self.guard.skips else {}
@@ -169,10 +164,7 @@ class Trainer:
         return update, bool(settled)
 
     def _draw(self) -> tuple[list[Batch], list[Batch]]:
-        """Returns this process's batches of the next update after hooks have changed them.
-
-        Where other processes have one batch more, a second list has a dummy batch, which does not count.
-        """
+        """Returns this process's batches of the next update after hooks have changed them, and dummies."""
         batches, dummy = self.stream.next(self.progress)
         self.progress.step = step = self.progress.step + 1
         changed: list[Batch] = []
@@ -248,7 +240,7 @@ class Trainer:
                 self.progress.best = self.monitor.value(evaluation)
                 self.progress.best_loss = evaluation.loss
                 self._save_model()
-            rank = self.monitor.rank(evaluation)
+            rank = self.monitor.rank(self.monitor.value(evaluation), evaluation.loss)
             with self.processes.raise_everywhere():
                 self.hooks.ask("model_evaluated", run=self.run, step=evaluation.step, rank=rank)
         self.progress.waited = 0 if improved else self.progress.waited + 1
