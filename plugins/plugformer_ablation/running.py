@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -71,7 +70,7 @@ def ablate(
     if registry is not installed or data is not None:
         console.print("cells run one after the other: classes and rows of this session stay in this process")
         executor = InlineExecutor(registry=registry, data=rows)
-    folder = Path(out or Path("studies", re.sub(r"[^\w.-]+", "-", declared.title)))
+    folder = Path(out or declared.default_folder)
     findings = find(run_study(declared, folder, registry, executor, console, rows))
     write_report(findings, folder, partial(console.print, markup=False, highlight=False))
     return findings
