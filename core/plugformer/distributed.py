@@ -24,7 +24,7 @@ from torch import distributed
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RunError, described
 
-__all__ = ["SINGLE_PROCESS", "Processes"]
+__all__ = ["Processes"]
 
 T = TypeVar("T")
 

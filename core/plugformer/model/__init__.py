@@ -4,7 +4,7 @@ Reading order: layer, encoder, decoder, build. Architectures use these names.
 """
 
 from plugformer.generators import random_stream
-from plugformer.model.build import Builder, build, draw_own_values, initialize, refuse_hidden_values
+from plugformer.model.build import Builder, build, draw_own_values, refuse_hidden_values
 from plugformer.model.decoder import Cache, Decoder
 from plugformer.model.encoder import Encoder
 from plugformer.model.layer import Layer
@@ -18,7 +18,6 @@ __all__ = [
     "Layer",
     "build",
     "draw_own_values",
-    "initialize",
     "random_stream",
     "refuse_hidden_values",
     "replaced",
