@@ -5,15 +5,14 @@ import pytest
 from tests.pieces import Pieces
 
 from plugformer.configuration.task import Task
-from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
 from plugformer_plugins.tokenizer.word_level import Characters, Words
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing.small import SmallTask
 
 LENGTH, TEXTS = 100, 50
 
