@@ -9,9 +9,8 @@ import torch
 
 from plugformer.configuration import resolve
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
 from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens

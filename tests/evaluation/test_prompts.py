@@ -5,8 +5,7 @@ import torch
 from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
-from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, Padding, Tokens, evaluating

@@ -206,12 +206,11 @@ def prepared_data(experiment: Experiment, processor: "Processor | None" = None) 
         ConfigurationError: An option is wrong, or no installed plugin streams data.
         DataError: The data cannot be read, or an example is too long and the task refuses it.
     """
-    from plugformer.data.preparation import prepare, quiet  # predict does not wait for libraries of data
+    from plugformer.data.preparation import prepare  # predict does not wait for libraries of data
 
     if experiment.task.data.streaming is None:
         return prepare(experiment, processor)
-    with quiet():
-        data: PreparedData = _first_result(
-            "streamed_data", experiment.registry, experiment=experiment, processor=processor
-        )
+    data: PreparedData = _first_result(
+        "streamed_data", experiment.registry, experiment=experiment, processor=processor
+    )
     return data
