@@ -1,5 +1,7 @@
 """Decoding that computes every token anew at every step: slow, and what cached decoding must agree with."""
 
+from dataclasses import replace
+
 import torch
 
 from plugformer.interfaces import Padding, Session, Tokens
@@ -23,4 +25,16 @@ class RecomputingSession(Session):
     def select(self, rows):
         super().select(rows)
         self._prefix = self._prefix.index_select(0, rows)
-        self._batch = self._batch.questions(rows)
+        batch = self._batch
+        self._batch = replace(
+            batch,
+            source=selected(batch.source, rows),
+            target=selected(batch.target, rows),
+            given=None if batch.given is None else batch.given[rows],
+            rows=[batch.rows[row] for row in rows.tolist()] if batch.rows else [],
+        )
+
+
+def selected(tokens, rows):
+    """Returns some rows of the tokens of a stack, if it has any."""
+    return Tokens(tokens.ids[rows], tokens.mask[rows], tokens.padding) if len(tokens.ids) else tokens

@@ -1,7 +1,6 @@
 """Exceptions of parts at run time: the part and the line in its file are named."""
 
 import pytest
-import torch
 
 from plugformer.configuration import check_components, resolve
 from plugformer.experiment import Experiment
@@ -14,10 +13,7 @@ from plugformer.registry import Kind
 PARTS = """
 import sys
 
-import torch
-
-from plugformer.interfaces import FeedForward, Schedule
-from plugformer_plugins.optimizer.adam import AdamW
+from plugformer.interfaces import FeedForward
 
 
 class Raises(FeedForward):
@@ -29,26 +25,6 @@ class Raises(FeedForward):
         if self.leave:
             sys.exit(0)
         return {}["missing"]
-
-
-class Silent(Exception):
-    def __str__(self):
-        raise ValueError
-
-
-class Flat(Schedule):
-    def factor(self, step, *, steps, width):
-        raise Silent
-
-
-class Stuck(torch.optim.SGD):
-    def step(self):
-        raise IndexError("3")
-
-
-class Steps(AdamW):
-    def build(self, parameters):
-        return Stuck([parameter for _, parameter in parameters], lr=1.0)
 """
 HOOKS = """
 import sys
@@ -65,8 +41,6 @@ def must():
 MANIFEST = """
 components:
   feed_forward: {raises: {class: "parts_of_fault_tests:Raises"}}
-  schedule: {flat: {class: "parts_of_fault_tests:Flat"}}
-  optimizer: {steps: {class: "parts_of_fault_tests:Steps"}}
 hooks: [hooks_of_fault_tests]
 """
 
@@ -97,18 +71,6 @@ def test_the_part_and_the_line_are_named(parts, sentences, short_settings, optio
     first, second = cause_of(caught(lambda: model(batch))).splitlines()
     assert first.startswith(f"feed_forward 'raises' (local) failed: {error}")
     assert "parts_of_fault_tests.py:" in second
-
-
-def test_a_part_that_is_no_module_and_an_error_without_a_message(parts):
-    schedule = parts.create(Kind.SCHEDULE, "flat")
-    cause = cause_of(caught(lambda: schedule.factor(1, steps=1, width=1)))
-    assert cause.startswith("schedule 'flat' (local) failed: Silent")
-
-
-def test_an_object_that_a_part_has_made_is_named_by_its_distribution(parts):
-    linear = torch.nn.Linear(1, 1)
-    optimizer = parts.create(Kind.OPTIMIZER, "steps", lr=1.0).build(linear.named_parameters())
-    assert cause_of(caught(optimizer.step)).startswith("a part of local failed: IndexError: 3\nraised in ")
 
 
 def test_an_error_that_comes_from_no_part_has_no_cause():

@@ -1,7 +1,4 @@
-"""The devices and the processes that train a model, and the messages of the processes.
-
-Numbers and small objects are exchanged here, over gloo; Accelerate exchanges gradients.
-"""
+"""The devices and the processes that train a model, and their messages over gloo."""
 
 import atexit
 import os
@@ -29,14 +26,10 @@ __all__ = ["Processes"]
 T = TypeVar("T")
 
 STEP = timedelta(minutes=10)
-"""Time-out of a process that waits for another one within a step."""
-
 PREPARATION = timedelta(days=7)
-"""Time-out of processes that wait for one that prepares data, scores outputs or writes."""
+"""Time-outs of processes that wait for others within a step, and for one that prepares, scores or writes."""
 
 _CHOSEN = "ACCELERATE_TORCH_DEVICE"
-"""The variable that Accelerate reads the device from."""
-
 _chosen_here: set[str | None] = set()
 """The devices that this process has chosen itself."""
 
@@ -60,11 +53,7 @@ def chosen_device(name: str | torch.device | None = None) -> torch.device:
 
 
 def use_device(name: str | torch.device | None) -> None:
-    """Makes Accelerate train on a device from now on; on the best one, or the launcher's, if None.
-
-    Raises:
-        ConfigurationError: There is no such device, or a launcher has started several processes.
-    """
+    """Makes Accelerate train on a device from now on; on the best one, or the launcher's, if None."""
     if name is None and os.environ.get(_CHOSEN) not in _chosen_here:
         return  # nothing is chosen, or the user has set the variable
     if name is not None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -81,12 +70,8 @@ def use_device(name: str | torch.device | None) -> None:
 class Processes:
     """Processes that do the same work on different examples; a single one by default.
 
-    Methods are collectives, except `share`: all processes call them in the same order.
-
-    Args:
-        index: Rank of this process.
-        count: Number of processes.
-        first: Whether it is the first on its machine.
+    All processes call the methods in the same order, except `share`. `index` is the rank of this process, and
+    `first` whether it is the first on its machine.
     """
 
     def __init__(self, index: int = 0, count: int = 1, *, first: bool = True) -> None:
@@ -165,9 +150,7 @@ class Processes:
     def raise_everywhere(self) -> Iterator[None]:
         """Ends all processes if one raises an error within the block, which contains no collective.
 
-        Raises:
-            Exception: That error; on the main process a RunError with its message, if another process failed.
-            SystemExit: In the other processes.
+        The main process raises the error, or a RunError about another process; others raise SystemExit.
         """
         failure: Exception | None = None
         try:
@@ -196,10 +179,9 @@ class Processes:
         except RuntimeError as error:
             if not isinstance(error, distributed.DistError) and "gloo" not in str(error):
                 raise
-            raise RunError(
-                f"process {self.index} of {self.count} has lost another process "
-                f"({str(error).splitlines()[0]}); see its messages, then resume with --resume"
-            ) from error
+            cause = str(error).splitlines()[0]
+            message = f"process {self.index} of {self.count} has lost another process ({cause})"
+            raise RunError(f"{message}; see its messages, then resume with --resume") from error
 
 
 SINGLE_PROCESS = Processes()

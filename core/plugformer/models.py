@@ -36,9 +36,6 @@ def create_model(
     *,
     vocabulary: int | Mapping[str, int],
     outputs: int | None = None,
-    level: Level | str | None = None,
-    seed: int = 1,
-    components: Classes | None = None,
     device: torch.device | str | None = None,
     **settings: Any,
 ) -> Model:
@@ -48,24 +45,20 @@ def create_model(
         `model = create_model("decoder-only", vocabulary=14, width=64, layers=2, attention="gqa")`
 
     Args:
-        architecture: As for `model_spec`.
+        architecture: The architecture.
         vocabulary: Number of tokens, the four special ones included; for two vocabularies, the numbers by
             `source` and `target`.
         outputs: Number of classes, or of numbers, that the head predicts; at level `next-token` the size of
             the target vocabulary.
-        level: As for `model_spec`.
-        seed: As for `model_spec`.
-        components: As for `model_spec`.
         device: The device of the model; the CPU if None.
-        **settings: As for `model_spec`.
+        **settings: All other arguments of `model_spec`, such as `seed`, `components` and `width`.
 
     Raises:
         ConfigurationError: A setting or an option is unknown or wrong; or parts do not fit together.
         RegistryError: A component is unknown, or its constructor fails.
     """
-    spec = model_spec(architecture, level=level, seed=seed, components=components, **settings)
-    sizes = _sizes(spec, vocabulary, outputs)
-    model = build(spec, sizes)
+    spec = model_spec(architecture, **settings)
+    model = build(spec, _sizes(spec, vocabulary, outputs))
     return model if device is None else model.to(device)
 
 

@@ -21,7 +21,7 @@ from plugformer.errors import DataError, RunError
 from plugformer.interfaces import Batch
 from plugformer.runs import TrainingProgress
 from plugformer.training import BatchStream
-from plugformer_streaming.examples import StreamedExamples
+from plugformer_streaming.examples import StreamedExamples, add
 
 Order = Callable[[Int[ndarray, "examples sides"]], Callable[[int], list[list[int]]]]
 """From the lengths of some examples and the number of their epoch to batches of them."""
@@ -47,16 +47,7 @@ class StreamPosition:
 
 
 class BlockReader:
-    """Makes batches of one share of the stream, pass after pass; the next block is read in the background.
-
-    Args:
-        examples: The stream.
-        number: Of the share.
-        count: Number of shares.
-        position: Of the first batch.
-        order: Makes batches of a block.
-        seed: Of the random parts of examples.
-        background: Reads blocks.
+    """Makes batches of one of `count` shares of the stream, pass after pass; `background` reads blocks ahead.
 
     Attributes:
         position: Of the next batch.
@@ -107,7 +98,7 @@ class BlockReader:
         self._next = self._background.submit(next, self._blocks)
         seed = np.random.SeedSequence([self._number, position.passes, position.block])
         self.position = replace(position, batch=batch)
-        self.stats += stats
+        add(self.stats, stats)
         self._batches = self._order(self._block.lengths)(int(seed.generate_state(1, np.uint64)[0]))
 
 
@@ -128,8 +119,7 @@ def _blocks(
         while rows := list(islice(remaining, examples.buffer)):
             beginning = position
             position = replace(beginning, reader=stream.state_dict(), block=beginning.block + 1)
-            block, lengths = examples.encode(rows, stats)
-            stats += lengths
+            block = examples.encode(rows, stats)
             if block is not None:
                 position.first += len(block)
                 yield beginning, block, stats
@@ -152,12 +142,6 @@ class StreamedBatches(BatchStream):
     number of processes, which read only the shares of the batches that they compute.
 
     `TrainingProgress.stream` has the position of each share, as a mapping.
-
-    Args:
-        examples: The stream.
-        order: Makes batches of a block of them.
-        settings: Of the training.
-        processes: Those that train.
 
     Raises:
         DataError: By `next`: a row is malformed, or no example can be used.
@@ -225,5 +209,7 @@ class StreamedBatches(BatchStream):
     def notices(self) -> Sequence[str]:
         """Returns the counts of the examples that were read and left out since training began or resumed."""
         shares = self.processes.gather([reader.stats for reader in self._readers.values()])
-        total = sum(chain.from_iterable(shares), SplitStats())
+        total = SplitStats()
+        for stats in chain.from_iterable(shares):
+            add(total, stats)
         return [f"train: read {total}", *total.notices("train")]

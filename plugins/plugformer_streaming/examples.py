@@ -93,17 +93,17 @@ class StreamedExamples:
             return self.stream.shard(count, number)
         return split_dataset_by_node(self.stream, number, count)
 
-    def encode(self, rows: list[Row], stats: SplitStats) -> tuple[EncodedSplit | None, SplitStats]:
-        """Returns the examples of rows, less those that are dropped for their length, and their counts.
+    def encode(self, rows: list[Row], stats: SplitStats) -> EncodedSplit | None:
+        """Returns the examples of rows, less those with a fault or dropped for their length, or None.
 
-        Rows with a fault are left out and counted in `stats`.
+        All are counted in `stats`.
 
         Raises:
             DataError: An example is too long and the task refuses it.
         """
         sound = list(_sound(rows, stats))
         if not sound:
-            return None, SplitStats()
+            return None
         features = _features(self.stream, self.processor.task_type.columns)
         examples = [{name: row[name] for name in features} for row in sound]
 
@@ -115,7 +115,19 @@ class StreamedExamples:
             Dataset.from_list(examples, features).data.table, features, self.processor, place
         )
         split, lengths = limited(Dataset(table), self.experiment, self.processor, place)
-        return split if len(split) else None, lengths
+        add(stats, lengths)
+        return split if len(split) else None
+
+
+def add(stats: SplitStats, other: SplitStats) -> None:
+    """Adds other counts to stats."""
+    for fault in other.faults:
+        stats.leave_out(fault, 0)
+    stats.rows += other.rows
+    stats.bad += other.bad
+    stats.dropped += other.dropped
+    stats.truncated += other.truncated
+    stats.longest = max(stats.longest, other.longest)
 
 
 def _sound(rows: Iterable[Row], stats: SplitStats) -> Iterator[Row]:

@@ -59,13 +59,6 @@ def test_equals_the_papers_equations(latent, rotary, bias, causal):
         torch.testing.assert_close(ours, theirs)
 
 
-def test_only_the_latent_and_the_rotated_key_are_kept():
-    attention = MultiHeadLatentAttention(MODEL, latent_width=7, rotary_width=2)
-    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
-    (kept,) = attention.project(torch.randn(2, 5, 24), positions).tensors
-    assert kept.shape == (2, 5, 9)
-
-
 @pytest.mark.parametrize(
     ("width", "heads", "latent", "rotary"),
     [

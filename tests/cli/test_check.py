@@ -78,7 +78,7 @@ def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):
         (["plugformr"], "no distribution 'plugformr' offers components (did you mean 'plugformer'?)"),
         (["powered"], "no distribution 'powered' offers components (did you mean 'schedule/powered'?)"),
         (["norm"], "no distribution 'norm' offers components (did you mean 'norm/layer_norm'?)"),
-        (["local", "--set", "power=1"], "--set gives options to one component: name it as KIND/NAME"),
+        (["local", "--set", "power=1"], "options are for one component: name it as KIND/NAME"),
         (["schedule/powered", "--set", "power=high"], "schedule/powered: option power"),
         (["schedule/sound", "--set", "power"], "expected KEY=VALUE"),
     ],

@@ -55,6 +55,7 @@ def test_a_quarantined_plugin_shows_its_cause(run, manifest):
 def test_a_conflict_shows_both_owners_and_what_to_write(run, manifest, terminal):
     out = run("list", "attention", "--registry", str(manifest(CONFLICT % ""))).out
     assert "plugformer 0.1.0, local offer the same name; write plugformer:gqa" in out
+    assert "write local:gqa" in out
 
 
 PLUGIN = """

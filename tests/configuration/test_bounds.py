@@ -41,17 +41,6 @@ def test_numbers_beyond_any_use_are_refused(registry: Registry, setting: str, pl
     assert len(message) < 2000
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        [f"training.seed={LARGEST}", f"training.replicate={LARGEST}"],
-        [f"tokenizer={{name: bpe, size: 1048576, min_frequency: {LARGEST}}}"],
-    ],
-)
-def test_large_numbers_that_cost_nothing_are_allowed(registry: Registry, settings: list[str]) -> None:
-    validate(resolve("copying", settings, registry))
-
-
 def test_thousands_of_mistakes_are_counted_and_the_first_are_shown(write, base, registry: Registry) -> None:
     write("top.yaml", "extends: base.yaml\n" + "".join(f"k{number}: 1\n" for number in range(2000)))
     with pytest.raises(ConfigurationError) as caught:

@@ -7,9 +7,8 @@ import pytest
 
 from plugformer.configuration import ResolvedTask, check_components, checked_options, dump, resolve
 from plugformer.errors import ConfigurationError
+from plugformer.experiment import Experiment
 from plugformer.registry import Registry
-from plugformer.validation import validate
-from plugformer_cli.schema import schema
 
 
 def checked(registry: Registry, *overrides: str, file: str = "base.yaml") -> ResolvedTask:
@@ -95,14 +94,14 @@ def test_paths_are_relative_to_the_file_that_wrote_them(write, base, registry, t
     assert options["test"] == str(Path.cwd() / "t")
 
 
-def test_what_does_not_fit_is_located_where_it_was_written(base, registry, monkeypatch) -> None:
+def test_what_does_not_fit_is_located_where_it_was_written(base, registry) -> None:
     found = [
         (("model", "attention", "kv_heads"), "3 does not divide 4\nuse 1, 2 or 4"),
         (("data",), "is odd"),
     ]
-    monkeypatch.setattr("plugformer.validation.check", lambda experiment: found)
+    experiment = Experiment.from_resolved(resolve("base.yaml", ["model.attention.kv_heads=3"], registry))
     with pytest.raises(ConfigurationError) as caught:
-        validate(resolve("base.yaml", ["model.attention.kv_heads=3"], registry))
+        experiment.raise_for(found)
     assert str(caught.value) == (
         "--set model.attention.kv_heads=3  model.attention.kv_heads: 3 does not divide 4\n  use 1, 2 or 4\n"
         "base.yaml:2:7  data: is odd"
@@ -177,12 +176,3 @@ def test_messages_know_the_keys_of_options_with_aliases(aliased) -> None:
 def test_an_alias_that_the_core_has_there_is_the_author_s_to_change(aliased) -> None:
     with pytest.raises(ConfigurationError, match=r"'clashing' has an option 'length', which is a setting"):
         checked(aliased, "data={name: clashing}", file="sub/top.yaml")
-
-
-def test_the_schema_requires_an_option_by_its_alias(aliased) -> None:
-    (block,) = (
-        each
-        for each in schema(aliased)["$defs"]["data"]["oneOf"]
-        if "aliased" in each.get("properties", {}).get("name", {}).get("enum", ())
-    )
-    assert block["required"] == ["name", "class"]

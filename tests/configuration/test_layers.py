@@ -38,7 +38,6 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
         ("extends: inner", "\n  write inner/task.yaml"),
         ("extends: ./inner", "extends: there is no file '{folder}/inner'\n  write inner/task.yaml"),
         ("extends: 3", "top.yaml:1:10  extends: expected the name of a task or a file"),
-        ("extends: [a]", "top.yaml:1:10  extends: expected the name of a task or a file"),
         ("extends: ./top.yaml", "top.yaml:1:10  extends: {folder}/top.yaml is extended by itself"),
         (
             "extends: other.yaml",

@@ -37,11 +37,6 @@ def notices(*texts: str) -> list[str]:
             "model: {attention: mha}",
             "model: {attention: mha}",
         ),
-        (
-            "model: {attention: {name: gqa, kv_heads: 2}}",
-            "model: {attention: {name: gqa}}",
-            "model: {attention: {name: gqa}}",
-        ),
         # ... except settings that belong to the core.
         (
             "data: {name: table, file: x, length: {max: 9}, padding: 3, split: {test: 0.1, by: order}}",
@@ -49,11 +44,6 @@ def notices(*texts: str) -> list[str]:
             "data: {name: hub, length: {max: 9}, padding: 3, split: {test: 0.2, by: order}}",
         ),
         ("data: {name: table, file: x, padding: 3}", "data: hub", "data: {name: hub, padding: 3}"),
-        (
-            "decoding: {name: beam, beams: 5, max_length: 9}",
-            "decoding: greedy",
-            "decoding: {name: greedy, max_length: 9}",
-        ),
         (
             "tokenizer: {name: bpe, size: 9, shared: false}",
             "tokenizer: words",
@@ -85,8 +75,6 @@ def notices(*texts: str) -> list[str]:
         ),
         # A key clears the key that it excludes; null excludes nothing.
         ("training: {epochs: 5, seed: 1}", "training: {steps: 9}", "training: {seed: 1, steps: 9}"),
-        ("training: {steps: 5}", "training: {epochs: 9}", "training: {epochs: 9}"),
-        ("training: {batch_tokens: 5}", "training: {batch_size: 9}", "training: {batch_size: 9}"),
         ("training: {batch_size: 5}", "training: {batch_tokens: 9}", "training: {batch_tokens: 9}"),
         ("training: {epochs: 5}", "training: {steps: null}", "training: {epochs: 5, steps: null}"),
         ("training: {epochs: 5}", "training: {epochs: 1, steps: 2}", "training: {epochs: 1, steps: 2}"),
@@ -132,7 +120,6 @@ model:
                 "decoder.cross_attention.attention",
             ],
         ),
-        ("attention: {name: gqa, kv_heads: 2}", 4),
         ("attention: {kv_heads: 2}", []),
         ("layers: 4", ["encoder.layers"]),
         ("position: learned", ["encoder.position"]),
@@ -143,12 +130,12 @@ model:
         ("width: 8", []),
     ],
 )
-def test_a_part_of_all_clears_the_same_part_of_some(over: str, cleared: list[str] | int) -> None:
+def test_a_part_of_all_clears_the_same_part_of_some(over: str, cleared: list[str]) -> None:
     found = [
         notice.partition("clears model.")[2].partition(",")[0]
         for notice in notices(SPECIFIC, f"model: {{{over}}}")
     ]
-    assert found == cleared if isinstance(cleared, list) else len(found) == cleared
+    assert found == cleared
     model = merged(SPECIFIC, f"model: {{{over}}}")["model"]
     for path in found:
         *outer, last = path.split(".")

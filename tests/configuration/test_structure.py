@@ -19,30 +19,23 @@ MISTAKES = [
     ("1: 2", "top.yaml:2:1  1: unknown key 1"),
     ("data: {split: {tst: 0.1}}", "data.split.tst: .*(did you mean 'test'?)\n  known: by, seed,"),
     ("model: {encoder: {cross_attention: {}}}", "model.encoder.cross_attention: unknown key"),
-    ("model: {encoder: {per_layer: {0: {atention: mha}}}}", "per_layer.0.atention: unknown key"),
     # Values of another type or out of range.
     ("model: {width: wide}", "top.yaml:2:16  model.width: should be a valid integer, found 'wide'"),
-    ("model: {width: 1.5}", "model.width: .*, found 1.5"),
     ("model: {width: true}", "model.width: .*, found true"),
-    ("model: {width: null}", "model.width: .*, found null"),
     ("model: {dropout: .nan}", "model.dropout: .*, found nan"),
     ("model: {embeddings: {tied: yes}}", "model.embeddings.tied: should be a valid boolean, found 'yes'"),
-    ("model: {encoder: 3}", "model.encoder: should be a mapping, found 3"),
     ("model: 3", "top.yaml:2:8  model: should be a mapping, found 3"),
     ("description: [x]", "description: .*, found ['x']"),
     ("evaluation: {metrics: accuracy}", "evaluation.metrics: should be a valid list, found 'accuracy'"),
-    ("model: {attention: 3}", "model.attention: .*, found 3"),
     (
         "model: {encoder: {attention: {bias: true}}}",
         "top.yaml:2:30  model.encoder.attention.name: ",
     ),
     ("evaluation: {metrics: [{lower: true}]}", "top.yaml:2:24  evaluation.metrics.0.name: is missing"),
-    ("tokenizer: 3", "tokenizer: .*, found 3"),
     ("model: {encoder: {per_layer: {first: {}}}}", "per_layer.first: .*, found 'first'"),
     ("model: {encoder: {per_layer: {-1: {}}}}", "per_layer.-1: .*, found -1"),
     ("model: {width: 0}", "model.width: should be greater than or equal to 1, found 0"),
     ("model: {dropout: 1}", "model.dropout: should be less than 1, found 1"),
-    ("data: {split: {test: 0}}", "data.split.test: .*, found 0"),
     # Closed choices, and what may be one of two things.
     ("training: {on_nonfinite: skipp}", "training.on_nonfinite: .*, found 'skipp' (did you mean 'skip'?)"),
     ("type: translation", "top.yaml:2:7  type: unknown task_type 'translation'\n  known: classification,"),
@@ -52,15 +45,12 @@ MISTAKES = [
     ("model: {attention: {name: gqaa}}", "top.yaml:2:27  model.attention.name: .*(did you mean 'gqa'?)"),
     ("model: {norm: layernorm}", "top.yaml:2:15  model.norm: .* 'layernorm' (did you mean 'layer_norm'?)"),
     ("model: {decoder: {cross_attention: {position: rop}}}", "cross_attention.position: unknown position"),
-    ("model: {encoder: {per_layer: {0: {norm: rms}}}}", "per_layer.0.norm: unknown norm 'rms'"),
     ("tokenizer: charakters", "tokenizer.name: .* 'charakters' (did you mean 'characters'?)"),
-    ("tokenizer: {source: charakters}", "tokenizer.source: unknown tokenizer 'charakters'"),
     ("evaluation: {metrics: [acuracy]}", "evaluation.metrics.0: unknown metric 'acuracy'"),
     ("training: {optimizer: adam w}", "training.optimizer: .* 'adam w' (did you mean 'adamw'?)"),
     ("model: {attention: 'elsewhere:gqa'}", "unknown attention 'elsewhere:gqa' (did you mean 'gqa'?)"),
     # Contradictions.
     ("model: {encoder: {layers: 3, per_layer: {3: {}}}}", "top.yaml:2:45  model.encoder.per_layer.3: "),
-    ("model: {decoder: {per_layer: {2: {}}}}", "model.decoder.per_layer.2: .* 0 to 1"),
     (
         "tokenizer: {shared: false}\nmodel: {embeddings: {shared: true}}",
         "top.yaml:3:30  model.embeddings.shared: a shared embedding needs a shared tokenizer",
@@ -76,10 +66,6 @@ MISTAKES = [
     ("evaluation: {metrics: [{name: accuracy, as: token_accuracy}]}", "evaluation.metrics.0: 'token_acc"),
     ("evaluation: {metrics: [{name: accuracy, as: ''}]}", "evaluation.metrics.0.as: "),
     ("training: {steps: 3, epochs: 3}", "training: epochs and steps exclude each other"),
-    (
-        "training: {batch_size: 3, batch_tokens: 3}",
-        "training: batch_tokens and batch_size ",
-    ),
     ("tokenizer: {source: words, target: bpe, shared: true}", "tokenizer: a shared tokenizer is one"),
 ]
 

@@ -3,8 +3,7 @@
 import pytest
 
 from plugformer.configuration.task import Length
-from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.errors import DataError, LengthError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Level

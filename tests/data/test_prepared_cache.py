@@ -3,20 +3,17 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
 from plugformer.configuration.task import DataBlock, Task
 from plugformer.data.preparation import PreparedData, PreparedEntry, cache_key, prepare
 from plugformer.data.processor import Processor
-from plugformer.errors import DataError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.data.table import TabularData
 from plugformer_plugins.tokenizer.word_level import Characters
@@ -197,22 +194,6 @@ def test_a_damaged_entry_is_made_again(file: Path, registry: Registry, made: lis
     for _ in range(2):
         assert content(prepare(Experiment.of(task(file), registry))) == first
         assert made.count("read") == 2
-
-
-def test_data_that_change_while_they_are_read(
-    file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load = TabularData.load
-
-    def written_to(self: TabularData, columns: Sequence[Column]) -> DatasetDict:
-        examples = load(self, columns)
-        file.write_text(f"{ROWS}1+10\t11\n")
-        return examples
-
-    monkeypatch.setattr(TabularData, "load", written_to)
-    with pytest.raises(DataError, match="files of data 'table' changed"):
-        prepare(Experiment.of(task(file), registry))
-    assert entries() == []
 
 
 def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 import torch
 from tests.batches import labeled, pairs
 
-from plugformer.data.processor import Processor
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.interfaces import END, Constraint, Prediction, Session, Tokenizer
@@ -15,8 +14,6 @@ from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer_inspection import inspect_attention
-from plugformer_plugins.task_type.classification import Classification
-from plugformer_plugins.tokenizer.word_level import Characters
 
 VOCABULARY = 12  # of tiny models
 
@@ -72,22 +69,6 @@ def test_a_damaged_run_answers_nothing(run_copy, registry):
     ):
         with pytest.raises(NotFiniteError, match="numbers that are not finite for input 1 "):
             answer()
-
-
-def test_a_label_needs_scores(tiny_model, tmp_path):
-    file = tmp_path / "task.yaml"
-    file.write_text(
-        "type: classification\ndata: {name: dates}\ntokenizer: characters\n"
-        "model: {architecture: encoder-only, embeddings: {shared: false}, head: classifier}\n"
-    )
-    model = tiny_model("model.position=rope", task=str(file)).eval()
-    with torch.inference_mode():
-        model.encoder.embedding.weight[6] = torch.nan
-        batch = labeled([[4, 5], [6, 7]], [0, 0], [1, 0])
-        task_type = Classification()
-        task_type.state = [str(each) for each in range(VOCABULARY)]
-        with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            Predictor(model, Processor(Characters(), Characters(), task_type), 100).answer(batch, 20)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

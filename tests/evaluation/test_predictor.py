@@ -9,9 +9,8 @@ import torch
 
 from plugformer.configuration import resolve
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
 from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
@@ -20,7 +19,7 @@ from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer_plugins.metric.accuracy import ExactMatch
-from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
+from plugformer_plugins.metric.likelihood import Perplexity
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.word_level import Characters
 
@@ -169,20 +168,6 @@ def test_loss_and_accuracy_with_the_right_answers_given(run, data):
     totals = np.sum(alone, axis=0)
     assert found.loss == pytest.approx(-totals[0] / totals[1], rel=1e-5)
     assert found.token_accuracy == totals[2] / totals[1]
-
-
-def test_the_right_answers_are_read_once(run, data, monkeypatch):
-    """Loss, token accuracy and metrics of likelihoods come from a single forward pass over each batch."""
-    passes = []
-    monkeypatch.setattr(
-        run.model, "hidden", lambda batch, hidden=run.model.hidden: passes.append(batch.rows) or hidden(batch)
-    )
-    metrics = {"perplexity": Perplexity(), "token_accuracy": TokenAccuracy()}
-    split = data.splits["train"]
-    evaluation = Validation(Evaluator(run.predictor(), metrics), split, limit=3, samples=0).evaluate(1)
-    assert sorted(row for rows in passes for row in rows) == list(range(len(split)))
-    assert evaluation.metrics["perplexity"] == pytest.approx(np.exp(evaluation.loss))
-    assert evaluation.metrics["token_accuracy"] == pytest.approx(evaluation.token_accuracy)
 
 
 def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):

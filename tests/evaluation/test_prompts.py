@@ -1,14 +1,11 @@
 """A decoder alone continues prompts of different lengths in one batch as it does one by one."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
-from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, Padding, Tokens, evaluating
@@ -107,25 +104,6 @@ def test_prompts_together_are_continued_as_one_by_one(predictor, questions, sear
     assert said(alone) == said(together)
     monkeypatch.setattr("plugformer.evaluation.predictor.Session", RecomputingSession)
     assert said(predictor(search).predict(split)) == said(together)
-
-
-@pytest.mark.parametrize(("side", "expected"), [("right", Padding.RIGHT), ("left", Padding.ANYWHERE)])
-def test_prompts_padded_on_the_right_are_read_by_the_causal_kernel(
-    model, predictor, questions, side, expected
-):
-    """The longest pass of all: it needs no mask of (query, key) unless padding comes first."""
-    (batch,) = predictor("greedy").batches(questions(PROMPTS).split, range(len(PROMPTS)))
-    if side == "left":
-        target = batch.target
-        order = target.mask.int().argsort(dim=1, stable=True)
-        batch = replace(
-            batch,
-            target=Tokens(target.ids.gather(1, order), target.mask.gather(1, order), Padding.ANYWHERE),
-        )
-    read = []
-    model.decoder.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].padding))
-    model.begin(batch)
-    assert read == [expected]
 
 
 def test_the_score_of_a_continuation_is_its_probability_after_the_prompt(

@@ -41,11 +41,6 @@ def multi_label():
 TARGETS = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
 
 
-def test_labels_have_probabilities_of_their_own(multi_label):
-    probabilities = multi_label().logits(HIDDEN, REAL).sigmoid()
-    torch.testing.assert_close(probabilities, torch.tensor([[0.8, 0.5], [0.2, 0.5]]))
-
-
 def test_the_loss_of_labels_is_binary_cross_entropy(multi_label):
     loss, count = multi_label().loss(HIDDEN, TARGETS, REAL)
     assert loss.item() == pytest.approx(-log(0.8) - log(0.5) - log(0.2) - log(0.5), rel=1e-6)
@@ -85,14 +80,3 @@ def test_numbers_are_neither_probable_nor_right(regressor):
     assert found.log_probabilities.tolist() == pytest.approx([-1, -6.25])
     assert found.targets.tolist() == [1, 1]
     assert found.correct is None
-
-
-@pytest.mark.parametrize(("head", "outputs"), [(MultiLabelClassifier, 2), (Regressor, 1)])
-def test_padding_says_nothing_and_gets_no_gradient(head, outputs):
-    made = head(replace(MODEL, outputs=outputs), pooling="max")
-    hidden = HIDDEN.clone().requires_grad_()
-    made.loss(hidden, torch.ones(2, outputs).squeeze(1), REAL)[0].backward()
-    assert hidden.grad[~REAL].eq(0).all()
-    assert hidden.grad[REAL].ne(0).any()
-    expected = made.output(torch.tensor([[3.0, 3.0], [4.0, 0.0]]))
-    torch.testing.assert_close(made.logits(HIDDEN, REAL), expected)

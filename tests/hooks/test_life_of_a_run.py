@@ -19,11 +19,6 @@ def test_every_hook_in_order(trained):
     assert {*trained.recorder.names, *others} == set(HOOKS)
 
 
-def test_observers_that_come_one_by_one_look_on_to_the_end(train_tiny, tmp_path, recorder):
-    train_tiny(tmp_path / "run", observers=iter([recorder]))
-    assert recorder.names[-2:] == ["run_ended", "self_check"]
-
-
 def test_what_hooks_are_given(trained):
     recorder = trained.recorder
     (run,) = recorder.of("run_started", "run")

@@ -10,7 +10,6 @@ import pytest
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HOOKS, HookManager, load_observers, output_pattern
-from plugformer.hooks.specification import Hooks
 from plugformer.registry import Registry, parse
 
 
@@ -51,20 +50,6 @@ def test_two_observers_of_one_class():
     counters = [Counter(), Counter()]
     manager(*counters).call("run_ended", run=None)
     assert [counter.count for counter in counters] == [1, 1]
-
-
-def test_an_observer_given_twice_is_called_once():
-    """As a module is that a plugin names, and the program that trains, too."""
-    told = []
-
-    class Observer:
-        @hookimpl
-        def run_ended(self):
-            told.append(self)
-
-    observer = Observer()
-    manager(observer, observer).call("run_ended", run=None)
-    assert told == [observer]
 
 
 def misspelt_hook():
@@ -145,16 +130,6 @@ def test_a_module_that_cannot_be_imported_is_left_out():
         "ModuleNotFoundError: No module named 'no_such_module'; update, repair or uninstall that "
         "distribution; everything else works without it"
     ]
-
-
-def test_those_of_a_quarantined_plugin_are_left_alone():
-    assert load_observers(hooks_of("no_such_module", "json", cause="unfit"), pytest.fail) == []
-
-
-def test_hooks_are_listed_in_the_order_of_a_life():
-    assert HOOKS[:3] == ["output_pattern", "streamed_data", "training_strategy"]
-    assert HOOKS[-3:] == ["run_ended", "self_check", "run_failed"]
-    assert all(getattr(Hooks, hook).__doc__ for hook in HOOKS)
 
 
 PATTERNS = """

@@ -244,14 +244,6 @@ def test_an_error_ends_the_training_and_is_that_of_the_component(with_hook, trai
     assert cause_of(caught.value).startswith("hook 'sample'")
 
 
-def test_a_wrapper_that_returns_nothing(with_hook, train_with):
-    registry = with_hook("@hookimpl(wrapper=True)\ndef training_loss(self):\n    yield")
-    with pytest.raises(
-        RegistryError, match="'sample' returns a NoneType from training_loss, expected a Loss"
-    ):
-        train_with(registry, "run", "[sample]")
-
-
 def test_observers_do_not_take_part(with_examples, train_with):
     class Meddler:
         @hookimpl

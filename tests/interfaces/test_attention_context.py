@@ -80,12 +80,6 @@ def test_shortcuts_of_whole_sequences(padding, causal, is_causal, unmasked):
     assert (context.is_causal, context.unmasked) == (is_causal, unmasked)
 
 
-def test_a_single_causal_query_without_padding_is_unmasked():
-    past = at(["xx"], Padding.NONE)
-    step = past.advance(torch.ones(1, 1, dtype=torch.bool), Padding.NONE)
-    assert AttentionContext(step, past.concatenate(step), causal=True).unmasked
-
-
 def test_over_other_keys_the_queries_see_what_is_left():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
     step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
@@ -131,24 +125,6 @@ def test_merged_is_the_bias_where_allowed():
     causal = AttentionContext(positions, positions, causal=True)
     assert full.attn_mask.tolist() == [[[[0.0, 1.0], [-1.0, 0.0]]]]
     assert causal.attn_mask.tolist() == [[[[0.0, -torch.inf], [-1.0, 0.0]]]]
-
-
-def test_record_reaches_the_observer_and_nobody_else():
-    class Notes:
-        def __init__(self):
-            self.taken = []
-
-        def __call__(self, name, value):
-            self.taken.append((name, value))
-
-    positions, notes = at(["x"], Padding.NONE), Notes()
-    silent = AttentionContext(positions, positions, causal=False)
-    watched = AttentionContext(positions, positions, causal=False, observer=notes)
-    value = torch.ones(1)
-    silent.record("weights", value)
-    watched.record("weights", value)
-    assert notes.taken == [("weights", value)]
-    assert (silent.observed, watched.observed) == (False, True)
 
 
 def test_cross_attention_is_told_from_self_attention(tiny_model, sentences, monkeypatch):

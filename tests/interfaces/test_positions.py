@@ -58,11 +58,6 @@ def test_select_takes_rows_in_order():
     assert chosen.index.tolist() == [[0, 0, 0], [0, 1, 2], [0, 0, 0]]
 
 
-def test_select_keeps_an_index_that_all_rows_share():
-    positions = Positions.of(real("xxx", "xxx"), PositionalEncoding(), Padding.NONE)
-    assert positions.select(torch.tensor([1, 1, 0])).index.tolist() == [[0, 1, 2]]
-
-
 def test_under_another_encoding_the_tokens_stay():
     first, second = PositionalEncoding(), PositionalEncoding()
     positions = Positions.of(real("xx."), first)
@@ -71,28 +66,3 @@ def test_under_another_encoding_the_tokens_stay():
     assert other.encoding is second
     assert other.index is positions.index
     assert other.mask is positions.mask
-
-
-def test_once_computes_each_key_a_single_time():
-    positions = Positions.of(real("xx"), PositionalEncoding())
-    made = []
-    for key in ["angles", "angles", ("angles", 2)]:
-        positions.cached(key, lambda key=key: made.append(key) or key)
-    assert made == ["angles", ("angles", 2)]
-
-
-def test_rotate_is_the_encodings():
-    class Doubling(PositionalEncoding):
-        def rotate(self, heads, positions):
-            return heads * 2
-
-    positions = Positions.of(real("xx"), Doubling())
-    assert torch.equal(positions.rotate(torch.ones(1, 1, 2, 4)), torch.full((1, 1, 2, 4), 2.0))
-
-
-def test_the_null_encoding_changes_nothing():
-    positions = Positions.of(real("xx"), PositionalEncoding())
-    x, heads = torch.randn(1, 2, 4), torch.randn(1, 1, 2, 4)
-    assert positions.encoding.embed(x, positions) is x
-    assert positions.rotate(heads) is heads
-    assert positions.encoding.bias(positions, positions) is None

@@ -141,9 +141,3 @@ def test_every_layer_is_tried(check):
     message = refused(check, "model.feed_forward=divides")
     assert "ZeroDivisionError" in message
     check("model.feed_forward=divides", layers=2)
-
-
-def test_places_in_words():
-    assert str(LayerContext(layer=2, layers=3)) == "layer 2 of the encoder"
-    assert str(LayerContext(stack="decoder", layer=3, layers=3)) == "the decoder"
-    assert str(LayerContext(stack="decoder", cross=True)) == "cross-attention in layer 0 of the decoder"

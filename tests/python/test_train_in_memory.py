@@ -56,10 +56,9 @@ def parameters(model):
     [
         pd.DataFrame,
         datasets.Dataset.from_list,
-        lambda rows: {name: [row[name] for row in rows] for name in rows[0]},
         lambda rows: {name: np.array([row[name] for row in rows]) for name in rows[0]},
     ],
-    ids=["pandas", "datasets", "columns", "arrays"],
+    ids=["pandas", "datasets", "arrays"],
 )
 def test_rows_of_any_form_give_the_same_model(form, run, tmp_path):
     again = train(tmp_path / "run", form(ROWS))

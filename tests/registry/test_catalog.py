@@ -14,11 +14,8 @@ from plugformer.registry import (
     Kind,
     Plugin,
     Registry,
-    catalog,
     parse,
 )
-from plugformer.registry.catalog import components, create
-from plugformer.registry.discovery import discover_installed
 
 SCHEDULES = """
 from typing import Annotated
@@ -151,15 +148,6 @@ def test_a_component_is_loaded_and_created_with_context_and_options(loaded: Regi
     assert flat.factor(1, steps=1, width=1) == 2
     assert flat.context == ("context",)
     assert loaded.create("schedule", "flat").level == 1.0
-
-
-def test_a_process_scans_its_distributions_once_to_create_components(loaded, monkeypatch) -> None:
-    scans = []
-    monkeypatch.setattr(catalog, "discover_installed", lambda: scans.append(1) or discover_installed())
-    for level in (1, 2):
-        assert create("schedule", "flat", level=level).factor(1, steps=1, width=1) == level
-    assert "flat" in {entry.name for entry in components("schedule")}
-    assert len(scans) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Discovery: everything installed is found without an import; what is broken is kept apart."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,13 +45,6 @@ def test_a_broken_plugin_is_quarantined(install, manifest, options, cause) -> No
     install("plug-two", MANIFEST)
     assert cause in plugins()["plug-one"].entry.cause
     assert not plugins()["plug-two"].problems
-
-
-def test_stale_metadata_of_the_same_distribution_counts_once(install) -> None:
-    site = install("plug-one", MANIFEST)
-    stale = site / "plug_one-0.9.dist-info"
-    shutil.copytree(site / "plug_one-1.0.dist-info", stale)
-    assert [plugin.distribution for plugin in discover_installed()].count("plug-one") == 1
 
 
 def test_the_environment_restricts_plugins_but_never_built_ins(install, monkeypatch) -> None:

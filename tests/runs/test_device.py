@@ -1,9 +1,11 @@
 """Which device a trained model computes on; PyTorch is made to tell of GPUs that this machine lacks."""
 
+import os
+
 import pytest
 import torch
 
-from plugformer.distributed import chosen_device
+from plugformer.distributed import chosen_device, use_device
 from plugformer.errors import ConfigurationError
 from plugformer.runs import loading
 
@@ -56,3 +58,14 @@ def test_a_model_is_loaded_to_its_device(monkeypatch, trained):
     assert model.device.type == "meta"
     assert {each.device.type for each in model.model.state_dict().values()} == {"meta"}
     assert loading.load(trained.directory, device="cpu").device.type == "cpu"
+
+
+def test_a_training_keeps_the_device_that_the_environment_names(monkeypatch):
+    """A device that an earlier training of this process was given does not stay."""
+    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "cpu:0")
+    use_device(None)
+    assert os.environ["ACCELERATE_TORCH_DEVICE"] == "cpu:0"
+    use_device("cpu")
+    assert os.environ["ACCELERATE_TORCH_DEVICE"] == "cpu"
+    use_device(None)
+    assert "ACCELERATE_TORCH_DEVICE" not in os.environ

@@ -5,15 +5,14 @@ import pytest
 from tests.pieces import Pieces
 
 from plugformer.configuration.task import Task
-from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Inputs, Processor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
 from plugformer_plugins.tokenizer.word_level import Characters, Words
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing.small import SmallTask
 
 LENGTH, TEXTS = 100, 50
 
@@ -83,17 +82,6 @@ def test_a_question_reads_as_a_text_of_training_with_a_masked_token(tokenizer, q
     behind = row[place + 1 :]
     assert row[:place] == whole[:place]
     assert behind == whole[len(whole) - len(behind) :]
-
-
-def test_an_unknown_word_beside_a_mask_is_not_asked_for():
-    tokenizer = Words()
-    tokenizer.train(["the cat sat"] * 20)
-    found = MaskedLanguageModelling().encode(
-        {"text": ["xyzzy [MASK] the xyzzy"]}, Tokenizers(tokenizer, tokenizer)
-    )
-    (the,) = tokenizer.encode(["the"])[0]
-    assert found["input"] == [[UNKNOWN, UNKNOWN, the, UNKNOWN]]
-    assert found["targets"] == [[IGNORED, 0, IGNORED, IGNORED]]
 
 
 def test_a_mask_is_not_reported_as_unknown(registry):

@@ -6,8 +6,8 @@ import pytest
 from tests.pieces import Pieces
 
 from plugformer.configuration import check_components, resolve
-from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
+from plugformer.data.processor import Inputs
 from plugformer.errors import DataError, ExampleError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.experiment import Experiment

@@ -88,9 +88,3 @@ def test_a_metric_that_cannot_be_loaded_is_not_offered(validated, registry, tmp_
     with pytest.raises(ConfigurationError, match=r"answers with text; expected .*'bleu'") as caught:
         validate(resolve(str(tmp_path / "top.yaml"), registry=local))
     assert "broken" not in str(caught.value)
-
-
-def test_classification_by_either_architecture_that_reads_the_whole_input(validated):
-    data = "data: {name: hub, dataset: texts}"
-    validated(f"{CLASSIFIER}{data}")
-    validated(f"type: classification\nmodel: {{head: classifier, embeddings: {{tied: false}}}}\n{data}")

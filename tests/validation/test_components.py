@@ -402,12 +402,6 @@ def test_a_large_model_is_validated_without_its_memory(check):
     assert 0 < largest.numbers < 2**22
 
 
-def test_random_numbers_are_left_as_they_were(check):
-    before = torch.get_rng_state()
-    check("position: t5")
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 @pytest.mark.parametrize("name", ["summed", "increasing"])
 def test_a_part_may_need_values(check, name):
     check(f"feed_forward: {name}")

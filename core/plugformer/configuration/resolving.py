@@ -104,10 +104,7 @@ def resolve_changed(
     registry: Registry | None = None,
     kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
-    """Does what `resolve` does, with changes that are trees like those of task files; the last one wins.
-
-    Only components of some kinds must be known.
-    """
+    """Does what `resolve` does, with changes that are trees; only components of some kinds must be known."""
     trees, registry = read_layers(task, registry or Registry.discover())
     layers = [default_blocks(), *trees]
     for change in changes:
@@ -123,15 +120,9 @@ def resolve_changed(
 def read_layers(
     task: Written, registry: Registry, seen: tuple[Path, ...] = ()
 ) -> tuple[list[MappingNode], Registry]:
-    """Reads a task and those that it extends; it may not extend the files that were seen.
+    """Returns the trees of a task and those below it, the task last, and a registry with their manifests.
 
-    Returns:
-        The trees, that of the task last, and the registry with their manifests.
-
-    Raises:
-        RegistryError: The name is unknown, in conflict or quarantined.
-        ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
-        RunError: A file of a run names a manifest or another task.
+    A task may not extend the files that were seen.
     """
     if isinstance(task, MappingNode):
         written = task
@@ -139,9 +130,7 @@ def read_layers(
         written, registry = read_dictionary(task, "task", registry)
     else:
         file = Path(task) if isinstance(task, Path) or is_file(task) else _registered(task, Path(), registry)
-        absolute = file.absolute()
-        inside = absolute.is_relative_to(Path.cwd())
-        name = str(absolute.relative_to(Path.cwd()) if inside else absolute)
+        name = str(file.absolute()).removeprefix(f"{Path.cwd()}{os.sep}")
         written, seen = read_file(file, name), (*seen, file.resolve())
         if {"task", "factors"} <= written.items.keys():
             raise Problem(written.origin, (), f"this is a study: `plugformer ablate {name}` runs it").error
@@ -188,9 +177,8 @@ def refuse_references(tree: MappingNode, file: Path) -> None:
 
     The modules of a manifest are imported, and the run may be somebody else's.
     """
-    in_run = any(
-        (folder / "lock.json").exists() for folder in (file.absolute().parent, file.resolve().parent)
-    )
+    folders = (file.absolute().parent, file.resolve().parent)
+    in_run = any((folder / "lock.json").exists() for folder in folders)
     for key in tree.items.keys() & {"extends", "registry"} if in_run else ():
         message = "the file is part of a run, and Plugformer never writes this key into one"
         hint = "do not trust it; if it is your own, remove the line and name manifests with --registry FILE"
@@ -263,10 +251,8 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
             continue
         options, mistakes = _check(block, resolved)
         problems += mistakes
-        written = plain(block.node)
-        core = (
-            {key: written[key] for key in written if key in block.core} if isinstance(written, dict) else {}
-        )
+        written = block.node.items if isinstance(block.node, MappingNode) else {}
+        core = {key: plain(item) for key, item in written.items() if key in block.core}
         outer = reduce(getitem, block.path[:-1], complete)
         outer[block.path[-1]] = {"name": block.name and block.name.value, **options, **core}
     if problems:
@@ -280,9 +266,7 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
     try:
         model = options_model(resolved.registry.load(block.kind, str(name)))
         if taken := sorted(keys_of(model) & {"name", *block.core}):
-            message = (
-                f"{block.kind} {name!r} has an option {taken[0]!r}, which is a setting of the core there"
-            )
+            message = f"{block.kind} {name!r} has an option {taken[0]!r}, which is a setting of the core"
             raise RegistryError(f"{message}\nits author must give the option another name")
         checked = model.model_validate(written)
         absolute = _absolute(block.options, checked.model_dump(by_alias=True, warnings=False), block.path)

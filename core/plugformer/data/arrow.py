@@ -171,7 +171,7 @@ def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
         texts = texts.with_transform(
             lambda rows: rows | {name: labels[name].int2str(rows[name]) for name in labels if name in rows}
         )
-    return EncodedExamples(texts, tokens, targets)
+    return texts, tokens, targets
 
 
 def token_column(column: pa.ChunkedArray) -> TokenColumn:
@@ -197,7 +197,7 @@ def limited(
     examples = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest, over = block.length.max or max_length, block.length.over
-    lengths = {name: column.lengths for name, column in examples.tokens.items()}
+    lengths = {name: column.lengths for name, column in examples[1].items()}
     make = partial(EncodedSplit, examples, task_type, experiment.architecture)
     stats = SplitStats(len(data), longest=max(int(side.max(initial=0)) for side in lengths.values()))
     if task_type.packed:  # no text is too long for pieces

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -162,19 +162,9 @@ class Packed:
         return Ragged(self._stream[places], lengths), before
 
 
-@dataclass(frozen=True)
-class EncodedExamples:
-    """Examples, and the numbers that a task type has made of them.
-
-    Attributes:
-        examples: A list or `Dataset` of `Example`, with labels by their names.
-        tokens: The token numbers of `input` and of `output`, if there are any.
-        targets: The targets of each example, or of its tokens, if there are any.
-    """
-
-    examples: Any
-    tokens: Mapping[str, TokenColumn]
-    targets: TokenColumn | NDArray[Any] | None = None
+EncodedExamples = tuple[Any, Mapping[str, TokenColumn], TokenColumn | NDArray[Any] | None]
+"""A list or `Dataset` of `Example`, with labels by their names; the token numbers of `input` and `output`;
+and the targets of each example, or of its tokens."""
 
 
 class EncodedSplit:
@@ -208,21 +198,18 @@ class EncodedSplit:
         piece: int | None = None,
         sampling: Callable[..., Encoded] | None = None,
     ) -> None:
+        self._examples, tokens, self._targets = data
         self._type = task_type
         self._input_names = [column.name for column in task_type.columns if column.role == "input"]
         self._architecture = architecture
-        self._rows = np.arange(len(data.examples)) if rows is None else rows
+        self._rows = np.arange(len(self._examples)) if rows is None else rows
         self._padding = padding
         self._inference = inference
         self._sampling = sampling
         limits = limits or {}
-        self._columns = {
-            name: column.cut(limits.get(name, sys.maxsize)) for name, column in data.tokens.items()
-        }
-        self._targets = data.targets
-        if isinstance(data.targets, TokenColumn):
-            self._targets = data.targets.cut(limits.get("input", sys.maxsize))
-        self._examples = data.examples
+        self._columns = {name: column.cut(limits.get(name, sys.maxsize)) for name, column in tokens.items()}
+        if isinstance(self._targets, TokenColumn):
+            self._targets = self._targets.cut(limits.get("input", sys.maxsize))
         self._packed = None
         absent = np.full(len(self._rows), -1)
         sides = [

@@ -107,16 +107,6 @@ class SplitStats:
         self.bad += rows
         self.faults = [*self.faults, fault][:SHOWN]
 
-    def __add__(self, other: "SplitStats") -> "SplitStats":
-        return SplitStats(
-            self.rows + other.rows,
-            self.bad + other.bad,
-            [*self.faults, *other.faults][:SHOWN],
-            self.dropped + other.dropped,
-            self.truncated + other.truncated,
-            max(self.longest, other.longest),
-        )
-
     def notices(self, split: str) -> list[str]:
         """Returns notices about bad rows."""
         if not self.bad:

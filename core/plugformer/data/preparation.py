@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-import datasets
 import pyarrow as pa
 from datasets import Dataset, DatasetDict
 from pydantic import BaseModel, Field, ValidationError
@@ -25,7 +24,7 @@ from plugformer.configuration.task import Component
 from plugformer.data.arrow import PLACE, Texts, encode_to_file, limited
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, files_version, fingerprint
-from plugformer.data.processor import Processor, create_tokenizers, has_one, load_processor, save_tokenizers
+from plugformer.data.processor import Processor, create_tokenizers, load_processor, save_tokenizers
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
@@ -79,38 +78,31 @@ def prepare(
         read: Reads the examples; those of the data component, split as the task says, if None.
 
     Raises:
-        ConfigurationError: An option of the data or the tokenizers is wrong.
         DataError: The data cannot be read, or an example is too long and the task refuses it.
-        RegistryError: A component is unknown, or does not give what its interface promises.
+        RegistryError: A component does not give what its interface promises.
     """
-    with quiet():
-        version = data_version(experiment)
-        key, learned = cache_key(experiment, version), None
-        keys = [] if key is None else [key]
-        if key is not None and processor is not None:
-            with TemporaryDirectory() as folder:
-                learned = _fingerprints(processor, Path(folder))
-            keys.append(fingerprint(key, *learned.values()))
-        found = [entry for entry in map(PreparedEntry.find, keys) if entry is not None]
-        entry = next((entry for entry in found if learned in (None, entry.learned)), None)
-        if entry is None:
-            texts, train, notices = _read(experiment) if read is None else read()
-            if data_version(experiment) != version:
-                raise DataError(
-                    f"the files of data {experiment.task.data.name!r} changed during reading; "
-                    "start again when they are complete"
-                )
-            if processor is None:
-                processor = _learn_processor(experiment, train())
-            columns = processor.task_type.columns
-            refuse_other_order(next(iter(texts.values())).features, columns, processor.classes)
-            notices = [*notices, *overlaps(texts, columns)]
-            entry = PreparedEntry.make(keys[-1] if keys else None, texts, processor, notices)
-        elif processor is None:
-            processor = load_processor(experiment, entry.folder, entry.task_type)
-        splits, lengths = {}, {}
-        for name, examples in entry.splits.items():
-            splits[name], lengths[name] = _limited(name, examples, experiment, processor)
+    version = data_version(experiment)
+    key, learned = cache_key(experiment, version), None
+    keys = [] if key is None else [key]
+    if key is not None and processor is not None:
+        with TemporaryDirectory() as folder:
+            learned = _fingerprints(processor, Path(folder))
+        keys.append(fingerprint(key, *learned.values()))
+    found = [entry for entry in map(PreparedEntry.find, keys) if entry is not None]
+    entry = next((entry for entry in found if learned in (None, entry.learned)), None)
+    if entry is None:
+        texts, train, notices = _read(experiment) if read is None else read()
+        if processor is None:
+            processor = _learn_processor(experiment, train())
+        columns = processor.task_type.columns
+        refuse_other_order(next(iter(texts.values())).features, columns, processor.classes)
+        notices = [*notices, *overlaps(texts, columns)]
+        entry = PreparedEntry.make(keys[-1] if keys else None, texts, processor, notices)
+    elif processor is None:
+        processor = load_processor(experiment, entry.folder, entry.task_type)
+    splits, lengths = {}, {}
+    for name, examples in entry.splits.items():
+        splits[name], lengths[name] = _limited(name, examples, experiment, processor)
     # Of a split that is streamed nothing but the version is known.
     return PreparedData(splits, processor, lengths, {"train": version, **entry.hashes}, tuple(entry.notices))
 
@@ -139,14 +131,14 @@ def _learn_processor(experiment: Experiment, train: Dataset) -> Processor:
     task_type.state = task_type.learn(train)
     tokenizers = create_tokenizers(experiment, None if run is None else Path(run))
     if run is None:
-        names: dict[str | None, list[str]] = {"source": [], "target": [], None: []}
-        for column in task_type.columns:
-            names[column.tokenizer].append(column.name)
-        if tokenizers.target is tokenizers.source:
-            tokenizers.source.train(Texts(train, *names["source"], *names["target"]))
-        else:
-            tokenizers.source.train(Texts(train, *names["source"]))
-            tokenizers.target.train(Texts(train, *names["target"]))
+        source, target = (
+            [column.name for column in task_type.columns if column.tokenizer == side]
+            for side in ("source", "target")
+        )
+        one = tokenizers.target is tokenizers.source
+        tokenizers.source.train(Texts(train, *source, *(target if one else ())))
+        if not one:
+            tokenizers.target.train(Texts(train, *target))
     return Processor(*tokenizers, task_type)
 
 
@@ -168,18 +160,6 @@ def _read(experiment: Experiment) -> TextSplits:
     return splits, lambda: splits["train"], experiment.data.notices()
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Turns the progress bars of `datasets` off inside the block."""
-    shown = not datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if shown:
-            datasets.enable_progress_bars()
-
-
 OtherData = tuple[EncodedSplit, SplitStats, Sequence[str]]
 """A split of other data, the counts of its examples, and notices of the data component."""
 
@@ -189,8 +169,7 @@ def read_files(files: Sequence[Path], experiment: Experiment, processor: Process
 
     Raises:
         ConfigurationError: The data component reads no files, or not these.
-        DataError: A file is malformed, has a label that is not a class, or an example that is too long and
-            the task refuses it.
+        DataError: A file is malformed, or an example is too long and the task refuses it.
     """
     block, registry = experiment.task.data, experiment.registry
     model = options_model(registry.load(Kind.DATA, block.name))
@@ -234,13 +213,12 @@ def read_rows(rows: Any, experiment: Experiment, processor: Processor) -> OtherD
 def _encoded(data: Data, part: str, name: str, experiment: Experiment, processor: Processor) -> OtherData:
     """Returns a split of other data, which error messages call `name`."""
     columns = processor.task_type.columns
-    with quiet():
-        examples = data.load(columns)[part]
-        refuse_other_order(examples.features, columns, processor.classes)
-        if len(examples) == 0:
-            raise DataError(f"{name}: no examples; check the file")
-        entry = PreparedEntry.make(None, {name: examples}, processor, data.notices())
-        return *_limited(name, entry.splits[name], experiment, processor), entry.notices
+    examples = data.load(columns)[part]
+    refuse_other_order(examples.features, columns, processor.classes)
+    if len(examples) == 0:
+        raise DataError(f"{name}: no examples; check the file")
+    entry = PreparedEntry.make(None, {name: examples}, processor, data.notices())
+    return *_limited(name, entry.splits[name], experiment, processor), entry.notices
 
 
 class PreparedEntry(BaseModel):
@@ -324,8 +302,7 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
     `version` is that of the data.
     """
     task, registry = experiment.task, experiment.registry
-    one = has_one(task.tokenizer, experiment.task_type.columns)
-    tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
+    tokenizers = task.tokenizer.source, task.tokenizer.target
     blocks = [
         (Kind.TASK_TYPE, task.type),
         (Kind.DATA, task.data),
@@ -336,7 +313,6 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
         return None
     if task.data.streaming is not None:
         entries += registry.entries("hooks")
-    # A run that is gone has none: the task's own run has a copy of them.
     learned = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
     for block in tokenizers:
         learned += [path for path in _paths(Kind.TOKENIZER, block, registry) if path.is_file()]
@@ -349,6 +325,7 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
         ],
         "split": task.data.split and task.data.split.model_dump(),
         "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
+        "shared": task.tokenizer.shared,
         "version": version,
         "files": files_version(learned),
     }

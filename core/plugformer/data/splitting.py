@@ -24,13 +24,14 @@ def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Colum
     """
     if "train" not in examples:
         raise DataError(f"the data have no split 'train', only {sorted(examples)}; give training examples")
-    splits = DatasetDict({**examples, **(_take(examples, settings, columns) if settings else {})})
-    if "validation" not in splits:
+    if settings is not None:
+        examples = DatasetDict({**examples, **_take(examples, settings, columns)})
+    if "validation" not in examples:
         raise DataError(
-            f"the data have no split 'validation', only {sorted(splits)}; name a file for it, or take it "
+            f"the data have no split 'validation', only {sorted(examples)}; name a file for it, or take it "
             "out of the training examples with data.split: {validation: 0.05}"
         )
-    return splits
+    return examples
 
 
 def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> dict[str, Dataset]:
@@ -90,14 +91,12 @@ def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
     return Dataset.from_dict(joined, features=features)
 
 
-def refuse_other_order(
-    features: Features | None, columns: Sequence[Column], classes: Sequence[str] | None
-) -> None:
+def refuse_other_order(features: Features, columns: Sequence[Column], classes: Sequence[str] | None) -> None:
     """Raises DataError for classes in another order than in a run: its numbers would mean other classes."""
     for column in columns:
         if classes is None or column.holds != "label":
             continue
-        names = getattr((features or {}).get(column.name), "names", ())
+        names = getattr(features[column.name], "names", ())
         order = [classes.index(name) for name in names if name in classes]
         if order != sorted(order):
             raise DataError(
@@ -125,25 +124,16 @@ def overlaps(splits: Mapping[str, Dataset], columns: Sequence[Column]) -> list[s
 
     Two examples are the same if all columns of the task's type are.
     """
-    if "train" not in splits or len(splits) < 2:
-        return []
-    notices = []
-    train = _hashes(splits["train"], columns)
-    for name, data in splits.items():
-        same = np.isin(_hashes(data, columns), train) if name != "train" else np.zeros(1)
-        if same.any():
-            notices.append(
-                f"{name}: {int(same.sum()):,} of {len(same):,} examples ({same.mean():.1%}) also occur in "
-                "train; scores on them say little about new examples"
-            )
-    return notices
-
-
-def _hashes(data: Dataset, columns: Sequence[Column]) -> Int[ndarray, " examples"]:
-    """Returns a hash of each example, which is valid in this process only."""
-    names = [column.name for column in columns if column.name in data.column_names]
-    tables = data.select_columns(names).with_format("arrow").iter(10_000)
-    rows = (
-        row for table in tables for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
-    )
-    return np.fromiter((hash(repr(row)) for row in rows), dtype=np.int64, count=len(data))
+    hashes = {}
+    for name, data in splits.items() if "train" in splits else ():
+        kept = data.select_columns([column.name for column in columns if column.name in data.column_names])
+        tables = (table.to_pydict().values() for table in kept.with_format("arrow").iter(10_000))
+        rows = (row for values in tables for row in zip(*values, strict=True))
+        hashes[name] = np.fromiter((hash(repr(row)) for row in rows), dtype=np.int64, count=len(data))
+    shared = {name: np.isin(hashes[name], hashes["train"]) for name in hashes if name != "train"}
+    return [
+        f"{name}: {int(same.sum()):,} of {len(same):,} examples ({same.mean():.1%}) also occur in train; "
+        "scores on them say little about new examples"
+        for name, same in shared.items()
+        if same.any()
+    ]

@@ -152,11 +152,7 @@ def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "ex
 
 
 def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examples statistics"]]:
-    """Returns a metric's score, and each example's statistics that it is the aggregate of.
-
-    Args:
-        metric: The metric.
-        *given: Arguments of its `statistics`: columns of one length, the number of examples.
+    """Returns a metric's score, and the statistics of `given` examples that it is the aggregate of.
 
     Raises:
         DataError: There is no example.
@@ -170,7 +166,7 @@ def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examp
     score = Score(value=value, low=low, high=high)
     if isinstance(metric, OutputMetric) and (signature := metric.signature(given[1])):
         score["signature"] = signature
-    if not isinstance(metric, LikelihoodMetric) and (table := metric.table(*given)) is not None:
+    if (table := metric.table(*given)) is not None:
         score["table"] = asdict(table)
     return score, statistics
 
@@ -189,9 +185,8 @@ class Validation:
     Args:
         evaluator: Has the model.
         split: The validation split.
-        limit: Number of examples to decode for the metrics of outputs, evenly spread over the split, which
-            may be sorted by length; all if None. Other metrics use all examples. Without a metric of outputs
-            only the samples are decoded.
+        limit: Number of examples to decode for the metrics of outputs, evenly spread; all if None. Without
+            such a metric only the samples are decoded.
         samples: Number of decoded examples to show, evenly spread.
     """
 
@@ -203,11 +198,7 @@ class Validation:
         self.rows = decoded if evaluator.output_metrics else self.shown
 
     def evaluate(self, step: int) -> EvaluationResult:
-        """Returns the loss, all metrics and samples after `step` updates.
-
-        Raises:
-            NotFiniteError: The loss is infinite or no number.
-        """
+        """Returns the loss, all metrics and samples after `step` updates; NotFiniteError if it is none."""
         started = time.perf_counter()
         right = self.evaluator.likelihoods(self.split)
         if not math.isfinite(right.loss):

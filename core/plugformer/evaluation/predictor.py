@@ -72,12 +72,7 @@ class Predictor:
             yield
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns the outputs for one batch; `first` is the number of the split's first example.
-
-        Raises:
-            ConfigurationError: There are fewer outputs than `n_best`.
-            NotFiniteError: The model's scores are not finite.
-        """
+        """Returns the outputs for one batch; `first` is the number of the split's first example."""
         processor = self.processor
         answers = processor.task_type.answer(self.model, batch, processor.tokenizers, self.n_best)
         for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
@@ -89,12 +84,9 @@ class Predictor:
     def predict(
         self, split: EncodedSplit, rows: Sequence[int] | None = None, *, first: int = 0
     ) -> list[Prediction]:
-        """Returns the outputs for some rows of a split, in their order.
+        """Returns the outputs for some rows of a split, or all, in their order.
 
-        Args:
-            split: The examples.
-            rows: All if None.
-            first: Number of the split's first example in the whole input, on which random choices depend.
+        `first` is the number of the split's first example in the whole input, for random choices.
 
         Raises:
             ConfigurationError: `n_best` is less than one, or more than there are outputs.
@@ -118,11 +110,7 @@ class Predictor:
     def computed(
         self, split: EncodedSplit, rows: Sequence[int], compute: Callable[[Batch], T]
     ) -> Iterator[tuple[list[int], T]]:
-        """Yields the rows and the result of each batch of some rows; batches are halved if memory is full.
-
-        Raises:
-            RunError: There is not enough memory for one example.
-        """
+        """Yields the rows and the result of each batch of some rows; batches are halved if memory is full."""
         remaining = [*rows]
         while remaining:
             done: set[int] = set()
@@ -134,11 +122,9 @@ class Predictor:
                     if not out_of_memory(error):
                         raise
                     if len(batch.rows) == 1:
-                        raise RunError(
-                            f"there is not enough memory to answer example {batch.rows[0]} alone "
-                            f"({described(error)})\n  limit outputs by decoding.max_length, or decoding.size "
-                            "of a beam; or choose another --device"
-                        ) from error
+                        message = f"there is not enough memory to answer example {batch.rows[0]} alone"
+                        hint = "limit decoding.max_length or decoding.size, or choose another --device"
+                        raise RunError(f"{message} ({described(error)})\n  {hint}") from error
                     self.batch_tokens = max(1, self.batch_tokens // 2)
                     warnings.warn(
                         f"memory has run out: evaluation continues with batches of {self.batch_tokens:,} "

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -15,7 +15,7 @@ from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Constraint, Hook
 from plugformer.interfaces.batch import Batch
-from plugformer.interfaces.model import Loss, Model
+from plugformer.interfaces.model import Loss
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer.registry.discovery import LOADED, load_module
 
@@ -32,20 +32,13 @@ TRAINING_HOOKS = [name for name in vars(TrainingHooks) if not name.startswith("_
 _RESULTS = {"training_batch": Batch, "training_loss": Loss}
 
 
-class _Core:
-    """The implementations of hooks for which no component does something else."""
-
-    @hookimpl(trylast=True)
-    def training_batch(self, batch: Batch) -> Batch:
-        return batch
-
-    @hookimpl(trylast=True)
-    def training_loss(self, model: Model, batch: Batch) -> Loss:
-        return model.forward(batch)
-
-    @hookimpl(trylast=True)
-    def optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        optimizer.step()
+_core = hookimpl(trylast=True)
+_DEFAULTS = SimpleNamespace(
+    training_batch=_core(lambda batch: batch),
+    training_loss=_core(lambda model, batch: model.forward(batch)),
+    optimizer_step=_core(lambda optimizer: optimizer.step()),
+)
+"""The implementations of hooks for which no component does something else."""
 
 
 class HookManager:
@@ -54,7 +47,7 @@ class HookManager:
     Args:
         observers: Objects or modules with hook implementations; an object that occurs again is called once.
         warn: Receives one line about each observer that is switched off.
-        components: The components that take part, by unique names, in the order of the task.
+        components: The components that take part, by unique names.
 
     Raises:
         RegistryError: One of them implements a hook that does not exist, or that is not for it.
@@ -71,7 +64,7 @@ class HookManager:
         self._manager = pluggy.PluginManager("plugformer")
         self._manager.add_hookspecs(Hooks)
         self._manager.add_hookspecs(TrainingHooks)
-        self._manager.register(_Core(), "the core")
+        self._manager.register(_DEFAULTS, "the core")
         for observer in {id(observer): observer for observer in observers}.values():
             name = getattr(observer, "__name__", type(observer).__qualname__)
             if self._manager.has_plugin(name):
@@ -213,12 +206,11 @@ def prepared_data(experiment: Experiment, processor: "Processor | None" = None) 
         ConfigurationError: An option is wrong, or no installed plugin streams data.
         DataError: The data cannot be read, or an example is too long and the task refuses it.
     """
-    from plugformer.data.preparation import prepare, quiet  # predict does not wait for libraries of data
+    from plugformer.data.preparation import prepare  # predict does not wait for libraries of data
 
     if experiment.task.data.streaming is None:
         return prepare(experiment, processor)
-    with quiet():
-        data: PreparedData = _first_result(
-            "streamed_data", experiment.registry, experiment=experiment, processor=processor
-        )
+    data: PreparedData = _first_result(
+        "streamed_data", experiment.registry, experiment=experiment, processor=processor
+    )
     return data

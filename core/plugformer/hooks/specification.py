@@ -131,7 +131,7 @@ class ConsistencyCheck:
         difference: The largest difference of log-probabilities, in nats; NaN if the model computes NaN.
         example: The input that shows it.
         likely: The likely cause of a difference.
-        error: Message of the exception that a component raised, if any; then there is no difference.
+        error: Message of the exception that a component raised instead.
     """
 
     name: str
@@ -146,7 +146,7 @@ class ConsistencyCheck:
         return not self.error and self.difference <= TOLERANCE
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the record for `self_check.json`; only a failure has the input and the likely cause."""
+        """Returns the record for `self_check.json`."""
         difference = self.difference if math.isfinite(self.difference) else None
         record = {"check": self.name, "passed": self.passed, "difference": difference}
         if self.passed:
@@ -155,9 +155,8 @@ class ConsistencyCheck:
 
     def __str__(self) -> str:
         """Returns the error message."""
-        if self.error:
-            return f"{self.name}: {self.error}"
-        return f"{self.name}: log-probabilities differ by {self.difference:.3g}, more than {TOLERANCE}"
+        differ = f"log-probabilities differ by {self.difference:.3g}, more than {TOLERANCE}"
+        return f"{self.name}: {self.error or differ}"
 
 
 class Hooks:
@@ -165,12 +164,9 @@ class Hooks:
 
     @hookspec
     def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
-        """Returns a function with the arguments of `plugformer.interfaces.Constraint`, or None.
+        """Returns a function like `plugformer.interfaces.Constraint` for `decoding.pattern`, or None.
 
-        It makes the constraint of `decoding.pattern`. Mark the implementation `must_not_fail`.
-
-        Raises:
-            ConfigurationError: The expression is no pattern.
+        Mark the implementation `must_not_fail`; it raises ConfigurationError if that is no pattern.
         """
 
     @hookspec
@@ -217,10 +213,7 @@ class Hooks:
     def average_evaluated(
         self, run: Run, steps: list[int], evaluation: EvaluationResult, single_best: float
     ) -> None:
-        """All updates are made; the average of the parameters after `steps` is saved and has been evaluated.
-
-        `evaluation.best` tells whether the average beats `single_best`, the best single evaluation.
-        """
+        """The average after `steps` is saved; `evaluation.best`: it beats `single_best`, a single one."""
 
     @hookspec
     def run_ended(self, run: Run) -> None:
@@ -230,10 +223,7 @@ class Hooks:
     def self_check(
         self, trained: Any, split: EncodedSplit, rows: Sequence[int]
     ) -> Sequence[ConsistencyCheck] | None:
-        """Compares ways to compute the same answers with a `plugformer.runs.TrainedModel`.
-
-        `rows` are a few examples of `split`, the validation split.
-        """
+        """Compares ways to compute answers of a `plugformer.runs.TrainedModel` to a few validation rows."""
 
     @hookspec
     def run_failed(self, run: Run, error: BaseException) -> None:
@@ -243,7 +233,7 @@ class Hooks:
 class TrainingHooks:
     """The hooks by which components of the kind `hook` take part in a training.
 
-    `model` is the model that is trained. With `training.shard`, its parameters are this process's shards.
+    With `training.shard`, the parameters of `model` are this process's shards.
     """
 
     @hookspec
@@ -258,8 +248,7 @@ class TrainingHooks:
     def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:
         """Returns the loss of a batch; the core returns `model.forward(batch)`.
 
-        The update's loss is the sum of `total` over its batches, divided by the number of its targets, and
-        the mean of `auxiliary`. Call methods of the model, not the model itself.
+        Call methods of the model, not the model itself.
         """
 
     @hookspec(firstresult=True)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from plugformer.interfaces.position import Padding, Positions
 
 
+@dataclass(eq=False)
 class AttentionContext:
     """The positions of queries and keys, and the masks between them; all layers of a stack share one.
 
@@ -24,30 +26,22 @@ class AttentionContext:
         observer: Receives the name and the value of each tensor that attention records; None for no observer.
     """
 
-    def __init__(
-        self,
-        query: Positions,
-        key: Positions,
-        *,
-        causal: bool,
-        observer: Callable[[str, Tensor], None] | None = None,
-    ) -> None:
-        self.query = query
-        self.key = key
-        self.causal = causal
-        self.observer = observer
+    query: Positions
+    key: Positions
+    _: KW_ONLY
+    causal: bool
+    observer: Callable[[str, Tensor], None] | None = None
 
     def observed_by(self, observer: Callable[[str, Tensor], None]) -> "AttentionContext":
         """Returns the same context with another observer."""
-        return AttentionContext(self.query, self.key, causal=self.causal, observer=observer)
+        return replace(self, observer=observer)
 
     def over(self, key: Positions) -> "AttentionContext":
-        """Returns the context of the same queries over other keys.
+        """Returns the context of the same queries over other keys, of which only unseen ones may be missing.
 
-        It is for a state that drops old tokens, such as a sliding window. Only keys that no query sees may be
-        missing.
+        It is for a state that drops old tokens, such as a sliding window.
         """
-        return AttentionContext(self.query, key, causal=self.causal, observer=self.observer)
+        return replace(self, key=key)
 
     def prepare(self) -> None:
         """Computes the mask and the bias that layers share, outside of layers that are computed twice."""

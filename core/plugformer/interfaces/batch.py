@@ -53,10 +53,6 @@ class Tokens:
         moved = _moved(self, device)
         return _with(moved, mask=with_places(moved.mask, moved.places))
 
-    def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
-        """Returns these rows, in this order."""
-        return Tokens(self.ids.index_select(0, rows), self.mask.index_select(0, rows), self.padding)
-
 
 NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool), Padding.NONE)
 """The tokens of a stack that has nothing to read."""
@@ -106,17 +102,6 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
         return _moved(self, device)
-
-    def questions(self, rows: Int[Tensor, " rows"]) -> "Batch":
-        """Returns these rows, in this order, of a batch without answers."""
-        return replace(
-            self,
-            source=self.source.select(rows) if len(self.source.ids) else self.source,
-            target=self.target.select(rows) if len(self.target.ids) else self.target,
-            given=None if self.given is None else self.given.index_select(0, rows),
-            rows=[self.rows[row] for row in rows.tolist()] if self.rows else [],
-            inputs=(),
-        )
 
 
 def places_of(real: Bool[Tensor, "batch length"]) -> Int[Tensor, " tokens"]:

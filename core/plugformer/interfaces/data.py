@@ -15,24 +15,16 @@ def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]
     """Raises ConfigurationError if the component `data` does not offer the columns that a task needs."""
     needed = [column.name for column in columns if not column.optional]
     if not set(needed) <= set(offered):
-        raise ConfigurationError(
-            f"data {data!r} cannot serve this type of task: it has {' and '.join(offered)}, and the task "
-            f"needs {' and '.join(needed)}; choose other data, or another type"
-        )
+        has, needs = " and ".join(offered), " and ".join(needed)
+        raise ConfigurationError(f"data {data!r} has {has}, and the task needs {needs}; choose other data")
 
 
 def require_one_text(data: str, columns: Sequence[Column]) -> Column:
-    """Returns the only column of a task that is not optional, for the component `data`.
-
-    Raises:
-        ConfigurationError: There are several, or it does not hold text.
-    """
+    """Returns the column that a task needs; raises ConfigurationError if that is not one text."""
     needed = [column for column in columns if not column.optional]
     if [column.holds for column in needed] != ["text"]:
-        raise ConfigurationError(
-            f"data {data!r} has one text for each example, and the task needs "
-            f"{' and '.join(column.name for column in needed)}; choose other data, or another type"
-        )
+        needs = " and ".join(column.name for column in needed)
+        raise ConfigurationError(f"data {data!r} has one text, and the task needs {needs}; choose other data")
     return needed[0]
 
 
@@ -64,19 +56,15 @@ class Data(ABC):
         """
 
     def problems(self, columns: Sequence[Column]) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
-        """Returns problems that are found before examples are read, such as missing files; by default none.
-
-        Returns:
-            For each problem the keys that lead to the option, such as `("files", "train")`, and a sentence.
-        """
+        """Returns problems, such as missing files, by the option: `("files", "train")`, and a sentence."""
         return ()
 
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits for streaming, always in the same order; by default those of `load`.
 
-        It is called instead of `load` if a task sets `data.streaming`. Use a shard for each file: several
-        processes share the shards, and resuming skips what was read of the current one. A malformed row has
-        the problem as a text in the column `fault`. A label is a `datasets.ClassLabel`.
+        A task that sets `data.streaming` calls it. Use a shard for each file: several processes share the
+        shards. A malformed row has the problem as a text in the column `fault`. A label is a
+        `datasets.ClassLabel`.
 
         Raises:
             ConfigurationError: These data cannot be streamed.

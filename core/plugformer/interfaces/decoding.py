@@ -16,12 +16,7 @@ from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokeni
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output.
-
-    Attributes:
-        tokens: Token ids, without BEGIN and END.
-        score: Sum of the natural logarithms of the tokens' probabilities, END included.
-    """
+    """The token ids of an output without BEGIN and END, and its log-probability in nats, END included."""
 
     tokens: list[int]
     score: float
@@ -31,12 +26,7 @@ class AllowedTokens:
     """Which tokens may follow each row of a batch, by the length of its output; BEGIN and PADDING never may.
 
     A subclass that forbids more overrides `mask`, and `extend` and `select` if it keeps a state of each row.
-
-    Args:
-        vocabulary: Number of tokens.
-        least: Fewest tokens of each row's output, END not counted.
-        most: Most tokens of each row's output.
-        never: More tokens that no output may have.
+    Outputs have `least` to `most` tokens, END not counted, and none that is in `never`.
     """
 
     def __init__(
@@ -112,9 +102,7 @@ class Constraint:
     ) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
         """Returns the fewest and the most tokens of each example's output.
 
-        Args:
-            lengths: Lengths of the inputs, without special tokens.
-            room: Number of positions that the model has for each output.
+        `lengths` are those of the inputs, without special tokens; `room` is what the model has for outputs.
         """
         most = (lengths * self._on_source + self._tokens).clamp(max=self._limit).minimum(room)
         return most if self._exact else torch.zeros_like(most), most

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jaxtyping import Float
@@ -38,29 +39,29 @@ class FeedForward(nn.Module, ABC):
         """Returns the network's output for each token."""
 
 
+@dataclass(eq=False)
 class Sublayer:
     """A sublayer of one layer, as a function of hidden states, with dropout on its output.
 
-    Args:
+    Attributes:
         function: Returns the output for hidden states, before dropout.
         dropout: The dropout, a `plugformer.model.layer.Dropout`; None for none.
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor], dropout: Any = None) -> None:
-        self._function = function
-        self._dropout = dropout
+    function: Callable[[Tensor], Tensor]
+    dropout: Any = None
 
     def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
         """Returns the sublayer's output, after dropout."""
-        output = self._function(hidden)
-        return output if self._dropout is None else self._dropout(output)
+        output = self.function(hidden)
+        return output if self.dropout is None else self.dropout(output)
 
     def added(
         self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
     ) -> Float[Tensor, "batch length width"]:
         """Returns `x + self(hidden)`, with dropout and addition in one operation."""
-        output = self._function(hidden)
-        return x + output if self._dropout is None else self._dropout.added(x, output)
+        output = self.function(hidden)
+        return x + output if self.dropout is None else self.dropout.added(x, output)
 
 
 class Residual(nn.Module, ABC):

@@ -14,13 +14,7 @@ from plugformer.interfaces.prediction import OutputType, Value
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers that belong to a score, such as a confusion matrix.
-
-    Attributes:
-        title: What the rows and columns are.
-        columns: Names of the columns.
-        rows: The numbers of each row, by its name.
-    """
+    """Numbers that belong to a score, such as a confusion matrix; `rows` by their names."""
 
     title: str
     columns: list[str]
@@ -32,20 +26,19 @@ class Metric(ABC):
 
     Derive a component from `OutputMetric`, `SourceMetric` or `LikelihoodMetric`. It is constructed as
     `SomeMetric(**options)`.
+
+    Attributes:
+        accepts: The types of outputs that it measures.
+        higher_is_better: The direction for early stopping and the best checkpoint.
+        resamples: Number of bootstrap resamples for intervals.
+        check_examples: Pairs of a right and a wrong answer for `plugformer check`; only for answers with a
+            structure, such as tags of entities.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})
-    """The kinds of answer that it measures."""
-
     higher_is_better: bool = True
-    """The direction for early stopping and the best checkpoint."""
-
     resamples: int = 1000
-    """Number of bootstrap resamples for intervals."""
-
     check_examples: Sequence[tuple[Value, Value]] = ()
-    """Pairs of a right and a wrong answer for `plugformer check`; only for answers with a structure, such as
-    tags of entities."""
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
@@ -76,6 +69,10 @@ class Metric(ABC):
         ).confidence_interval
         return min(float(interval.low), value), max(float(interval.high), value)
 
+    def table(self, *columns: Any, **named: Any) -> Table | None:  # noqa: ARG002 (a default)
+        """Returns numbers to show with the score of these arguments of `statistics`; none by default."""
+        return None
+
 
 class OutputMetric(Metric):
     """A metric of a model's outputs and the references."""
@@ -84,22 +81,11 @@ class OutputMetric(Metric):
     def statistics(
         self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
-        """Returns each example's statistics; an example may have several references.
-
-        The score of an example, `aggregate` of its row, does not depend on the other examples.
-        """
+        """Returns each example's statistics, from which `aggregate` computes its score by itself, too."""
 
     def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)
         """Returns the signature to report with a score, on one line; empty by default."""
         return ""
-
-    def table(
-        self,
-        predictions: Sequence[Any],  # noqa: ARG002 (a default)
-        references: Sequence[Sequence[Any]],  # noqa: ARG002
-    ) -> Table | None:
-        """Returns numbers that reports show with the score; by default none."""
-        return None
 
 
 class SourceMetric(Metric):
@@ -110,15 +96,6 @@ class SourceMetric(Metric):
         self, sources: Sequence[str], predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
         """Returns each example's statistics, as in `OutputMetric`; `sources` are the inputs."""
-
-    def table(
-        self,
-        sources: Sequence[str],  # noqa: ARG002 (a default)
-        predictions: Sequence[Any],  # noqa: ARG002
-        references: Sequence[Sequence[Any]],  # noqa: ARG002
-    ) -> Table | None:
-        """Returns numbers that reports show with the score; by default none."""
-        return None
 
 
 class LikelihoodMetric(Metric):

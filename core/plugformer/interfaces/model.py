@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens, with_places
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.prediction import Level
@@ -19,13 +19,7 @@ from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
 
 
 class Loss(NamedTuple):
-    """The loss of a batch; sums over micro-batches and processes are exact.
-
-    Attributes:
-        total: Sum over the batch's targets.
-        targets: Number of targets.
-        auxiliary: Losses of components, which are added to the mean loss.
-    """
+    """The sum over a batch's targets, their number, and losses of components that join the mean loss."""
 
     total: Float[Tensor, ""]
     targets: Int[Tensor, ""]
@@ -75,8 +69,8 @@ class Model(nn.Module, ABC):
                 level `token` a list with a number for each input token, None for a token without a target.
 
         Raises:
-            ConfigurationError: The architecture reads inputs, and there are none.
-            ExampleError: A token id is special, negative or beyond the vocabulary.
+            ConfigurationError: The architecture reads inputs, and there are none; or a token id is special,
+                negative or beyond the vocabulary.
         """
         if inputs is None and not all(stack.causal for stack in self.spec.stacks.values()):
             raise ConfigurationError("this architecture reads inputs; give `inputs`")
@@ -91,10 +85,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
-        """Returns the head's `targets`, and `real`, a mask of the hidden states that it predicts from.
-
-        The targets of questions are meaningless.
-        """
+        """Returns the head's `targets`, and `real`, a mask of the hidden states that it predicts from."""
 
     @abstractmethod
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
@@ -146,8 +137,7 @@ class Generative(Model):
     def begin(self, batch: Batch) -> tuple[Any, Int[Tensor, " batch"]]:
         """Returns the cache of all given tokens but the last, and the last token.
 
-        The cache has the method `select(rows)`, which keeps rows in this order, and `reorder(rows)` for rows
-        that replace rows of the same example.
+        Its `select(rows)` keeps rows in this order, `reorder(rows)` if each replaces one of the same example.
         """
 
     @abstractmethod
@@ -164,16 +154,11 @@ class Generative(Model):
 
 
 def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
-    """Returns token ids of examples."""
-    for number, row in enumerate(rows):
-        for token in row:
-            if not (token == UNKNOWN or len(SPECIAL_TOKENS) <= token < vocabulary):
-                raise ExampleError(
-                    number,
-                    f"example {number} has the token id {token}; expected {len(SPECIAL_TOKENS)} to "
-                    f"{vocabulary - 1}, or {UNKNOWN} for an unknown token",
-                )
-    return Ragged.of(rows)
+    tokens = Ragged.of(rows)
+    for token in set(tokens.values.tolist()) - {UNKNOWN, *range(len(SPECIAL_TOKENS), vocabulary)}:
+        expected = f"{len(SPECIAL_TOKENS)} to {vocabulary - 1}, or {UNKNOWN} for an unknown token"
+        raise ConfigurationError(f"an example has the token id {token}; expected {expected}")
+    return tokens
 
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:

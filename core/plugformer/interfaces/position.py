@@ -1,6 +1,7 @@
 """Positions of tokens, and positional encodings."""
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
@@ -12,18 +13,20 @@ T = TypeVar("T")
 
 
 class Padding(StrEnum):
-    """Where a batch has padding; known when it is built, so that no mask is read from a device."""
+    """Where a batch has padding; known when it is built, so that no mask is read from a device.
+
+    Attributes:
+        NONE: Every position is a real token.
+        RIGHT: Behind the real tokens of each row.
+        ANYWHERE: On the left, or between real tokens.
+    """
 
     NONE = "none"
-    """Every position is a real token."""
-
     RIGHT = "right"
-    """Behind the real tokens of each row."""
-
     ANYWHERE = "anywhere"
-    """On the left, or between real tokens."""
 
 
+@dataclass(eq=False)
 class Positions:
     """The positions of a batch of tokens, with their encoding; all layers of a stack share them.
 
@@ -35,20 +38,12 @@ class Positions:
         end: An upper bound of the positions, exclusive, known without reading a device; None if unknown.
     """
 
-    def __init__(
-        self,
-        index: Int[Tensor, "#batch length"],
-        mask: Bool[Tensor, "batch length"],
-        padding: Padding,
-        encoding: "PositionalEncoding",
-        end: int | None = None,
-    ) -> None:
-        self.index = index
-        self.mask = mask
-        self.padding = padding
-        self.encoding = encoding
-        self.end = end
-        self._memo: dict[Hashable, Any] = {}
+    index: Int[Tensor, "#batch length"]
+    mask: Bool[Tensor, "batch length"]
+    padding: Padding
+    encoding: "PositionalEncoding"
+    end: int | None = None
+    _memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -72,9 +67,7 @@ class Positions:
 
     def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
         """Returns the same positions with another encoding."""
-        if encoding is self.encoding:
-            return self
-        return Positions(self.index, self.mask, self.padding, encoding, self.end)
+        return self if encoding is self.encoding else replace(self, encoding=encoding)
 
     def advance(self, mask: Bool[Tensor, "batch new"], padding: Padding) -> "Positions":
         """Returns the positions of new tokens that come after these."""
@@ -97,7 +90,7 @@ class Positions:
     def select(self, rows: Int[Tensor, " rows"]) -> "Positions":
         """Returns the positions of these rows of the batch, in this order."""
         index = self.index if self.index.shape[0] == 1 else self.index.index_select(0, rows)
-        return Positions(index, self.mask.index_select(0, rows), self.padding, self.encoding, self.end)
+        return replace(self, index=index, mask=self.mask.index_select(0, rows))
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]
@@ -136,11 +129,7 @@ class PositionalEncoding(nn.Module):
         heads: Float[Tensor, "batch heads length head_width"],
         positions: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Rotates query or key heads by their positions; the lengths of all change by the same factor.
-
-        Raises:
-            ConfigurationError: The head width is odd.
-        """
+        """Rotates query or key heads by their positions; the lengths of all change by the same factor."""
         return heads
 
     def bias(
@@ -165,7 +154,5 @@ class PositionalEncoding(nn.Module):
         attention (https://arxiv.org/abs/2006.03654). Heads are rotated; head h reads group
         h // (heads / groups).
 
-        Raises:
-            ConfigurationError: The heads have another width than the encoding's own vectors.
         """
         return None

@@ -11,41 +11,39 @@ Value = str | float | Sequence[str] | Sequence[float] | Mapping[str, Any]
 
 
 class Level(StrEnum):
-    """What a task predicts from. A task type has one level; architectures and heads support some."""
+    """What a task predicts from. A task type has one level; architectures and heads support some.
+
+    Attributes:
+        NEXT_TOKEN: Each position of the output predicts the next token: translation, language modeling.
+        TOKEN: Each token of the input has a prediction: tagging, masked language modeling.
+        SEQUENCE: The whole input has one prediction: classification, regression.
+    """
 
     NEXT_TOKEN = "next-token"  # noqa: S105 (no password)
-    """Each position of the output predicts the next token: translation, language modeling."""
-
     TOKEN = "token"  # noqa: S105
-    """Each token of the input has a prediction: tagging, masked language modeling."""
-
     SEQUENCE = "sequence"
-    """The whole input has one prediction: classification, regression."""
 
 
 class OutputType(StrEnum):
     """The type of a task's outputs, which JSON can hold. A task type has one; heads and metrics support some.
 
     A task type may name another type; heads and metrics for it declare the same name.
+
+    Attributes:
+        TEXT: A string with references, such as a translation.
+        LABEL: A string, the name of one class.
+        LABELS: A list of names of classes.
+        TAGS: A list of names, one for each word.
+        NUMBER: A float.
+        TOKENS: A string without references: only the probabilities of its tokens are measured.
     """
 
     TEXT = "text"
-    """A string with references, such as a translation."""
-
     LABEL = "label"
-    """A string, the name of one class."""
-
     LABELS = "labels"
-    """A list of names of classes."""
-
     TAGS = "tags"
-    """A list of names, one for each word."""
-
     NUMBER = "number"
-    """A float."""
-
     TOKENS = "tokens"
-    """A string without references: only the probabilities of its tokens are measured."""
 
 
 @dataclass(frozen=True)

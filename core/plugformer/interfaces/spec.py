@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 class LayerContext:
     """The place of a part in a model.
 
-    A constructor raises ConfigurationError for a place that the component does not support, for example a
-    recurrence in cross-attention.
+    A constructor raises ConfigurationError for a place that the component does not support.
 
     Attributes:
-        stack: Name of the stack: `encoder` or `decoder`.
+        stack: `encoder` or `decoder`.
         layer: The number of layers below the part: 0 for a positional encoding, `layers` for the head.
         layers: Number of layers of the stack.
         causal: Whether a token may read only itself and the tokens before it; False for cross-attention.
@@ -86,12 +85,7 @@ class HeadContext(ModelContext):
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualContext(ModelContext):
-    """The context of a residual connection.
-
-    Attributes:
-        sublayers: Names of the layer's sublayers in order, as in `LayerSpec`.
-        norm: Makes a new norm of the model.
-    """
+    """The context of a residual connection: the names of its layer's sublayers, and a maker of new norms."""
 
     sublayers: tuple[str, ...]
     norm: Callable[[], nn.Module]
@@ -99,13 +93,7 @@ class ResidualContext(ModelContext):
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of layers, with settings under `model.<name>` in a task.
-
-    Attributes:
-        name: Its name in task files.
-        causal: Whether a token reads only itself and the tokens before it.
-        cross: Whether its layers have cross-attention to another stack.
-    """
+    """A stack of layers: whether a token reads only the tokens before it, and whether another stack."""
 
     name: Literal["encoder", "decoder"]
     causal: bool
@@ -114,12 +102,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model that follow from the data.
-
-    Attributes:
-        source: Size of the source vocabulary.
-        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of classes.
-    """
+    """The sizes that follow from the data: of the source vocabulary, and the number of the head's outputs."""
 
     source: int
     outputs: int
@@ -152,11 +135,7 @@ class Architecture(ABC):
     ) -> Batch:
         """Returns examples, or questions without outputs, as a batch with special tokens and padding.
 
-        Args:
-            encoded: The examples.
-            level: One of `levels`.
-            side: The side of the padding.
-            length: Minimal length of every sequence.
+        Each sequence has at least `length` positions.
         """
 
     @abstractmethod
@@ -165,9 +144,7 @@ class Architecture(ABC):
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of each example's sequences in a batch, without padding, for a token budget.
 
-        Args:
-            lengths: Numbers of tokens in each input and output, without special tokens; -1 if there is none.
-            level: One of `levels`.
+        `lengths` are tokens in inputs and outputs, without special tokens; -1 if there is none.
         """
 
     @abstractmethod
@@ -205,8 +182,7 @@ class LayerSpec:
     """One layer.
 
     Attributes:
-        sublayers: The parts by name, from below: `attention`, `cross_attention` if the layer reads another
-            stack, `feed_forward`. The names are part of every parameter's path.
+        sublayers: The parts, from below: `attention`, `cross_attention` to another stack, `feed_forward`.
         norm: The norm of the sublayers.
         residual: The residual connection that joins the sublayers.
         origin: The keys that lead to settings of this layer alone, if there are any.
@@ -223,13 +199,11 @@ class StackSpec:
     """A stack of layers above token embeddings.
 
     Attributes:
-        name: The stack's name.
-        causal: Whether a token reads only itself and the tokens before it.
+        name: This, `causal` and `read_by` as in `LayerContext`.
         layers: The layers from first to last, at least one.
         position: The positional encoding of self-attention.
         norm: The final norm.
         cross_position: The encoding of cross-attention; None if the stack reads no other one.
-        read_by: Number of layers of other stacks that read this stack's output.
     """
 
     name: str

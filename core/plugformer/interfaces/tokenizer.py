@@ -16,10 +16,9 @@ SPECIAL_TOKENS = ("<padding >", "<unknown >", "<begin >", "<end >")
 
 
 class Tokenizer(ABC):
-    """Learns a vocabulary from text, then encodes and decodes batches.
+    """Learns a vocabulary from text, deterministically; then encodes and decodes batches.
 
-    A component is constructed as `SomeTokenizer(**options)`, then either trained or loaded. Training is
-    deterministic: the same text gives the same ids in every process. `encode` adds no special tokens.
+    A component is constructed as `SomeTokenizer(**options)`, then either trained or loaded.
     """
 
     @abstractmethod
@@ -32,7 +31,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns each text's token ids; parts that the vocabulary lacks become UNKNOWN."""
+        """Returns each text's ids without special tokens; parts that the vocabulary lacks become UNKNOWN."""
 
     @abstractmethod
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:

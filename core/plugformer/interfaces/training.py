@@ -18,8 +18,7 @@ class ParameterContext:
         name: The parameter's own name in its module, such as `weight`.
         path: Its path in the model, such as `encoder.layers.0.feed_forward.down.weight`.
         module: The module that holds it.
-        residual_layers: The number of sublayers that add to the same residual stream, for parameters of the
-            last map of a sublayer; otherwise 0.
+        residual_layers: For the last map of a sublayer the number of sublayers that add to the same stream.
     """
 
     name: str
@@ -44,10 +43,9 @@ class Initialization(ABC):
 class Optimizer(ABC):
     """Builds a torch optimizer.
 
-    A component is constructed as `SomeOptimizer(**options)`. One option is the learning rate `lr`, which the
-    schedule's factor multiplies. The component stores it in its attribute `lr`, and all parameter groups of
-    the built optimizer have this `lr`. For another rate of some parameters, store a factor under another key
-    of their group, and multiply by it in the optimizer's `step`.
+    A component is constructed as `SomeOptimizer(**options)`. One option is the learning rate `lr`, an
+    attribute of the component and of all parameter groups, which the schedule's factor multiplies. For
+    another rate of some parameters, store a factor under another key of their group, and use it in `step`.
     """
 
     lr: float

@@ -12,8 +12,6 @@ from torch import nn
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
-    Attention,
-    FeedForward,
     Head,
     Initialization,
     LayerContext,
@@ -35,9 +33,7 @@ from plugformer.model.layer import Layer
 def build(spec: ModelSpec, sizes: Sizes) -> Model:
     """Returns the model of a specification, with initial values that depend on its seed alone.
 
-    Args:
-        spec: What the model consists of; without an initialization, modules only draw their own values.
-        sizes: Sizes of the vocabulary and of the head.
+    Without an initialization, modules only draw their own values.
 
     Raises:
         ConfigurationError: A component refuses its options or the model's sizes.
@@ -48,7 +44,10 @@ def build(spec: ModelSpec, sizes: Sizes) -> Model:
         builder = Builder(spec)
         with random_stream(spec.seed, "constructors"):  # constructors draw values that are replaced below
             model = spec.architecture.build(builder, sizes, spec.level)
-        model.spec, model.sizes, model.parts = spec, sizes, builder.paths(model)
+        parts = {id(component): part for component, part in builder.parts}
+        modules = model.named_modules()
+        model.parts = {path: parts[id(module)] for path, module in modules if id(module) in parts}
+        model.spec, model.sizes = spec, sizes
         if spec.initialization is None:
             draw_own_values(model, spec.seed)
         else:
@@ -60,8 +59,7 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
     """Returns a component.
 
     Raises:
-        PlugformerError: The component's constructor raises it.
-        RegistryError: The constructor raises anything else, or no `reset_parameters` draws some parameters.
+        RegistryError: The constructor raises no PlugformerError, or no `reset_parameters` draws parameters.
     """
     try:
         component = part.make(*context, **part.options)
@@ -99,27 +97,14 @@ class Builder:
         self.spec = spec
         self.parts: list[tuple[nn.Module, PartSpec]] = []
 
-    def paths(self, model: nn.Module) -> dict[str, PartSpec]:
-        """Returns the part of each component by its path in a model."""
-        parts = {id(component): part for component, part in self.parts}
-        return {path: parts[id(module)] for path, module in model.named_modules() if id(module) in parts}
-
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
-        """Returns a token embedding.
-
-        Args:
-            vocabulary: Number of tokens.
-            tied: Whether the output projection shares its weight.
-        """
+        """Returns a token embedding; `tied` if the output projection shares its weight."""
         return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.scaled_embeddings, tied=tied)
 
     def encoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Encoder:
-        """Returns the encoder.
+        """Returns the encoder; `order` has the numbers of layers in the order of computation.
 
-        Args:
-            embedding: Embedding of its tokens.
-            order: Numbers of layers in the order of computation; if None, each computes once. A number
-                that occurs again means the same layer with the same parameters.
+        If it is None, each computes once. A number that occurs again means the same parameters.
         """
         return Encoder(**self._stack("encoder", embedding, order))
 
@@ -151,16 +136,9 @@ class Builder:
         position = self._part(stack.position, stack.place())
         layers = self._layers(stack, range(len(stack.layers)) if order is None else order)
         has_norm = layers[-1].residual.final_norm if has_norm is None else has_norm
-        return {
-            "embedding": embedding,
-            "position": position,
-            "layers": layers,
-            "final_norm": self._part(stack.norm, stack.place(len(stack.layers)))
-            if has_norm
-            else nn.Identity(),
-            "dropout": self.spec.dropout,
-            "recompute": self.spec.recompute,
-        }
+        norm = self._part(stack.norm, stack.place(len(stack.layers))) if has_norm else nn.Identity()
+        shared = {"dropout": self.spec.dropout, "recompute": self.spec.recompute}
+        return {"embedding": embedding, "position": position, "layers": layers, "final_norm": norm, **shared}
 
     def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:
         """Returns the layers in the order of computation; raises ConfigurationError for a wrong order."""
@@ -197,9 +175,6 @@ def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
 
     Every module draws its own values. Then the scheme draws each parameter, and the gain of the layer's
     residual connection multiplies it.
-
-    Raises:
-        RegistryError: See `draw_own_values`.
     """
     draw_own_values(model, seed)
     counts, gains = _on_residual_paths(model)
@@ -216,11 +191,7 @@ def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
 
 
 def draw_own_values(model: nn.Module, seed: int) -> None:
-    """Lets every module that holds parameters draw them in `reset_parameters`, children before parents.
-
-    Raises:
-        RegistryError: A module holds parameters, but neither it nor a parent has `reset_parameters`.
-    """
+    """Lets every module that holds parameters draw them in `reset_parameters`, children before parents."""
     refuse_hidden_values(model)
     for path, module in reversed(list(model.named_modules())):
         reset: Callable[[], object] | None = getattr(module, "reset_parameters", None)
@@ -229,36 +200,30 @@ def draw_own_values(model: nn.Module, seed: int) -> None:
                 reset()
 
 
-def residual_matrices(part: Attention | FeedForward) -> dict[str, bool]:
-    """Returns the matrices on a component's residual path by name, and whether each is of the last map."""
-    return {
-        name: part.residual_path[-1] in name.split(".")
-        for name, parameter in part.named_parameters()
-        if parameter.dim() > 1 and not set(part.residual_path).isdisjoint(name.split("."))
-    }
-
-
 def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, float]]:
     """Returns, by the path of a parameter, how many sublayers add to its stream if it does, and its gain."""
     modules = model.named_modules(remove_duplicate=False)  # a layer that occurs again adds again
     layers = {path: module for path, module in modules if isinstance(module, Layer)}
     sublayers = Counter(path.rpartition(".")[0] for path, layer in layers.items() for _ in layer.parts)
-    counts, gains = {}, {}
+    counts: dict[str, int] = {}
+    gains: dict[str, float] = {}
     for path, layer in layers.items():
         for name, part in layer.parts.items():
-            matrices = residual_matrices(part)
-            if layer.residual.gain != 1 and not any(matrices.values()):
-                raise RegistryError(
-                    f"{type(layer.residual).__name__} scales the initial values of the last map of "
-                    f"{type(part).__name__}, which has no matrix called {part.residual_path[-1]!r}: name its "
-                    "maps in `residual_path`"
-                )
-            for parameter, last in matrices.items():
-                full = f"{path}.{name}.{parameter}"
-                if last:
-                    counts[full] = sublayers[path.rpartition(".")[0]]
-                if layer.residual.gain != 1:
-                    gains[full] = layer.residual.gain
+            matrices = {
+                f"{path}.{name}.{parameter}": parameter.split(".")
+                for parameter, values in part.named_parameters()
+                if values.dim() > 1 and not set(part.residual_path).isdisjoint(parameter.split("."))
+            }
+            last = [full for full, names in matrices.items() if part.residual_path[-1] in names]
+            counts.update(dict.fromkeys(last, sublayers[path.rpartition(".")[0]]))
+            if layer.residual.gain != 1:
+                gains.update(dict.fromkeys(matrices, layer.residual.gain))
+                if not last:
+                    raise RegistryError(
+                        f"{type(layer.residual).__name__} scales the initial values of the last map of "
+                        f"{type(part).__name__}, which has no matrix called {part.residual_path[-1]!r}: name "
+                        "its maps in `residual_path`"
+                    )
     return counts, gains
 
 
@@ -270,8 +235,7 @@ def refuse_hidden_values(module: nn.Module, path: str = "model") -> None:
     if names:
         raise RegistryError(
             f"{path} ({type(module).__module__}:{type(module).__qualname__}) holds the parameters "
-            f"{', '.join(names)} but has no reset_parameters(): define it and draw their initial values "
-            "there, so that they depend on the seed and the parameter's path alone"
+            f"{', '.join(names)} but has no reset_parameters(), which draws their initial values"
         )
     for name, child in module.named_children():
         refuse_hidden_values(child, f"{path}.{name}")

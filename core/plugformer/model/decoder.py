@@ -1,6 +1,7 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
@@ -13,6 +14,7 @@ from plugformer.model.encoder import Memory, TokenEmbedding
 from plugformer.model.layer import AttentionCache, Dropout, Layer, attention_caches, compute_layers
 
 
+@dataclass(eq=False)
 class Cache:
     """The states of all layers of a decoder, and the positions of its tokens and of those of the encoder.
 
@@ -23,16 +25,10 @@ class Cache:
         target: Positions of the target tokens so far; None before the first.
     """
 
-    def __init__(
-        self,
-        targets: list[AttentionCache],
-        sources: list[AttentionCache],
-        source: Positions | None = None,
-    ) -> None:
-        self.targets = targets
-        self.sources = sources
-        self.source = source
-        self.target: Positions | None = None
+    targets: list[AttentionCache]
+    sources: list[AttentionCache]
+    source: Positions | None = None
+    target: Positions | None = field(default=None, init=False)
 
     def extend(
         self, mask: Bool[Tensor, "batch new"], padding: Padding, encoding: PositionalEncoding
@@ -53,10 +49,7 @@ class Cache:
         self.reorder(rows)
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps rows, in this order, that have the same sources as the present rows: beams of one sentence.
-
-        The sources are not copied.
-        """
+        """Keeps rows, in this order, of which each has the source of the row that it replaces."""
         for cache in self.targets:
             cache.select(rows)
         self.target = None if self.target is None else self.target.select(rows)
@@ -65,16 +58,8 @@ class Cache:
 class Decoder(nn.Module):
     """Embeddings with positions, layers, and a final norm (the identity where the task has none).
 
-    Training and decoding call `start`, then the decoder with all tokens or with one token at a time.
-
-    Args:
-        embedding: Token embeddings.
-        position: The positional encoding of self-attention, shared by all layers.
-        cross_position: The encoding that cross-attention reads: both sides of it.
-        layers: From the first to the last.
-        final_norm: Applied to the output of the last layer.
-        dropout: Rate on the embeddings.
-        recompute: Compute each layer twice in training, to save memory; the cache then stays empty.
+    Training and decoding call `start`, then the decoder with all tokens or with one token at a time. For the
+    arguments see `Encoder`; both sides of cross-attention have `cross_position`.
     """
 
     def __init__(

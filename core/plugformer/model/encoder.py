@@ -22,12 +22,6 @@ class TokenEmbedding(nn.Module):
     https://arxiv.org/abs/1706.03762). Initial values are normal. Their deviation is 1 / sqrt(width) for
     scaled embeddings, so that the stack receives unit variance, and for tied embeddings, so that logits start
     small; otherwise it is 1.
-
-    Args:
-        vocabulary: Number of tokens.
-        width: Size of a vector.
-        scaled: Whether to multiply by the square root of the width.
-        tied: Whether the output projection shares the weight.
     """
 
     def __init__(self, vocabulary: int, width: int, *, scaled: bool, tied: bool) -> None:
@@ -57,13 +51,8 @@ class Memory:
 class Encoder(nn.Module):
     """Embeddings with positions, layers, and a final norm (the identity where the task has none).
 
-    Args:
-        embedding: Token embeddings.
-        position: The positional encoding, shared by all layers.
-        layers: From the first to the last.
-        final_norm: Applied to the output of the last layer.
-        dropout: Rate on the embeddings.
-        recompute: Compute each layer twice in training, to save memory.
+    Layers share `position`. `dropout` is the rate on the embeddings. With `recompute`, training computes each
+    layer twice, to save memory.
     """
 
     def __init__(

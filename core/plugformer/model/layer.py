@@ -1,7 +1,7 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -27,14 +27,10 @@ LEVELS = 2**16
 
 
 class Dropout(nn.Module):
-    """Zeroes elements at random while training, and scales the others so that the mean stays.
+    """Zeroes a share `rate` of elements at random in training, and scales the others so that the mean stays.
 
-    Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, one 64-bit
-    random number decides four elements, because random numbers are slow there. The rate is rounded to
-    1/65,536, and the scale follows the rounded rate. Other devices and compilers have a fused kernel.
-
-    Args:
-        rate: Share of elements that become zero, in [0, 1).
+    Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, where random
+    numbers are slow, one of 64 bits decides four elements, and the rate is rounded to 1/65,536.
     """
 
     def __init__(self, rate: float) -> None:
@@ -65,10 +61,6 @@ class Dropout(nn.Module):
         # In place, because a comparison with a boolean result is not vectorized.
         return levels.ge_(dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
 
-    def extra_repr(self) -> str:
-        """Shows the rate when the model is printed."""
-        return f"rate={self.rate}"
-
 
 def _has_fused_kernel(x: Tensor) -> bool:
     return x.device.type != "cpu" or torch.compiler.is_compiling()
@@ -77,45 +69,45 @@ def _has_fused_kernel(x: Tensor) -> bool:
 Project = Callable[[], State]
 
 
+@dataclass(eq=False)
 class AttentionCache:
-    """The state that one attention reads: its own, or the state of an attention in a layer below.
+    """The state that one attention reads: its own, or that of its `owner`, the cache of a layer below.
 
-    Args:
-        owner: The cache of the layer below that holds the state; None for an own state.
-        project: Returns the state of another stack's output, for cross-attention.
+    `project` returns the state of another stack's output, for cross-attention.
     """
 
-    def __init__(self, owner: "AttentionCache | None" = None, project: Project | None = None) -> None:
-        self._owner = owner
-        self._project = project
+    owner: "AttentionCache | None" = None
+    project: Project | None = None
+
+    def __post_init__(self) -> None:
         self._state: State | None = None
         self._shared = False
-        if owner is not None:
-            owner._shared = True
+        if self.owner is not None:
+            self.owner._shared = True
 
     def append(self, project: Project) -> State:
         """Appends the state of new tokens, unless the owner has; returns the state of all of them."""
-        if self._owner is not None:
-            return cast("State", self._owner._state)
+        if self.owner is not None:
+            return cast("State", self.owner._state)
         new = project()
         self._state = new if self._state is None else self._state.append(new)
         return self._state
 
     def source(self) -> State:
         """Returns the state of the other stack's output; the first call projects it."""
-        state = (self._owner or self)._state
-        return self.append(cast("Project", self._project)) if state is None else state
+        state = (self.owner or self)._state
+        return self.append(cast("Project", self.project)) if state is None else state
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows of the batch; does nothing if another layer holds the state."""
-        if self._project is not None:
+        if self.project is not None:
             self.source()
         self._state = None if self._state is None else self._state.select(rows)
 
     def emptied(self) -> "AttentionCache":
         """Returns an empty cache: a new one, or this one if other layers read its state."""
-        if self._owner is None and not self._shared:
-            return AttentionCache(project=self._project)
+        if self.owner is None and not self._shared:
+            return AttentionCache(project=self.project)
         self._state = None
         return self
 
@@ -123,12 +115,7 @@ class AttentionCache:
 def attention_caches(
     attentions: Sequence[Attention | None], projections: Sequence[Project | None]
 ) -> list[AttentionCache]:
-    """Returns a cache for each layer's attention; attentions that share a state share it through the caches.
-
-    Args:
-        attentions: The attention of each layer; None for layers without.
-        projections: Functions that return the state of another stack; None for self-attention.
-    """
+    """Returns a cache for each layer's attention, if it has one; `projections` are of cross-attention."""
     caches: list[AttentionCache] = []
     for attention, project in zip(attentions, projections, strict=True):
         below = None if attention is None else attention.reads_layer
@@ -139,12 +126,7 @@ def attention_caches(
 class Layer(nn.Module):
     """Self-attention, cross-attention if the stack reads another one, and a feed-forward network.
 
-    Args:
-        attention: The self-attention.
-        cross_attention: The attention to another stack; None without one.
-        feed_forward: The feed-forward network; it receives real tokens only.
-        residual: The residual connection that joins the sublayers.
-        dropout: Rate on the output of each sublayer.
+    The feed-forward network receives real tokens only. `dropout` is the rate on each sublayer's output.
     """
 
     def __init__(
@@ -188,15 +170,7 @@ class Layer(nn.Module):
         cross: AttentionContext | None = None,
         source: AttentionCache | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states after this layer; the cache then holds the tokens too.
-
-        Args:
-            x: Hidden states of new tokens.
-            context: From the new tokens to all tokens of the sequence so far.
-            cache: The state of the tokens so far; None if it is neither kept nor shared.
-            cross: From the new tokens to those of the other stack, if there is one to read.
-            source: The state of the other stack's output.
-        """
+        """Returns the hidden states after this layer; see `compute_layers` for the arguments."""
         compiled = self.compiled if self.training and not context.observed else None
         return (compiled or Layer.compute)(self, x, context, cache, cross, source)
 
@@ -267,9 +241,8 @@ def compute_layers(
         caches: The state of the tokens so far in each layer, if it is kept or shared.
         cross: From the new tokens to those of the other stack, if there is one to read.
         sources: The state of the other stack's output in each layer.
-        recompute: Save only the inputs of layers, keep the caches empty, and compute each layer again in the
-            backward pass, with the same random numbers (Chen et al. 2016, section 4:
-            https://arxiv.org/abs/1604.06174).
+        recompute: Save only the inputs of layers, and compute each layer again in the backward pass (Chen et
+            al. 2016, section 4: https://arxiv.org/abs/1604.06174); caches stay empty.
     """
     layers = list(layers)
     recompute = recompute and torch.is_grad_enabled()
@@ -280,20 +253,19 @@ def compute_layers(
             cross.prepare()
     for layer, cache, source in zip(layers, caches, sources, strict=True):
         if recompute:
-            compute = partial(_with_empty_caches, layer, context, cache, cross, source)
-            x = checkpoint(compute, x, use_reentrant=False)
+            x = checkpoint(_recomputed, layer, x, context, cache, cross, source, use_reentrant=False)
         else:
             x = layer(x, context, cache, cross, source)
     return x
 
 
-def _with_empty_caches(
+def _recomputed(
     layer: Layer,
+    x: Tensor,
     context: AttentionContext,
     cache: AttentionCache | None,
     cross: AttentionContext | None,
     source: AttentionCache | None,
-    x: Tensor,
 ) -> Tensor:
     """Returns the hidden states after a layer that has read nothing before, the same at every call."""
     output: Tensor = layer(x, context, cache and cache.emptied(), cross, source and source.emptied())

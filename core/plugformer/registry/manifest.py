@@ -1,7 +1,6 @@
 """The manifest: what a distribution offers, written in its `registry.yaml`; an entry for each thing.
 
-It is read into plain dataclasses, so that `list` and `--help` need neither torch nor pydantic. Nothing
-that it names is imported.
+It is read without pydantic, so that `list` and `--help` are fast. Nothing that it names is imported.
 """
 
 import re

@@ -12,8 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import files_version
-from plugformer.data.inputs import Inputs
-from plugformer.data.processor import Processor, load_processor
+from plugformer.data.processor import Inputs, Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import DataError, PlugformerError, RegistryError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator

@@ -136,8 +136,10 @@ class Hub(RowData):
 
     def _fetched(self, load: Callable[..., Any], **options: bool) -> Any:
         """Returns what a function of `datasets` loads, a name always from the Hub."""
+        from datasets import disable_progress_bars
         from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
 
+        disable_progress_bars()
         address = str(self._dataset)
         if isinstance(self._dataset, Path):
             address = str(self._dataset.expanduser().absolute())
