@@ -1,7 +1,4 @@
-"""Models: stacks of layers, built from a specification.
-
-Reading order: layer, encoder, decoder, build. Architectures use these names.
-"""
+"""Models: stacks of layers, built from a specification."""
 
 from plugformer.generators import random_stream
 from plugformer.model.build import Builder, build, draw_own_values, initialize, refuse_hidden_values
