@@ -4,7 +4,7 @@ import gzip
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -46,7 +46,7 @@ from plugformer.hooks import hookimpl
 from plugformer.interfaces import Model, Ragged, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
-from plugformer.training.train import Notify, train
+from plugformer.training.train import train
 from plugformer_blocks import pad
 
 torch.set_num_threads(1)
@@ -65,52 +65,25 @@ def imports_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 TINY = (
-    "data.size=60",
-    "model.width=16",
-    "model.heads=2",
-    "model.layers=1",
-    "model.ffn_width=32",
-    "model.dropout=0.0",
-    "model.max_length=40",
-    "training.schedule=constant",
+    *("data.size=60", "model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32"),
+    *("model.dropout=0.0", "model.max_length=40", "training.schedule=constant"),
 )
 SHORT = (
-    "training.steps=10",
-    "training.batch_size=8",
-    "training.log_every=1",
-    "training.evaluate_every=4",
-    "training.monitor=loss",
-    "model.dropout=0.2",
-    "decoding.max_length=4",
-    "evaluation.samples=2",
+    *("training.steps=10", "training.batch_size=8", "training.log_every=1", "training.evaluate_every=4"),
+    *("training.monitor=loss", "model.dropout=0.2", "decoding.max_length=4", "evaluation.samples=2"),
 )
 """A training of ten updates, seven to an epoch, with evaluations after 4, 8 and 10."""
 
 VOCABULARY = 12
 
 UNCHECKED = {
-    "ablation",
-    "commands",
-    "configuration",
-    "docs",
-    "fuzzing",
-    "inspection",
-    "plugins",
-    "registry",
-    "runs",
-    "tasks",
-    "testing",
-    "training",
+    *("ablation", "commands", "configuration", "docs", "fuzzing", "inspection"),
+    *("plugins", "registry", "runs", "tasks", "testing", "training"),
 }
-"""Folders whose tests call what those of others call with its shapes checked.
+"""Folders whose tests call, as long tests do, what those of others call with its shapes checked.
 
-Contract tests have to find wrong shapes by themselves; and no compiler traces these checks, which double the
-time of a training. Tests marked long call what others call, too.
+Contract tests find wrong shapes by themselves, and the checks double the time of a training.
 """
-
-MakeTask = Callable[..., Task]
-MakeModel = Callable[..., Model]
-Train = Callable[..., Report]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -149,7 +122,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     for name in [name for name in metafunc.fixturenames if name.startswith("any_")]:
         if name == "any_parts":
-            metafunc.parametrize(name, list(combined_parts()), ids=lambda settings: ",".join(settings))
+            metafunc.parametrize(name, list(combined_parts()), ids=",".join)
         else:
             metafunc.parametrize(name, registered(Kind(name.removeprefix("any_"))))
 
@@ -176,14 +149,11 @@ def registry() -> Registry:
 
 
 @pytest.fixture(scope="session")
-def tiny_task(registry: Registry) -> MakeTask:
+def tiny_task(registry: Registry) -> Callable[..., Task]:
     """Makes a task like `dates`, but tiny and without dropout, with overrides as after --set."""
-
-    @cache
-    def make(*overrides: str, task: str = "dates") -> Task:
-        return check_components(resolve(task, tiny(*overrides), registry)).task
-
-    return make
+    return cache(
+        lambda *overrides, task="dates": check_components(resolve(task, tiny(*overrides), registry)).task
+    )
 
 
 def tiny(*overrides: str) -> list[str]:
@@ -192,13 +162,12 @@ def tiny(*overrides: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny_task: MakeTask, registry: Registry) -> MakeModel:
+def tiny_model(tiny_task: Callable[..., Task], registry: Registry) -> Callable[..., Model]:
     """Makes the model of a tiny task, for twelve tokens on either side."""
 
     def make(*overrides: str, task: str = "dates") -> Model:
-        return build(
-            Experiment.of(tiny_task(*overrides, task=task), registry).spec, Sizes(VOCABULARY, VOCABULARY)
-        )
+        spec = Experiment.of(tiny_task(*overrides, task=task), registry).spec
+        return build(spec, Sizes(VOCABULARY, VOCABULARY))
 
     return make
 
@@ -208,24 +177,20 @@ def sentences() -> Callable[..., Tokens]:
     """Makes a batch of three sentences of different length, padded on one side or of equal length."""
 
     def make(padding: str = "right", *, begin: bool = False, shift: int = 0) -> Tokens:
-        lengths = [4, 4, 4] if padding == "none" else [5, 2, 4]
-        rows = [
-            [4 + (row * 3 + token * 5 + shift) % 8 for token in range(n)] for row, n in enumerate(lengths)
-        ]
+        lengths = enumerate([4, 4, 4] if padding == "none" else [5, 2, 4])
+        rows = [[4 + (row * 3 + token * 5 + shift) % 8 for token in range(n)] for row, n in lengths]
         return pad(Ragged.of(rows), begin=begin, side="left" if padding == "left" else "right")
 
     return make
 
 
 @pytest.fixture(scope="session")
-def train_tiny(registry: Registry) -> Train:
+def train_tiny(registry: Registry) -> Callable[..., Report]:
     """Trains a tiny `dates` in a run directory, with overrides as after --set."""
 
-    def run(out: Path, *overrides: str, observers: Iterable[object] = (), notify: Notify = str) -> Report:
-        settings = tiny(*SHORT, *overrides)
-        return train(
-            "dates", overrides=settings, out=out, registry=registry, observers=observers, notify=notify
-        ).report
+    def run(out: Path, *overrides: str, **watching: Any) -> Report:
+        given = {"overrides": tiny(*SHORT, *overrides), "notify": str, **watching}
+        return train("dates", out=out, registry=registry, **given).report
 
     return run
 
@@ -301,7 +266,7 @@ class Trained:
 
 
 @pytest.fixture(scope="session")
-def trained(train_tiny: Train, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(train_tiny: Callable[..., Report], tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A finished run, to be looked at and not to be changed."""
     directory, seen, notices = tmp_path_factory.mktemp("runs") / "run", Recorder(), []
     report = train_tiny(directory, "training.keep_checkpoints=2", observers=[seen], notify=notices.append)
@@ -315,18 +280,23 @@ def run_copy(trained: Trained, tmp_path: Path) -> Path:
 
 
 COLORS = [("red", "rot", "rouge", "红"), ("blue", "blau", "bleu", "蓝"), ("green", "grün", "vert", "绿")]
-THINGS = [
-    ("house", "Haus", "maison", "房"),
-    ("tree", "Baum", "arbre", "树"),
-    ("car", "Auto", "voiture", "车"),
-]
+THINGS = [("house", "Haus", "maison", "房"), ("tree", "Baum", "arbre", "树"), ("car", "Auto", "auto", "车")]
 
 
 @pytest.fixture(scope="session")
 def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small files in place of all that bundled tasks read from PLUGFORMER_DATA."""
     folder = tmp_path_factory.mktemp("data")
-    english, german, french, chinese = zip(*_sentences(), strict=True)
+    sentences = [
+        (
+            f"I see {number} {color[0]} {thing[0]}s.",
+            f"Ich sehe {number} {thing[1]} in {color[1]}.",
+            f"Je vois {number} {thing[2]} en {color[2]}.",
+            f"我看见{number}{color[3]}{thing[3]}",
+        )
+        for number, color, thing in product(range(2, 7), COLORS, THINGS)
+    ]
+    english, german, french, chinese = zip(*sentences, strict=True)
     for name in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
         _write(folder / f"multi30k/{name}.en", english)
         _write(folder / f"multi30k/{name}.de", german)
@@ -336,45 +306,21 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _write(folder / f"couplets/{name}/in.txt", [f"{' '.join(line)} " for line in chinese])
         _write(folder / f"couplets/{name}/out.txt", [f"{' '.join(reversed(line))} " for line in chinese])
     rows = [f'"{1 + number % 4}","Title {number % 4}","{text}"' for number, text in enumerate(english)]
-    for name in (
-        "train_part.csv.gz",
-        "train_head.csv",
-        "train_desc_only.csv",
-        "train_desc_only_lower.csv",
-        "test.csv",
-    ):
-        _write(folder / "ag_news" / name, rows)
+    for name in ("part.csv.gz", "head.csv", "desc_only.csv", "desc_only_lower.csv"):
+        _write(folder / f"ag_news/train_{name}", rows)
+    _write(folder / "ag_news/test.csv", rows)
     _write(folder / "tinyshakespeare/input.txt.gz", english)
-    tagged = [
-        [f"{number}\t{word}\t_\t{_tag(word)}" for number, word in enumerate(each.split(), 1)]
-        for each in english
-    ]
+    tags = ("PRON", "VERB", "NUM", "NOUN", "NOUN")
+    words = enumerate(" ".join(english).split())
+    tagged = [f"{1 + n % 5}\t{word}\t_\t{tags[n % 5]}" + "\n" * (n % 5 == 4) for n, word in words]
     for name in ("train", "dev", "test"):
-        _write(folder / f"ud_ewt/{name}.conllu.gz", [line for lines in tagged for line in (*lines, "")])
-    header = "sentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
-    pairs = zip(english, reversed(english), strict=True)
-    related = [
-        f"{one}\t{other}\t{1 + n % 5}\t{'NEUTRAL' if n % 2 else 'ENTAILMENT'}"
-        for n, (one, other) in enumerate(pairs)
-    ]
+        _write(folder / f"ud_ewt/{name}.conllu.gz", tagged)
+    related = ["sentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
+    for n, (one, other) in enumerate(zip(english, reversed(english), strict=True)):
+        related.append(f"{one}\t{other}\t{1 + n % 5}\t{'NEUTRAL' if n % 2 else 'ENTAILMENT'}")
     for name in ("train", "trial", "test_annotated"):
-        _write(folder / f"sick/SICK_{name}.txt", [header, *related])
+        _write(folder / f"sick/SICK_{name}.txt", related)
     return folder
-
-
-def _tag(word: str) -> str:
-    return "NUM" if word.isdigit() else "PRON" if word == "I" else "VERB" if word == "see" else "NOUN"
-
-
-def _sentences() -> Iterator[tuple[str, str, str, str]]:
-    """Yields 45 sentences in English, German, French and Chinese."""
-    for number, color, thing in product(range(2, 7), COLORS, THINGS):
-        yield (
-            f"I see {number} {color[0]} {thing[0]}s.",
-            f"Ich sehe {number} {thing[1]} in {color[1]}.",
-            f"Je vois {number} {thing[2]} en {color[2]}.",
-            f"我看见{number}{color[3]}{thing[3]}",
-        )
 
 
 def _write(file: Path, lines: Sequence[str]) -> None:

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
@@ -39,13 +39,7 @@ _NOT_SAVED = "a component has state in neither parameters nor buffers, which is 
 
 
 class Way(NamedTuple):
-    """Two ways to compute the same.
-
-    Attributes:
-        name: Names of both.
-        likely: The probable cause of a difference.
-        compute: Returns the difference of each example.
-    """
+    """Two ways to compute the same: names of both, the probable cause of differences, and these."""
 
     name: str
     likely: str
@@ -56,12 +50,11 @@ class Way(NamedTuple):
 def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[ConsistencyCheck]:
     """Compares ways to compute the same answers."""
     continues = trained.processor.task_type.level is Level.NEXT_TOKEN
-    ways = (_Continuing if continues else _Reading)(trained, split, rows).ways()
+    ways = (_continuing if continues else _reading)(trained, split, rows)
     inputs = [split.input(row) for row in rows]
-    if not all(parameter.isfinite().all() for parameter in trained.model.parameters()):
-        ways = [way._replace(likely=_DIVERGED) for way in ways]
+    finite = all(parameter.isfinite().all() for parameter in trained.model.parameters())
     with evaluating(trained.model):
-        return [_compare(way, inputs) for way in ways]
+        return [_compare(way if finite else way._replace(likely=_DIVERGED), inputs) for way in ways]
 
 
 def _compare(way: Way, inputs: Sequence[str]) -> ConsistencyCheck:
@@ -91,49 +84,39 @@ def _loaded(trained: TrainedModel) -> Model:
     return load(trained.place, trained.registry, device=trained.device).model
 
 
-class _Continuing:
-    """Comparisons for models that generate.
+def _continuing(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[Way]:
+    """Returns comparisons for models that generate.
 
     Cached decoding uses the search of the task. The other searches are greedy: where two outputs diverge, the
     probabilities of both tokens can be compared.
     """
+    whole = [batch_of(split, rows, trained.model)]
 
-    def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
-        self.trained, self.split, self.rows = trained, split, rows
-        self.batch = batch_of(split, rows, trained.model)
+    @cache
+    def greedy() -> list[Hypothesis]:
+        return best(_predictor(trained, "greedy"), whole)
 
-    def ways(self) -> list[Way]:
-        attention, position = _suspects(self.trained)
-        state = f"the key-value cache of an attention, or positions: {_contracts(attention, position)}"
-        padding = f"padding is read, or rows are mixed: {_contracts(attention, position)}"
-        return [
-            Way("cached = uncached", state, self.cached),
-            Way("batch = single", padding, self.alone),
-            Way("beam of 1 = greedy", f"the search: {_contracts('decoding/beam')}", self.beam),
-            Way("saved = loaded", _NOT_SAVED, self.loaded),
-        ]
+    def apart(predictor: GenerativePredictor, batches: Sequence[Batch] = whole) -> Differences:
+        return outputs_apart(_predictor(trained), split, rows, greedy(), best(predictor, batches))
 
-    def cached(self) -> Differences:
-        return cached_and_uncached(_predictor(self.trained), self.split, self.rows)
+    def alone() -> Differences:
+        batches = [batch_of(split, [row], trained.model) for row in rows]
+        return apart(_predictor(trained, "greedy"), batches)
 
-    def alone(self) -> Differences:
-        batches = [batch_of(self.split, [row], self.trained.model) for row in self.rows]
-        return self._apart(best(_predictor(self.trained, "greedy"), batches))
+    def loaded() -> Differences:
+        predictor = _predictor(trained, "greedy")
+        predictor.model = cast("Generative", _loaded(trained))
+        return apart(predictor)
 
-    def beam(self) -> Differences:
-        return self._apart(best(_predictor(self.trained, "beam", size=1), [self.batch]))
-
-    def loaded(self) -> Differences:
-        predictor = _predictor(self.trained, "greedy")
-        predictor.model = cast("Generative", _loaded(self.trained))
-        return self._apart(best(predictor, [self.batch]))
-
-    @cached_property
-    def greedy(self) -> list[Hypothesis]:
-        return best(_predictor(self.trained, "greedy"), [self.batch])
-
-    def _apart(self, others: list[Hypothesis]) -> Differences:
-        return outputs_apart(_predictor(self.trained), self.split, self.rows, self.greedy, others)
+    contracts = _contracts(*_suspects(trained))
+    state = f"the key-value cache of an attention, or positions: {contracts}"
+    search = f"the search: {_contracts('decoding/beam')}"
+    return [
+        Way("cached = uncached", state, lambda: cached_and_uncached(_predictor(trained), split, rows)),
+        Way("batch = single", f"padding is read, or rows are mixed: {contracts}", alone),
+        Way("beam of 1 = greedy", search, lambda: apart(_predictor(trained, "beam", size=1))),
+        Way("saved = loaded", _NOT_SAVED, loaded),
+    ]
 
 
 def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> GenerativePredictor:
@@ -144,30 +127,26 @@ def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> Gen
     return predictor
 
 
-class _Reading:
-    """Comparisons for models that predict labels or tags."""
+def _reading(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[Way]:
+    """Returns comparisons for models that predict labels or tags."""
+    batch = batch_of(split, rows, trained.model)
+    longest = max(batch.source.ids.shape[1], batch.target.ids.shape[1])
+    padded = batch_of(split, rows, trained.model, longest + MORE_PADDING)
+    singles = [batch_of(split, [row], trained.model) for row in rows]
 
-    def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
-        self.trained = trained
-        self.batch = batch_of(split, rows, trained.model)
-        longest = max(self.batch.source.ids.shape[1], self.batch.target.ids.shape[1])
-        self.padded = batch_of(split, rows, trained.model, longest + MORE_PADDING)
-        self.singles = [batch_of(split, [row], trained.model) for row in rows]
+    def apart(other: Model, *batches: Batch) -> Differences:
+        pairs = zip(probabilities(trained.model, singles), probabilities(other, batches), strict=True)
+        # If both are minus infinity, their difference is NaN.
+        differences = [torch.where(one == two, 0.0, (one - two).abs()) for one, two in pairs]
+        return np.array([float(each.max()) if each.numel() else 0.0 for each in differences])
 
-    def ways(self) -> list[Way]:
-        attention, _ = _suspects(self.trained)
-        padding = f"padding is read: {_contracts(attention, f'head/{self.trained.task.model.head.name}')}"
-        rows = f"rows are mixed, or {padding}"
-        return [
-            Way("batch = single", rows, lambda: self._apart(self.trained.model, self.batch)),
-            Way("padded = unpadded", padding, lambda: self._apart(self.trained.model, self.padded)),
-            Way("saved = loaded", _NOT_SAVED, lambda: self._apart(_loaded(self.trained), *self.singles)),
-        ]
-
-    def _apart(self, other: Model, *batches: Batch) -> Differences:
-        return probabilities_apart(
-            probabilities(self.trained.model, self.singles), probabilities(other, batches)
-        )
+    contracts = _contracts(_suspects(trained)[0], f"head/{trained.task.model.head.name}")
+    padding = f"padding is read: {contracts}"
+    return [
+        Way("batch = single", f"rows are mixed, or {padding}", lambda: apart(trained.model, batch)),
+        Way("padded = unpadded", padding, lambda: apart(trained.model, padded)),
+        Way("saved = loaded", _NOT_SAVED, lambda: apart(_loaded(trained), *singles)),
+    ]
 
 
 def batch_of(
@@ -216,7 +195,9 @@ def _uncached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
 
 def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     """Returns the log-probability of each example's targets, token by token."""
-    following, counts = _aligned(*model.targets(batch))
+    targets, counted = model.targets(batch)
+    order = (~counted).int().argsort(dim=1, stable=True)[:, : int(counted.sum(dim=1).max())]  # without gaps
+    following, counts = targets.gather(1, order), counted.gather(1, order)
     past, ids = model.begin(batch)
     real = torch.ones_like(ids, dtype=torch.bool)
     total = torch.zeros(len(ids), dtype=torch.float64)  # on the CPU: not every device has float64
@@ -227,15 +208,6 @@ def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
         ids, real = targets, counted
     log_probabilities: ndarray = total.numpy()
     return log_probabilities
-
-
-def _aligned(
-    targets: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"]
-) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-    """Returns the targets of each row without gaps, and which of them are real."""
-    order = (~real).int().argsort(dim=1, stable=True)
-    most = int(real.sum(dim=1).max())
-    return targets.gather(1, order)[:, :most], real.gather(1, order)[:, :most]
 
 
 def outputs_apart(
@@ -250,20 +222,15 @@ def outputs_apart(
     If the tokens are the same, their scores are compared; otherwise the probabilities of the two tokens at
     which the outputs diverge, since tokens of nearly equal probability may be exchanged.
     """
-    return np.array(
-        [
-            abs(one.score - other.score)
-            if one.tokens == other.tokens
-            else _parting(predictor, split, row, one, other)
-            for row, one, other in zip(rows, outputs, others, strict=True)
-        ]
-    )
+    triples = zip(rows, outputs, others, strict=True)
+    return np.array([_apart(predictor, split, row, one, other) for row, one, other in triples])
 
 
-def _parting(
+def _apart(
     predictor: GenerativePredictor, split: EncodedSplit, row: int, one: Hypothesis, other: Hypothesis
 ) -> float:
-    """Returns the difference in log-probability of the first two tokens that differ."""
+    if one.tokens == other.tokens:
+        return abs(one.score - other.score)
     batch = batch_of(split, [row], predictor.model, outputs=[one])
     logits = predictor.model.logits(batch)[0][predictor.model.targets(batch)[1][0]]
     pairs = zip([*one.tokens, END], [*other.tokens, END], strict=False)
@@ -279,18 +246,5 @@ def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, 
         logits = model.logits(batch).float()
         scores = logits.log_softmax(dim=-1) if logits.shape[-1] > 1 else logits
         real = model.targets(batch)[1]
-        log_probabilities += [
-            row[real[number]] if row.dim() > 1 else row for number, row in enumerate(scores)
-        ]
+        log_probabilities += [row[real[n]] if row.dim() > 1 else row for n, row in enumerate(scores)]
     return log_probabilities
-
-
-def probabilities_apart(
-    ones: Sequence[Float[Tensor, "..."]], others: Sequence[Float[Tensor, "..."]]
-) -> Differences:
-    """Compares the log-probabilities of two heads, example by example."""
-    # If both are minus infinity, their difference is NaN.
-    apart = [
-        torch.where(one == other, 0.0, (one - other).abs()) for one, other in zip(ones, others, strict=True)
-    ]
-    return np.array([float(difference.max()) if difference.numel() else 0.0 for difference in apart])

@@ -1,10 +1,10 @@
-"""The contract of attentions, see plugformer.interfaces.attention; caching has a module of its own."""
+"""The contract of attentions, see plugformer.interfaces.attention; also step by step, as in a decoder."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
@@ -15,75 +15,49 @@ from plugformer.interfaces import (
     Padding,
     PositionalEncoding,
     Positions,
+    State,
 )
-from plugformer_testing.contract import (
-    NotApplicable,
-    contract_check,
-    fail,
-    require,
-    require_close,
-    require_finite,
-)
-from plugformer_testing.probes import BATCHES, FULL, PADDED, Collector, PaddedBatch, Sloping, Turning, full
+from plugformer_testing import require
+from plugformer_testing.contract import NotApplicable, contract_check
+from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch, Sloping, Turning, full
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
+
+Observer = Callable[[str, Tensor], Any]
 
 
 @dataclass(frozen=True)
 class PlacedAttention:
-    """An attention in a place of a model, and the positions of the tokens that it reads.
-
-    Attributes:
-        attention: In double precision and evaluation mode, its parameters perturbed.
-        place: The place that it is constructed for.
-        positions: Of the sequence that it reads.
-    """
+    """An attention in a place of a model, and the positions of the tokens that it reads."""
 
     attention: Attention
     place: LayerContext
     positions: Positions
 
-    def __str__(self) -> str:
-        kinds = {Turning: "an encoding that rotates", Sloping: "an encoding that adds to scores"}
-        return f"{self.place} with {kinds.get(type(self.positions.encoding), 'no encoding')}"
-
     def at(self, positions: Positions) -> "PlacedAttention":
         """Returns the same attention for tokens at other positions."""
         return replace(self, positions=positions)
 
-    def attend(
-        self,
-        x: Float[Tensor, "batch key width"],
-        query: Float[Tensor, "batch query width"] | None = None,
-        observer: Callable[[str, Tensor], None] | None = None,
-    ) -> Float[Tensor, "batch query width"]:
-        """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself."""
-        query_positions, keys = self.positions, self.positions
+    def read(
+        self, x: Tensor, query: Tensor | None = None, observer: Observer | None = None, padded: bool = False
+    ) -> Tensor:
+        """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself.
+
+        The outputs at padding, where any are allowed, are zeros unless they are asked for.
+        """
+        at = keys = self.positions
         if not self.place.cross or query is None:
             query = x
         if self.place.cross:
-            real = torch.ones(query.shape[:2], dtype=torch.bool)
-            query_positions = Positions.of(real, keys.encoding, Padding.NONE)
-        scope = AttentionContext(query_positions, keys, causal=self.place.causal, observer=observer)
-        return self.attention.attend(query, self.attention.project(x, keys), scope)
-
-    def read(
-        self,
-        x: Float[Tensor, "batch key width"],
-        query: Float[Tensor, "batch query width"] | None = None,
-        observer: Callable[[str, Tensor], None] | None = None,
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns the same with zeros at padding, where any output is allowed."""
-        output = self.attend(x, query, observer)
-        return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
+            at = full(*query.shape[:2]).at(keys.encoding)
+        scope = AttentionContext(at, keys, causal=self.place.causal, observer=observer)
+        output = self.attention.attend(query, self.attention.project(x, keys), scope)
+        return output if padded or self.place.cross else output.masked_fill(~keys.mask[..., None], 0.0)
 
 
 def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
-    """Yields the attention in those of the places that it does not refuse, with encodings of every sort.
+    """Yields the attention, perturbed and in double precision, in those of the places that it serves.
 
-    They do nothing, rotate its heads, and add to its scores.
-
-    Raises:
-        ConfigurationError: It refuses all the places.
+    Each comes with encodings that do nothing, rotate its heads, and add to its scores.
     """
     for there in subject.serving(*places):
         attention = there.once(("perturbed", there.place), there.perturbed)
@@ -95,22 +69,19 @@ _SIZES = (
     *((24, 4, 1, 1), (24, 4, 1, 5), (24, 4, 5, 1), (24, 4, 7, 40)),
     *((2, 1, 3, 3), (15, 3, 3, 3), (35, 5, 3, 4)),
 )
-"""Width, number of heads, number of queries and number of keys."""
 
 
 @contract_check(_SIZES)
 def shapes(subject: Subject, sizes: tuple[int, int, int, int]) -> None:
     """The output has the query's shape: for length 1, odd sizes, and beyond the model's longest sequence."""
     width, heads, queries, keys = sizes
-    memory = torch.randn(3, keys, width, dtype=torch.float64)
-    query = torch.randn(3, queries, width, dtype=torch.float64)
+    memory, query = (torch.randn(3, count, width, dtype=torch.float64) for count in (keys, queries))
     for there in subject.serving(CROSS, DECODER, ENCODER):
         attention = there.perturbed(width=width, heads=heads)
-        output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).attend(memory, query)
+        output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).read(memory, query)
         expected = tuple((query if there.place.cross else memory).shape)
-        what = f"the output has shape {tuple(output.shape)}, the query {expected}"
-        require(output.shape == expected, what)
-        require_finite(output, "the output is not finite")
+        require.equal(tuple(output.shape), expected, "the shape of the output, as that of the query,")
+        require.finite(output, "the output")
 
 
 @contract_check()
@@ -118,12 +89,10 @@ def every_real_token_is_read(subject: Subject) -> None:
     """Every output depends on every token that its query may see: in a causal place, on those before it."""
     for placed in attentions(subject, full(1, 5), CROSS, DECODER, ENCODER):
         memory = subject.tokens(1, 5).requires_grad_()
-        output = placed.read(memory, subject.tokens(1, 3))
-        for number in range(output.shape[1]):
-            (gradient,) = torch.autograd.grad(output[0, number].sum(), memory, retain_graph=True)
+        for number, output in enumerate(placed.read(memory, subject.tokens(1, 3))[0]):
+            (gradient,) = torch.autograd.grad(output.sum(), memory, retain_graph=True)
             seen = gradient[0, : number + 1] if placed.place.causal else gradient[0]
-            what = f"query {number} does not read every token of the memory that it may see"
-            require((seen.abs().amax(dim=1) > 0).all(), what)
+            require.that(seen.abs().amax(dim=1).all(), f"query {number} does not read every token it may see")
 
 
 @contract_check(BATCHES)
@@ -131,15 +100,13 @@ def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
     x, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 3)
     for there in subject.serving(CROSS, DECODER, ENCODER):
-        dropping: Attention = there.perturbed(attention_dropout=0.5)
-        plain: Attention = there.perturbed()
+        plain, dropping = there.perturbed(), there.perturbed(attention_dropout=0.5)
         plain.load_state_dict(dropping.state_dict())
         one, other = (PlacedAttention(part, there.place, batch.at(Turning())) for part in (plain, dropping))
         expected = one.read(x, query)
-        require_close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
+        require.close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
         plain.train()
-        message = "training mode gives other outputs than evaluation mode, although no dropout is set"
-        require_close(one.read(x, query), expected, f"{message}, in {there.place}")
+        require.close(one.read(x, query), expected, "training mode changes the output, though nothing drops")
 
 
 @contract_check(BATCHES[1:])
@@ -150,11 +117,9 @@ def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
         before = placed.read(x)
         for first in range(1, x.shape[1]):
             now = placed.read(torch.cat([x[:, :first], torch.randn_like(x[:, first:])], dim=1))
-            what = f"the outputs before token {first} change with the tokens from there on"
-            require_close(now[:, :first], before[:, :first], f"{what}: attention sees the future")
+            require.close(now[:, :first], before[:, :first], f"outputs change with tokens from {first} on")
             (gradient,) = torch.autograd.grad(before[:, first - 1].sum(), x, retain_graph=True)
-            what = f"output {first - 1} has a gradient at later tokens: attention sees the future"
-            require(gradient[:, first:].abs().max() < 1e-9, what)
+            _require_none(gradient[:, first:], f"output {first - 1} has a gradient at later tokens")
 
 
 @contract_check(PADDED)
@@ -164,12 +129,14 @@ def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
     changed = torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))
     query = subject.tokens(len(real), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
-        output, other = (placed.read(memory, query) for memory in (x, changed))
-        what = f"outputs change with the values at padding, in {placed}"
-        require_close(other, output, f"{what}: attention sees padding")
+        output = placed.read(x, query)
+        require.close(placed.read(changed, query), output, f"outputs change with padding, in {placed.place}")
         (gradient,) = torch.autograd.grad(output.square().sum(), x)
-        what = "outputs of real tokens have a gradient at padding: attention sees padding"
-        require((gradient[~real].abs() < 1e-9).all(), what)
+        _require_none(gradient[~real], "outputs of real tokens have a gradient at padding")
+
+
+def _require_none(values: Tensor, what: str) -> None:
+    require.that((values.abs() < 1e-9).all(), what)
 
 
 @contract_check(PADDED)
@@ -181,7 +148,7 @@ def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
         for row, real in enumerate(batch.mask):
             unpadded = full(1, int(real.sum())).at(placed.positions.encoding)
             alone = placed.at(unpadded).read(x[None, row, real])[0]
-            require_close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
+            require.close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
 
 
 @contract_check(BATCHES[2:])
@@ -192,7 +159,7 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
         whole = placed.read(x)
         for part in (*rows[:, None], rows.flip(0)):
             alone = placed.at(placed.positions.select(part)).read(x[part])
-            require_close(alone, whole[part], f"rows {part.tolist()} differ by themselves: rows mix")
+            require.close(alone, whole[part], f"rows {part.tolist()} differ by themselves: rows mix")
 
 
 @contract_check((PaddedBatch(("..",), Padding.ANYWHERE), PaddedBatch(("xxx", "..."), Padding.ANYWHERE)))
@@ -200,12 +167,12 @@ def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) 
     """A row that is all padding gives no NaN, forward or backward, and does not affect other rows."""
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         x, query = subject.tokens(*batch.mask.shape).requires_grad_(), subject.tokens(len(batch.rows), 2)
-        output = placed.attend(x, query)
-        require_finite(output, "a row that is all padding gives NaN or infinity")
+        output = placed.read(x, query, padded=True)
+        require.finite(output, "with a row that is all padding, the output")
         leaves = [x, *placed.attention.parameters()]
         for gradient in torch.autograd.grad(output.sum(), leaves, allow_unused=True):
             if gradient is not None:
-                require_finite(gradient, "a row that is all padding gives a gradient of NaN or infinity")
+                require.finite(gradient, "with a row that is all padding, a gradient")
 
 
 @contract_check(FULL[1:])
@@ -213,10 +180,8 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     """With a relative encoding a sequence gives the same wherever it begins."""
     x = subject.tokens(*batch.mask.shape)
     for placed in attentions(subject, batch, DECODER, ENCODER):
-        moved = Positions.of(batch.mask, placed.positions.encoding, Padding.NONE, start=9)
-        what = f"outputs change if all positions move by 9, in {placed}"
-        fault = "queries or keys are not at the positions that they are given"
-        require_close(placed.at(moved).read(x), placed.read(x), f"{what}: {fault}")
+        moved = placed.at(batch.at(placed.positions.encoding, start=9))
+        require.close(moved.read(x), placed.read(x), f"outputs change when positions move, in {placed.place}")
 
 
 @contract_check(BATCHES)
@@ -225,10 +190,10 @@ def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
     x = subject.tokens(*batch.mask.shape).requires_grad_()
     query = subject.tokens(len(batch.rows), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
-        outputs = [placed.read(x, query, observer) for observer in (None, Collector())]
-        require_close(outputs[1], outputs[0], "the output changes with an observer")
+        outputs = [placed.read(x, query, observer) for observer in (None, lambda *_: None)]
+        require.close(outputs[1], outputs[0], "the output changes with an observer")
         plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
-        require_close(observed, plain, "gradients change with an observer")
+        require.close(observed, plain, "gradients change with an observer")
 
 
 @contract_check(BATCHES)
@@ -237,25 +202,20 @@ def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None
     real, (rows, length) = batch.mask, batch.mask.shape
     allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
     for placed in attentions(subject, batch, DECODER):
-        collector = Collector()
-        placed.read(subject.tokens(rows, length), observer=collector)
-        for weights in _weights(collector):
-            fits = weights.dim() == 4 and len(weights) == rows and weights.shape[2:] == (length, length)
-            what = f"recorded weights have shape {tuple(weights.shape)}"
-            require(fits, f"{what}, expected ({rows}, maps, {length}, {length})")
+        for weights in _read_with_weights(placed, subject.tokens(rows, length))[1]:
+            maps = weights.shape[1] if weights.dim() == 4 else "maps"
+            require.equal(tuple(weights.shape), (rows, maps, length, length), "the shape of recorded weights")
             at_real = weights.masked_fill(~real[:, None, :, None], 0.0)
-            require_finite(at_real, "recorded weights are not finite")
-            hidden = at_real.masked_fill(allowed, 0.0)
-            require((hidden.abs() < 1e-9).all(), "recorded weights are not zero at keys that the mask hides")
+            require.finite(at_real, "a recorded weight")
+            _require_none(at_real.masked_fill(allowed, 0.0), "recorded weights are not zero at hidden keys")
 
 
 @contract_check(BATCHES[:4])
 def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
     """The recorded weights are the ones by which the output is computed.
 
-    Shown in one of two ways. By recomputing: with one head, what a query reads from several keys is the sum
-    of what it reads from each alone, each times its weight. Or by erasing: if the recorded weights are set to
-    zero before they are used, the output no longer depends on the memory.
+    Shown in one of two ways: with one head, what a query reads from several keys is the sum of what it reads
+    from each alone, times its weight; or with the weights set to zero, the memory has no effect.
     """
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
     there, keys = subject.at(CROSS), batch.at(PositionalEncoding())
@@ -264,42 +224,130 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
             used = _recomputes(PlacedAttention(there.perturbed(heads=1), CROSS, keys), memory, query)
         except ConfigurationError:  # it needs more heads
             used = False
-        if not used and not _erases(PlacedAttention(there.perturbed(), CROSS, keys), memory, query):
-            fail(
-                "the weights shown are not those used: the output is not the sum over keys that they give, "
-                "and overwriting them changes nothing"
-            )
+        used = used or _erases(PlacedAttention(there.perturbed(), CROSS, keys), memory, query)
+    require.that(used, "the output is not the sum over keys by the recorded weights, nor read through them")
 
 
 def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     """Returns whether weighted single reads add up to the output of an attention with one head."""
-    collector, expected = Collector(), torch.zeros_like(query)
-    output = placed.read(memory, query, collector)
-    (weights, *more) = _weights(collector)
-    if more or weights.shape[1] != 1:
-        return False
+    output, (weights, *more) = _read_with_weights(placed, memory, query)
     alone = placed.at(full(len(memory), 1).at(PositionalEncoding()))
-    for key in range(memory.shape[1]):
-        expected += weights[:, 0, :, key, None] * alone.read(memory[:, key, None], query)
-    return torch.allclose(output, expected, atol=1e-5, rtol=1e-5)
+    reads = torch.stack([alone.read(key[:, None], query) for key in memory.unbind(1)], dim=-1)
+    one = not more and weights.shape[1] == 1
+    return one and torch.allclose(output, (reads * weights[:, 0, :, None]).sum(-1), atol=1e-5, rtol=1e-5)
 
 
 def _erases(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     """Returns whether nothing is read from the memory if the recorded weights are zero."""
 
-    def depends(observer: Callable[[str, Tensor], None] | None) -> bool:
+    def depends(observer: Observer | None) -> bool:
         output, other = (placed.read(values, query, observer) for values in (memory, memory + 1.0))
         return not torch.allclose(output, other, atol=1e-5, rtol=1e-5)
 
-    return depends(None) and not depends(Collector(erase=True))
+    return depends(None) and not depends(lambda _, value: value.detach().zero_())
 
 
-def _weights(collector: Collector) -> list[Tensor]:
-    """Returns the recorded weights.
-
-    Raises:
-        NotApplicable: There are none: not every attention has weights.
-    """
-    if "weights" not in collector.taken:
+def _read_with_weights(
+    placed: PlacedAttention, x: Tensor, query: Tensor | None = None
+) -> tuple[Tensor, list[Tensor]]:
+    """Returns the output and the recorded weights, which not every attention has."""
+    taken: list[Tensor] = []
+    output = placed.read(x, query, lambda name, value: taken.append(value) if name == "weights" else None)
+    if not taken:
         raise NotApplicable('it records no "weights": nothing is shown that could be wrong')
-    return collector.taken["weights"]
+    return output, taken
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A batch that comes in pieces, cut before these tokens."""
+
+    batch: PaddedBatch
+    cuts: tuple[int, ...]
+
+
+STEPS = tuple(Pieces(batch, tuple(range(1, len(batch.rows[0])))) for batch in BATCHES[1:])  # token by token
+CHUNKS = tuple(
+    Pieces(batch, cuts)
+    for batch in BATCHES
+    if (length := len(batch.rows[0])) > 2
+    for cuts in ((2,), (length - 1,), (2, 4))
+)
+
+
+@contract_check((*STEPS, *CHUNKS))
+def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
+    """Single tokens or pieces with a cache give the same as the whole sequence at once."""
+    real, x = case.batch.mask, subject.tokens(*case.batch.mask.shape)
+    for placed in attentions(subject, case.batch, DECODER):
+        attention, whole, keys, state, outputs = placed.attention, placed.positions, None, None, []
+        pieces = zip(x.tensor_split(case.cuts, 1), real.tensor_split(case.cuts, 1), strict=True)
+        with torch.no_grad():
+            for piece, mask in pieces:
+                if keys is None or state is None:
+                    new = keys = Positions.of(mask, whole.encoding, whole.padding)
+                    state = attention.project(piece, keys)
+                else:
+                    new = keys.advance(mask, whole.padding)
+                    keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
+                outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
+            found, expected = torch.cat(outputs, dim=1), placed.read(x)
+        require.close(found[real], expected[real], f"tokens read otherwise from the cache, in {placed.place}")
+
+
+@contract_check(CHUNKS)
+def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
+    """New tokens read from project(a) and append(project(b)) the same as from project(a and b)."""
+    x, query = subject.tokens(*case.batch.mask.shape), subject.tokens(len(case.batch.rows), 2)
+    for placed in attentions(subject, case.batch, DECODER):
+        with torch.no_grad():
+            pieces = _continue(placed, query, _project_two(placed, x, case.cuts[0]))
+            whole = _continue(placed, query, placed.attention.project(x, placed.positions))
+        require.close(pieces, whole, "the state of two pieces differs from the state of the whole")
+
+
+def _project_two(placed: PlacedAttention, x: Tensor, cut: int) -> State:
+    """Returns the state of a sequence that comes in two pieces."""
+    whole = placed.positions
+    head = Positions.of(whole.mask[:, :cut], whole.encoding, whole.padding)
+    tail = head.advance(whole.mask[:, cut:], whole.padding)
+    return placed.attention.project(x[:, :cut], head).append(placed.attention.project(x[:, cut:], tail))
+
+
+def _continue(placed: PlacedAttention, query: Tensor, state: State) -> Tensor:
+    """Returns what new tokens read from a state and from themselves."""
+    keys = placed.positions
+    new = keys.advance(full(*query.shape[:2]).mask, Padding.NONE)
+    if not placed.place.cross:
+        keys, state = keys.concatenate(new), state.append(placed.attention.project(query, new))
+    return placed.attention.attend(query, state, AttentionContext(new, keys, causal=not placed.place.cross))
+
+
+@contract_check(BATCHES)
+def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> None:
+    """Queries that come one by one read from a projected memory the same as together."""
+    memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 4)
+    for placed in attentions(subject, batch, CROSS):
+        keys = placed.positions
+        with torch.no_grad():
+            whole, state = placed.read(memory, query), placed.attention.project(memory, keys)
+            for step, one in enumerate(query.split(1, dim=1)):
+                at = full(len(query), 1).at(keys.encoding, start=step)
+                alone = placed.attention.attend(one, state, AttentionContext(at, keys, causal=False))[:, 0]
+                require.close(alone, whole[:, step], f"query {step} reads something else alone")
+
+
+@contract_check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1), (1,), (0, 2)))
+def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
+    """After rows of the state were moved, repeated or dropped, each continues as if it were read anew."""
+    index, batch = torch.tensor(rows), PaddedBatch(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
+    x, step = subject.tokens(3, 4), subject.tokens(len(rows), 1)
+    again = torch.arange(len(rows)).flip(0)  # rows move more than once
+    for placed in attentions(subject, batch, DECODER, CROSS):
+        project, selected = placed.attention.project, placed.at(placed.positions.select(index))
+        with torch.no_grad():
+            alone = _continue(selected, step, project(x[index], selected.positions))
+            state = project(x, placed.positions) if placed.place.cross else _project_two(placed, x, 2)
+            turned = selected.at(selected.positions.select(again))
+            moved = _continue(turned, step[again], state.select(index).select(again))[again]
+        require.close(moved, alone, f"after rows were selected, a row goes on differently, in {placed.place}")

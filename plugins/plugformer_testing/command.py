@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.errors import ConfigurationError
 from plugformer_cli import AsJson, LocalManifest, installed, print_text
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ EXAMPLES = (
     "plugformer check local --registry examples/squared_relu/registry.yaml",
 )
 
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="OPTION=VALUE", help="Give the component an option; repeatable."),
-]
-
 
 def command(
     ctx: typer.Context,
@@ -33,7 +27,10 @@ def command(
             help="A component, or a distribution (local: the --registry); by default all that is built in.",
         ),
     ] = None,
-    settings: Options = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="OPTION=VALUE", help="Give the component an option; repeatable."),
+    ] = None,
     tracebacks: Annotated[
         bool, typer.Option("--traceback", help="Also print the tracebacks of exceptions.")
     ] = False,
@@ -53,8 +50,6 @@ def command(
     known = installed(ctx, registry)
     kind, slash, name = (what or "").partition("/")
     entries = [known.find(kind, name)] if slash else offered(known, "plugformer" if what is None else what)
-    if settings and len(entries) > 1:
-        raise ConfigurationError("--set gives options to one component: name it as KIND/NAME")
     options: dict[str, Any] = plain(read_overrides(settings or []))
     width = max(len(f"{entry.kind}/{entry.name}") for entry in entries)
     reports = []
@@ -76,13 +71,12 @@ def _print(report: "CheckReport", width: int, *, tracebacks: bool) -> None:
     owner = f"{report.distribution} {report.version}".rstrip()
     color = "red" if not report.passed else "yellow" if report.of(Status.SKIPPED) else None
     typer.secho(f"{report.component:{width}}  {report.summary()}  ({owner})", fg=color)
-    for outcome in (*report.of(Status.FAILED), *report.of(Status.EXPECTED_FAILURE)):
-        print_text(f"{outcome.status}  {outcome}", indent=4)
-        if tracebacks and outcome.traceback:
-            typer.echo(textwrap.indent(outcome.traceback.rstrip(), " " * 8))
-    for outcome in report.of(Status.PASSED):
-        if outcome.message:
-            print_text(f"note  {outcome}", indent=4)
+    for status in (Status.FAILED, Status.EXPECTED_FAILURE, Status.PASSED):
+        for outcome in report.of(status):
+            if outcome.message:
+                print_text(f"{'note' if status is Status.PASSED else status}  {outcome}", indent=4)
+            if tracebacks and outcome.traceback:
+                typer.echo(textwrap.indent(outcome.traceback.rstrip(), " " * 8))
     reasons: dict[str, list[str]] = {}
     for outcome in report.of(Status.SKIPPED):
         reasons.setdefault(outcome.message, []).append(outcome.check)

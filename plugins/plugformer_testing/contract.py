@@ -2,18 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
-
-import torch
-from torch import Tensor
+from typing import Any
 
 from plugformer.registry import Kind
-
-CheckFunction: TypeAlias = Callable[..., str | None]
-"""Takes a Subject and, if the check has cases, one of them. Raises Violation or NotApplicable.
-
-It may return a note for the report.
-"""
 
 
 class Violation(Exception):  # noqa: N818 (a contract is violated; the program has no error)
@@ -29,14 +20,17 @@ class Check:
     """One sentence of a contract.
 
     Attributes:
-        function: Tries it. Its name is the name of the check, and its docstring is the sentence.
+        function: Takes a Subject and, if there are cases, one of them. It raises Violation or NotApplicable,
+            or returns a note for the report. Its name is that of the check, its docstring the sentence.
         cases: What it is tried on, the smallest first; None alone if there is nothing to choose.
         kinds: The kinds of component that it holds for; none if for all kinds of its module.
+        given: Returns what the function takes instead, made of the subject and the case.
     """
 
-    function: CheckFunction
+    function: Callable[..., str | None]
     cases: tuple[Any, ...] = (None,)
     kinds: tuple[Kind, ...] = ()
+    given: Callable[..., Any] | None = None
 
     @property
     def name(self) -> str:
@@ -44,39 +38,11 @@ class Check:
         return self.function.__name__
 
 
-def contract_check(cases: Iterable[Any] = (None,), *kinds: Kind) -> Callable[[CheckFunction], Check]:
+def contract_check(
+    cases: Iterable[Any] = (None,), *kinds: Kind, given: Callable[..., Any] | None = None
+) -> Callable[..., Check]:
     """Turns a function into a check."""
-    return lambda function: Check(function, tuple(cases), kinds)
-
-
-def fail(message: str) -> NoReturn:
-    """Raises Violation."""
-    raise Violation(message)
-
-
-def require(condition: object, message: str) -> None:
-    """Raises Violation with the message unless the condition is true."""
-    if not condition:
-        fail(message)
-
-
-def require_close(actual: Tensor, expected: Tensor, message: str, *, tolerance: float = 1e-5) -> None:
-    """Requires two tensors to agree in shape and, within a tolerance, in all values.
-
-    The tolerance is far above the rounding of float64, in which most checks compute, and just above that of
-    float32, in which a component may compute inside. Faults are as large as the values themselves.
-    """
-    try:
-        torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
-    except AssertionError as error:
-        lines = str(error).splitlines()
-        difference = next((line for line in lines if "bsolute difference" in line), lines[0])
-        fail(f"{message} ({difference})")
-
-
-def require_finite(tensor: Tensor, message: str) -> None:
-    """Requires that a tensor has neither NaN nor infinity."""
-    require(tensor.isfinite().all(), message)
+    return lambda function: Check(function, tuple(cases), kinds, given)
 
 
 def is_list_of_text(value: object) -> bool:

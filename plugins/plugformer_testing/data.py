@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from plugformer.configuration import checked_options
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
-from plugformer_testing.contract import NotApplicable, contract_check, is_list_of_text, require
+from plugformer_testing import require
+from plugformer_testing.contract import NotApplicable, contract_check, is_list_of_text
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
@@ -33,21 +34,13 @@ TYPES = {
     "tags": (_WORDS, Column("tags", "tags", "output", along="words")),
     "text": (_TEXT,),
 }
-"""Columns that a task type may need."""
 
-_ROW: dict[str, Any] = {
-    "source": "a",
-    "target": "b",
-    "references": ["b", "c"],
-    "text": "good",
-    "label": "yes",
-}
-_ROW |= {"labels": ["yes", "no"], "number": 1.5, "words": ["a", "b"], "tags": ["B", "O"]}
+_ROW: dict[str, Any] = {"source": "a", "target": "b", "references": ["b", "c"], "text": "good"}
+_ROW |= {"label": "yes", "labels": ["yes", "no"], "number": 1.5, "words": ["a", "b"], "tags": ["B", "O"]}
 ROWS = {"train": [_ROW, {**_ROW, "text": "bad", "label": "no"}]}
 """Rows in memory with the columns of all task types; components that do not read `rows` ignore them."""
 
-_STREAMED = 200
-"""The most examples of each split that are compared with those of its stream."""
+_STREAMED = 200  # the most examples of each split that are compared with those of its stream
 
 
 def _create(subject: Subject) -> Data:
@@ -56,16 +49,39 @@ def _create(subject: Subject) -> Data:
     return data
 
 
+def _loaded(subject: Subject, task: str) -> "DatasetDict":
+    """Returns the splits for a task type, if the component serves it, loaded once for all checks."""
+    splits = _load(subject, task)
+    if isinstance(splits, str):
+        raise NotApplicable(splits)
+    return splits
+
+
+def _load(subject: Subject, task: str) -> "DatasetDict | str":
+    """Returns the splits for a task type, or the message of a refusal."""
+
+    def load() -> "DatasetDict | str":
+        try:
+            return _create(subject).load(TYPES[task])
+        except (ConfigurationError, DataError) as refusal:
+            return str(refusal) or described(refusal)
+
+    return subject.once(task, load)
+
+
 @contract_check()
 def serves_a_type_of_task(subject: Subject) -> None:
     """It loads for one task type at least, and refuses the others with an error of Plugformer's."""
-    refusals = []
-    for name in TYPES:
-        try:
-            _loaded(subject, name)
-        except NotApplicable as refusal:
-            refusals.append(str(refusal))
-    require(len(refusals) < len(TYPES), f"it serves no task type: {'; '.join(refusals)}")
+    found = [_load(subject, name) for name in TYPES]
+    require.that(any(not isinstance(splits, str) for splits in found), f"it serves no task type: {found}")
+
+
+_HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "text": ("text", lambda value: isinstance(value, str) and bool(value.strip())),
+    "number": ("a finite number", lambda value: isinstance(value, float) and math.isfinite(value)),
+    "label": ("the number of a class", lambda value: isinstance(value, int)),
+    **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", is_list_of_text)),
+}
 
 
 @contract_check(TYPES)
@@ -75,45 +91,45 @@ def examples_fit_the_task(subject: Subject, task: str) -> None:
     Splits are train, and any of validation and names that begin with test; none is empty. Labels are classes
     (datasets.ClassLabel), the same in all splits; there are as many tags as words.
     """
+    from datasets import ClassLabel
+
     splits, columns, classes = _loaded(subject, task), TYPES[task], set()
-    require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
+    require.that("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
     for name, split in ((str(key), split) for key, split in splits.items()):
         known = re.fullmatch(r"train|validation|test\w*", name)
-        require(known, f"split {name!r} is none of train, validation and names that begin with test")
-        require(len(split) > 0, f"split {name!r} is empty")
+        require.that(known, f"split {name!r} is none of train, validation and names that begin with test")
+        require.that(len(split) > 0, f"split {name!r} is empty")
         present = [column for column in columns if column.name in split.column_names]
         missing = [column.name for column in columns if not column.optional and column not in present]
-        require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
+        require.that(not missing, f"split {name!r} lacks the columns {missing} in {split.column_names}")
         for column in present:
-            if column.holds == "label":
-                classes.add(_classes(name, column.name, split))
+            what, feature = f"the {column.name} of split {name!r}", split.features[column.name]
             expected, holds = _HOLDS[column.holds]
+            if column.holds == "label":
+                require.that(isinstance(feature, ClassLabel), f"{what} is {feature}, expected a ClassLabel")
+                outside = set(split[column.name]) - set(range(len(feature.names)))
+                require.that(not outside, f"{what} has no class {outside}, only {feature.names}")
+                classes.add(tuple(feature.names))
             values, along = split[column.name], split[column.along or column.name]
             for number, (value, words) in enumerate(zip(values, along, strict=True)):
-                what = f"the {column.name} of example {number} of split {name!r} is {value!r}"
-                require(holds(value), f"{what}, expected {expected}")
-                fits = column.along is None or len(value) == len(words)
-                require(fits, f"{what}, expected one for each of its {column.along}")
-    require(len(classes) <= 1, f"splits have different classes: {sorted(classes)}")
+                fits = holds(value) and (column.along is None or len(value) == len(words))
+                many = f", as many as {column.along}" if column.along else ""
+                require.that(fits, f"in example {number} {what} is {value!r}, expected {expected}{many}")
+    require.that(len(classes) <= 1, f"splits have different classes: {sorted(classes)}")
 
 
 @contract_check(TYPES)
 def loading_is_repeatable(subject: Subject, task: str) -> None:
-    """Loaded again, by another object, every split has the same examples in the same order.
-
-    Before it reads, it finds no problems in options with which it loads.
-    """
+    """Another object loads the same examples in the same order, and finds no problems before it reads."""
     first, data = _loaded(subject, task), _create(subject)
     data.check_columns(TYPES[task])
-    problems = list(data.problems(TYPES[task]))
-    require(not problems, f"problems finds {problems[:1]}, but load reads the examples")
+    require.equal(list(data.problems(TYPES[task])), [], "what `problems` finds, though it loads,")
     second = data.load(TYPES[task])
-    require(list(first) == list(second), "loaded again, there are other splits")
+    require.equal(list(second), list(first), "what splits there are, loaded again,")
     for name, split in first.items():
         for column in split.column_names:
             same = list(split[column]) == list(second[name][column])
-            what = f"loaded again, the {column} column of split {name!r} is different"
-            require(same, f"{what}: examples depend on something that is not an option")
+            require.that(same, f"loaded again, the {column} column of split {name!r} is different")
 
 
 @contract_check(TYPES)
@@ -124,7 +140,7 @@ def a_stream_has_the_same_examples(subject: Subject, task: str) -> None:
     """
     splits = _loaded(subject, task)
     streams, again = (_create(subject).stream(TYPES[task]) for _ in range(2))
-    require(list(streams) == list(splits), f"streamed, the splits are {list(streams)}, not {list(splits)}")
+    require.equal(list(streams), list(splits), "what splits there are, streamed,")
     for name, split in splits.items():
         names = [column.name for column in TYPES[task] if column.name in split.column_names]
         expected = [{name: row[name] for name in names} for row in islice(split, _STREAMED)]
@@ -133,71 +149,27 @@ def a_stream_has_the_same_examples(subject: Subject, task: str) -> None:
         again[name].load_state_dict(json.loads(json.dumps(streams[name].state_dict())))
         rest = list(islice(rows, len(expected) - half))
         resumed = list(islice(_without_faults(again[name], names), len(rest)))
-        require(found + rest == expected, f"streamed, split {name!r} has other examples than loaded")
-        require(resumed == rest, f"split {name!r} continues with other examples from its saved state")
-
-
-@contract_check()
-def version_is_repeatable(subject: Subject) -> None:
-    """The version is a text, and the same in another object, after loading, and in another process."""
-    version = _create(subject).version()
-    require(isinstance(version, str), f"the version is {version!r}, expected a text")
-    data = _create(subject)
-    for columns in TYPES.values():
-        with suppress(ConfigurationError, DataError):
-            data.load(columns)
-    now = data.version()
-    require(now == version, f"after loading, the version is {now!r} instead of {version!r}")
-    other = in_another_process(subject, _version)
-    require(other == version, f"in another process, the version is {other!r} instead of {version!r}")
-
-
-def _version(component: type[Data], options: dict[str, Any]) -> str:
-    data = component(**checked_options(component, options, component.__name__))
-    data.rows = ROWS
-    return data.version()
-
-
-def _loaded(subject: Subject, task: str) -> "DatasetDict":
-    """Returns the splits for a task type, loaded once for all checks.
-
-    Raises:
-        NotApplicable: The component does not serve this type.
-    """
-
-    def load() -> "DatasetDict | str":
-        data = _create(subject)
-        try:
-            return data.load(TYPES[task])
-        except (ConfigurationError, DataError) as refusal:
-            return str(refusal) or described(refusal)
-
-    splits = subject.once(task, load)
-    if isinstance(splits, str):
-        raise NotApplicable(splits)
-    return splits
+        require.that(found + rest == expected, f"streamed, split {name!r} has other examples than loaded")
+        require.that(resumed == rest, f"split {name!r} continues with other examples from its saved state")
 
 
 def _without_faults(stream: "IterableDataset", names: Sequence[str]) -> Iterator[dict[str, Any]]:
     return ({name: row[name] for name in names} for row in stream if not row.get("fault"))
 
 
-def _classes(name: str, column: str, split: Any) -> tuple[str, ...]:
-    """Returns the names of the classes."""
-    from datasets import ClassLabel
+@contract_check()
+def version_is_repeatable(subject: Subject) -> None:
+    """The version is a text, and the same in another object, after loading, and in another process."""
+    version, data = _create(subject).version(), _create(subject)
+    require.that(isinstance(version, str), f"the version is {version!r}, expected a text")
+    for columns in TYPES.values():
+        with suppress(ConfigurationError, DataError):
+            data.load(columns)
+    require.equal(data.version(), version, "after loading, the version")
+    require.equal(in_another_process(subject, _version), version, "in another process, the version")
 
-    feature: Any = split.features[column]
-    what = f"the {column} of split {name!r}"
-    require(isinstance(feature, ClassLabel), f"{what} is {feature}, expected a ClassLabel")
-    outside = set(split[column]) - set(range(len(feature.names)))
-    require(not outside, f"{what} has no class {outside}, only {feature.names}")
-    return tuple(feature.names)
 
-
-_HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "text": ("text", lambda value: isinstance(value, str) and bool(value.strip())),
-    "number": ("a finite number", lambda value: isinstance(value, float) and math.isfinite(value)),
-    "label": ("the number of a class", lambda value: isinstance(value, int)),
-    **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", is_list_of_text)),
-}
-"""The values of a column of each sort: in words, and as a condition."""
+def _version(component: type[Data], options: dict[str, Any]) -> str:
+    data = component(**checked_options(component, options, component.__name__))
+    data.rows = ROWS
+    return data.version()

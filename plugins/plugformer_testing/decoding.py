@@ -4,11 +4,11 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from plugformer.interfaces import BEGIN, END, PADDING, Decoding, Hypothesis, Session
-from plugformer_testing.contract import contract_check, require
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
 VOCABULARY = 9
@@ -18,13 +18,10 @@ Prefix = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Script:
-    """Made-up probabilities of next tokens, for a batch of sentences.
+    """Made-up probabilities of next tokens, for a batch of sentences with a number and a longest output each.
 
-    Attributes:
-        sentence_ids: The number of each sentence; different sentences have different probabilities.
-        limits: Longest output of each.
-        eager: Added to the score of END: how soon outputs end.
-        exact: Whether outputs have their longest length, and even and odd tokens take turns: a constraint.
+    Outputs end the sooner the more eager they are. If exact, they have their longest length, and even and odd
+    tokens take turns: a constraint.
     """
 
     sentence_ids: tuple[int, ...]
@@ -32,11 +29,7 @@ class Script:
     eager: float = 0.0
     exact: bool = False
 
-    def __str__(self) -> str:
-        bound = "exactly" if self.exact else "at most"
-        return f"{len(self.sentence_ids)} sentences of {bound} {', '.join(map(str, self.limits))} tokens"
-
-    def log_probabilities(self, sentence: int, prefix: Prefix) -> Float[Tensor, " vocabulary"]:
+    def log_probabilities(self, sentence: int, prefix: Prefix) -> Tensor:
         """Returns those of the next token, which depend on the sentence's number and the prefix."""
         digest = hashlib.sha256(f"{self.sentence_ids[sentence]}/{prefix}".encode()).digest()
         scores = torch.tensor([byte / 40 for byte in digest[:VOCABULARY]])
@@ -52,11 +45,9 @@ class Script:
 
     def score(self, sentence: int, tokens: list[int]) -> float:
         """Returns the logarithm of the probability of a whole output."""
-        steps = [*tokens, END]
-        return sum(
-            float(self.log_probabilities(sentence, tuple(steps[:number]))[token])
-            for number, token in enumerate(steps)
-        )
+        places = [tuple(tokens[:place]) for place in range(len(tokens) + 1)]
+        pairs = zip(places, [*tokens, END], strict=True)
+        return sum(float(self.log_probabilities(sentence, prefix)[token]) for prefix, token in pairs)
 
 
 @dataclass
@@ -77,20 +68,18 @@ class ScriptedSession(Session):
         scores = [self.script.log_probabilities(*row) for row in rows]
         self.log_probabilities = torch.stack(scores) if rows else torch.zeros(0, VOCABULARY)
 
-    def extend(self, tokens: Int[Tensor, " rows"]) -> None:
+    def extend(self, tokens: Tensor) -> None:
         """Appends one token to every row."""
-        require(len(tokens) == len(self.rows), f"extends {len(self.rows)} rows by {len(tokens)} tokens")
-        extended = []
-        for token, (sentence, prefix) in zip(tokens.tolist(), self.rows, strict=True):
-            what = "a row that has ended is extended: finished rows do not leave, and cost time"
-            require(token != END, what)
-            what = f"a row is extended by token {token}, whose probability is zero: limits do not hold"
-            require(self.script.log_probabilities(sentence, prefix)[token].isfinite(), what)
-            extended.append((sentence, (*prefix, token)))
+        require.equal(len(tokens), len(self.rows), "the number of tokens by which rows are extended")
+        for row, token in enumerate(tokens.tolist()):
+            require.that(token != END, "a row that has ended is extended, expected that it leaves")
+            possible = self.log_probabilities[row, token].isfinite()
+            require.that(possible, f"a row is extended by token {token}, whose probability is zero")
         self.computed += len(tokens)
-        self._set_rows(extended)
+        pairs = zip(self.rows, tokens.tolist(), strict=True)
+        self._set_rows([(sentence, (*prefix, token)) for (sentence, prefix), token in pairs])
 
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
+    def select(self, rows: Tensor) -> None:
         """Keeps only these rows."""
         self._set_rows([self.rows[row] for row in rows.tolist()])
 
@@ -105,7 +94,6 @@ SCRIPTS = (
     Script((0,), (1,), exact=True),
     Script((3, 0, 1), (4, 6, 3), eager=3.0, exact=True),
 )
-"""Batches: limits of zero, outputs that end at once or at different times, and outputs with a constraint."""
 
 
 def _search(subject: Subject, script: Script) -> list[list[Hypothesis]]:
@@ -121,20 +109,19 @@ def _tokens(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
 def outputs_are_possible(subject: Subject, script: Script) -> None:
     """Each sentence has hypotheses, in the order of the batch, that could be generated.
 
-    None is longer than its limit or has a special token, or a token or END where its probability is zero. The
-    session itself refuses to extend a row that has ended.
+    None is longer than its limit or has a special token, or a token or END where its probability is zero.
     """
-    found, number = _search(subject, script), len(script.sentence_ids)
-    require(len(found) == number, f"{number} sentences give {len(found)} results")
+    found = _search(subject, script)
+    require.equal(len(found), len(script.sentence_ids), "the number of sentences with results")
     for sentence, hypotheses in enumerate(found):
-        require(hypotheses, f"sentence {sentence} has no hypothesis")
+        require.that(hypotheses, f"sentence {sentence} has no hypothesis")
         for tokens in (hypothesis.tokens for hypothesis in hypotheses):
             what, limit = f"an output of sentence {sentence}", script.limits[sentence]
-            require(len(tokens) <= limit, f"{what} has {len(tokens)} tokens, its limit is {limit}")
+            require.that(len(tokens) <= limit, f"{what} has {len(tokens)} tokens, its limit is {limit}")
             special = sorted({PADDING, BEGIN, END} & set(tokens))
-            require(not special, f"{what} has the special tokens {special}")
-            fault = "but its probability is zero: constraints do not hold"
-            require(script.score(sentence, tokens) > -torch.inf, f"{tokens} is {what}, {fault}")
+            require.that(not special, f"{what} has the special tokens {special}")
+            possible = script.score(sentence, tokens) > -torch.inf
+            require.that(possible, f"{what} is {tokens}, whose probability is zero")
 
 
 @contract_check(SCRIPTS)
@@ -142,11 +129,9 @@ def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
     """A hypothesis' score is the sum of the logarithms of its tokens' probabilities, END included."""
     for sentence, hypotheses in enumerate(_search(subject, script)):
         for output in hypotheses:
-            what = f"the score of an output of sentence {sentence} is {output.score!r}"
-            require(isinstance(output.score, int | float), f"{what}, expected a float")
             expected = script.score(sentence, output.tokens)
-            close = abs(output.score - expected) < 1e-3
-            require(close, f"{what}, the probabilities of its tokens give {expected:.4g}")
+            close = isinstance(output.score, int | float) and abs(output.score - expected) < 1e-3
+            require.that(close, f"{output.tokens} scores {output.score!r}, expected {expected:.4g}")
 
 
 @contract_check(SCRIPTS[2:])
@@ -155,7 +140,7 @@ def searching_is_repeatable(subject: Subject, script: Script) -> None:
     decoding: Decoding = subject.create()
     found = [_tokens(decoding.search(ScriptedSession(script))) for _ in range(2)]
     same = found[0] == found[1] == _tokens(_search(subject, script))
-    require(same, "the same batch gives other outputs each time: it depends on the past")
+    require.that(same, "the same batch gives other outputs each time")
 
 
 @contract_check(SCRIPTS[3:])
@@ -164,8 +149,8 @@ def sentences_are_independent(subject: Subject, script: Script) -> None:
     together = _tokens(_search(subject, script))
     turned = replace(script, sentence_ids=script.sentence_ids[::-1], limits=script.limits[::-1])
     same = _tokens(_search(subject, turned))[::-1] == together
-    require(same, "outputs depend on the order of sentences in the batch")
+    require.that(same, "outputs depend on the order of sentences in the batch")
     for sentence, key in enumerate(script.sentence_ids):
         single = replace(script, sentence_ids=(key,), limits=(script.limits[sentence],))
-        alone, found = _tokens(_search(subject, single))[0], together[sentence]
-        require(found == alone, f"sentence {sentence} gets {found[0]} in the batch and {alone[0]} alone")
+        (alone,) = _tokens(_search(subject, single))
+        require.equal(together[sentence], alone, f"what sentence {sentence} gets in the batch, not alone,")

@@ -5,13 +5,13 @@ from itertools import cycle, islice, product
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Head, OutputType
 from plugformer.model import draw_own_values
-from plugformer_testing.contract import contract_check, require, require_close, require_finite
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch
 from plugformer_testing.subject import OUTPUTS, Subject
 
@@ -20,87 +20,58 @@ _LABELS = frozenset({OutputType.LABELS})
 
 
 @dataclass
-class HeadCase:
-    """A head with hidden states and targets for it.
-
-    Attributes:
-        head: In double precision and evaluation mode, its parameters perturbed.
-        hidden: Random hidden states.
-        targets: Random targets, or those that the head gives for checks.
-        mask: True for real tokens, False for padding.
-        by_token: Whether it predicts at every position.
-    """
+class _HeadCase:
+    """A perturbed head in double precision, with random hidden states, and random targets or its own."""
 
     head: Head
-    hidden: Float[Tensor, "batch length width"]
-    targets: Shaped[Tensor, " batch *more"]
-    mask: Bool[Tensor, "batch length"]
+    hidden: Tensor
+    mask: Tensor
+    targets: Tensor
     by_token: bool
 
     @classmethod
-    def of(cls, subject: Subject, batch: PaddedBatch, **sizes: Any) -> "HeadCase":
-        """Returns a case for a batch; `sizes` are fields of the head's context."""
+    def of(cls, subject: Subject, batch: PaddedBatch, **sizes: Any) -> "_HeadCase":
         numbers = getattr(subject.component, "output_types", None) == _NUMBERS
         head: Head = subject.perturbed(outputs=1 if numbers else OUTPUTS, **sizes)
         hidden = subject.tokens(*batch.mask.shape)
-        by_token = _by_token(head.logits(hidden, batch.mask))
-        return cls(head, hidden, _targets(head, batch.mask, by_token), batch.mask, by_token)
+        return cls(head, hidden, batch.mask, *_targets(head, head.logits(hidden, batch.mask), batch.mask))
 
     @property
     def jointly(self) -> bool:
         """Whether the targets of a sequence are predicted together, as by a conditional random field."""
         return self.by_token and type(self.head).likelihoods is not Head.likelihoods
 
-    def logits(self) -> Tensor:
-        """Returns the logits."""
-        return self.head.logits(self.hidden, self.mask)
-
-    def loss(
-        self, hidden: Tensor | None = None, targets: Tensor | None = None, real: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the loss and the count, also of other hidden states, targets or masks."""
-        values = (hidden, targets, real), (self.hidden, self.targets, self.mask)
-        return self.head.loss(*(own if given is None else given for given, own in zip(*values, strict=True)))
+    def loss(self) -> tuple[Tensor, Tensor]:
+        return self.head.loss(self.hidden, self.targets, self.mask)
 
 
-def _by_token(logits: Tensor) -> bool:
-    require(logits.dim() in (2, 3), f"its logits have {logits.dim()} axes, expected 2 or 3")
-    return logits.dim() == 3
-
-
-def _targets(
-    head: Head, real: Bool[Tensor, "batch length"], by_token: bool
-) -> Shaped[Tensor, " batch *more"]:
+def _targets(head: Head, logits: Tensor, real: Tensor) -> tuple[Tensor, bool]:
+    """Returns targets, and whether there is one at every position."""
+    require.that(logits.dim() in (2, 3), f"its logits have {logits.dim()} axes, expected 2 or 3")
     if head.check_targets:
-        return torch.tensor(list(islice(cycle(head.check_targets), len(real))), dtype=torch.float64)
-    if by_token:
-        return torch.randint(OUTPUTS, real.shape)
+        own = list(islice(cycle(head.check_targets), len(real)))
+        return torch.tensor(own, dtype=torch.float64), logits.dim() == 3
+    if logits.dim() == 3:
+        return torch.randint(OUTPUTS, real.shape), True
     if head.output_types == _NUMBERS:
-        return torch.randn(len(real), dtype=torch.float64)
+        return torch.randn(len(real), dtype=torch.float64), False
     if head.output_types == _LABELS:
-        return torch.randint(2, (len(real), OUTPUTS)).double()
-    return torch.randint(OUTPUTS, real.shape[:1])
+        return torch.randint(2, (len(real), OUTPUTS)).double(), False
+    return torch.randint(OUTPUTS, real.shape[:1]), False
 
 
-@contract_check(BATCHES)
-def shapes(subject: Subject, batch: PaddedBatch) -> None:
-    """Logits are (batch, length, outputs) or (batch, outputs); the loss is a scalar.
-
-    It comes with the number of real targets: of tokens, or of sequences.
-    """
-    case = HeadCase.of(subject, batch)
-    logits, real = case.logits(), case.mask
+@contract_check(BATCHES, given=_HeadCase.of)
+def shapes(case: _HeadCase) -> None:
+    """Logits are (batch, length, outputs) or (batch, outputs); loss and count of real targets are scalars."""
+    logits, real = case.head.logits(case.hidden, case.mask), case.mask
     outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
-    expected = ((*real.shape, outputs), (len(real), outputs))
-    what = f"logits have shape {tuple(logits.shape)}, expected one of {expected}"
-    require(tuple(logits.shape) in expected, what)
-    require_finite(logits, "logits are not finite")
+    expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
+    require.equal(tuple(logits.shape), expected, "the shape of the logits")
+    require.finite(logits, "a logit")
     loss, count = case.loss()
-    require(loss.dim() == 0, f"the loss has shape {tuple(loss.shape)}, expected a scalar")
-    whole = count.dim() == 0 and not count.is_floating_point()
-    require(whole, f"the count is {count!r}, expected a whole number")
-    targets = int(real.sum()) if case.by_token else len(real)
-    require(int(count) == targets, f"the loss counts {int(count)} targets, {targets} are real")
+    require.equal((tuple(loss.shape), tuple(count.shape)), ((), ()), "the shape of the loss and the count")
+    require.that(not count.is_floating_point(), f"the count is {count!r}, expected a whole number")
+    require.equal(int(count), int(real.sum()) if case.by_token else len(real), "the number of targets")
 
 
 @contract_check(product((False, True), BATCHES))
@@ -111,53 +82,49 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
     sequence together, or has targets of its own, is only compared with its own likelihoods.
     """
     training, batch = case
-    given = HeadCase.of(subject, batch, label_smoothing=0.2)
+    given = _HeadCase.of(subject, batch, label_smoothing=0.2)
     head, targets = given.head, given.targets
     if given.jointly or head.check_targets:
         return
     head.train(training)
     state = torch.get_rng_state()
-    logits = given.logits()
+    logits = head.logits(given.hidden, given.mask)
     torch.set_rng_state(state)  # a head may drop out: the same in both passes
-    if head.output_types == _NUMBERS:
-        exact, _ = given.loss(targets=logits[:, 0].detach())
-        require_close(exact, torch.zeros_like(exact), "the loss of numbers predicted exactly is not zero")
-        torch.set_rng_state(state)
-        what = "the loss of numbers that are not those predicted is not above zero"
-        require(given.loss()[0] > 0, what)
-        return
     loss, _ = given.loss()
     smoothing = 0.2 if training else 0.0
-    if head.output_types == _LABELS:
+    if head.output_types == _NUMBERS:
+        require.that(loss > 0, "the loss of numbers that are not those predicted is not above zero")
+        given.targets = logits[:, 0].detach()
+        torch.set_rng_state(state)
+        loss, expected = given.loss()[0], torch.zeros_like(loss)
+    elif head.output_types == _LABELS:
         smoothed = targets * (1 - smoothing) + smoothing / 2
         expected = binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
     else:
         if given.by_token:
             logits, targets = logits[given.mask], targets[given.mask]
         expected = cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-    kind = "smoothed cross-entropy in training" if training else "plain cross-entropy in evaluation"
-    message = f"the loss is {float(loss):.4g}, the summed {kind} mode {float(expected):.4g}"
-    require_close(loss, expected, message)
+    mode = f"{'training' if training else 'evaluation'} mode"
+    require.close(loss, expected, f"the loss in {mode} is {float(loss):.4g}, expected {float(expected):.4g}")
 
 
-@contract_check(PADDED)
-def padding_does_not_count(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check(PADDED, given=_HeadCase.of)
+def padding_does_not_count(case: _HeadCase) -> None:
     """Values at padding change neither the loss nor the prediction, and get no gradient."""
-    case = HeadCase.of(subject, batch)
     head, hidden, real = case.head, case.hidden, case.mask
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
     other = case.targets.masked_fill(~real, 3) if case.by_token else case.targets
-    for mode in ("training", "evaluation"):
-        head.train(mode == "training")
+    for training in (True, False):
+        head.train(training)
         with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in both passes
-            loss, _ = case.loss(changed, other)
-        require_close(loss, case.loss()[0], f"in {mode} mode the loss changes with values at padding")
+            loss, _ = head.loss(changed, other, real)
+        mode = f"in {'training' if training else 'evaluation'} mode"
+        require.close(loss, case.loss()[0], f"{mode} the loss changes with values at padding")
         (gradient,) = torch.autograd.grad(loss, changed)
-        none = (gradient[~real].abs() < 1e-9).all()
-        require(none, f"in {mode} mode the loss has a gradient at padding")
+        require.that((gradient[~real].abs() < 1e-9).all(), f"{mode} the loss has a gradient at padding")
     if not case.by_token:
         found = head.logits(changed, real)
-        require_close(found, case.logits(), "the prediction changes with values at padding")
+        require.close(found, head.logits(hidden, real), "the prediction changes with values at padding")
 
 
 @contract_check(PADDED[:4])
@@ -166,68 +133,59 @@ def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
 
     Chunks of the length do not apply if the targets of a sequence are predicted together.
     """
-    case = HeadCase.of(subject, batch)
+    case = _HeadCase.of(subject, batch)
     whole, count = case.loss()
     for axis in (0, 1) if case.by_token and not case.jointly else (0,):
         chunks = [part.tensor_split([1], dim=axis) for part in (case.hidden, case.targets, case.mask)]
         parts = [case.head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
         total, number = (torch.stack(values).sum() for values in zip(*parts, strict=True))
-        chunks_of = f"chunks of the {('batch', 'length')[axis]} do not add up"
-        require(int(number) == int(count), f"counts of {chunks_of}: {int(number)}, not {int(count)}")
-        require_close(total, whole, f"losses of {chunks_of}: it must be a sum")
+        chunks_of = f"chunks of the {('batch', 'length')[axis]}"
+        require.equal(int(number), int(count), f"the sum of the counts of {chunks_of}")
+        require.close(total, whole, f"the losses of {chunks_of} do not add up: it must be a sum")
 
 
 @contract_check()
 def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
-    case = HeadCase.of(subject, FULL[1])
-    loss, count = case.loss(real=torch.zeros_like(case.mask))
-    require_finite(loss, "the loss without any real token is not finite")
-    what = f"without a real target the loss is {float(loss):g} over {int(count)} targets, expected 0 over 0"
-    require(not case.by_token or (float(loss), int(count)) == (0, 0), what)
+    case = _HeadCase.of(subject, FULL[1])
+    loss, count = case.head.loss(case.hidden, case.targets, torch.zeros_like(case.mask))
+    require.finite(loss, "the loss without any real token")
+    if case.by_token:
+        require.equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
 
 
-@contract_check(BATCHES)
-def likelihoods_are_those_of_the_loss(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check(BATCHES, given=_HeadCase.of)
+def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
     """The likelihoods of examples add up to the loss in evaluation mode, and count the same targets.
 
     No more of an example's targets are right than it has; for numbers `correct` is None.
     """
-    case = HeadCase.of(subject, batch)
     loss, count = case.loss()
     found = case.head.likelihoods(case.hidden, case.targets, case.mask)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
-        what = f"{name} of {len(case.mask)} examples are {tuple(values.shape)}"
-        require(values.shape == (len(case.mask),), what)
+        require.equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
     total = -found.log_probabilities.double().sum()
-    require_close(total, loss.double(), "the log-probabilities add up to another loss")
-    require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
-    if case.head.output_types == _NUMBERS:
-        require(found.correct is None, "a number is called right")
-        return
-    if found.correct is None:
-        require(False, "correct is None, though an output is right or wrong")
-        return
-    sound = (found.correct >= 0) & (found.correct <= found.targets)
-    require(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
+    require.close(total, loss.double(), "the log-probabilities add up to another loss")
+    require.equal(int(found.targets.sum()), int(count), "the number of targets that likelihoods count")
+    numbers = case.head.output_types == _NUMBERS
+    require.equal(found.correct is None, numbers, "that `correct` is None, which only numbers have,")
+    if found.correct is not None:
+        sound = (found.correct >= 0) & (found.correct <= found.targets)
+        require.that(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
 
 
 @contract_check(BATCHES[1:])
 def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
-    """A sequence gets the same scores in a batch as alone without padding.
-
-    If targets are tokens, the scores at a position depend only on its own hidden state.
-    """
-    case = HeadCase.of(subject, batch)
-    head, hidden, real, whole = case.head, case.hidden, case.mask, case.logits()
+    """A sequence gets the same scores in a batch as alone, and a token scores of its own hidden state."""
+    case = _HeadCase.of(subject, batch)
+    head, hidden, real, whole = case.head, case.hidden, case.mask, case.head.logits(case.hidden, case.mask)
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
         expected = whole[row, marks] if case.by_token else whole[row]
-        require_close(expected, alone, f"row {row} gets other scores in the batch than alone")
+        require.close(expected, alone, f"row {row} gets other scores in the batch than alone")
     if case.by_token:
         changed = torch.cat([hidden[:, :1], torch.randn_like(hidden[:, 1:])], dim=1)
-        message = "the scores at the first position change with later hidden states"
-        require_close(head.logits(changed, real)[:, 0], whole[:, 0], message)
+        require.close(head.logits(changed, real)[:, 0], whole[:, 0], "scores change with later hidden states")
 
 
 @contract_check()
@@ -237,15 +195,15 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
     before = embedding.detach().clone()
     head: Head = subject.create(tied=embedding)
     draw_own_values(head, 1)
-    require(torch.equal(embedding, before), "the head redraws the embedding that it receives")
+    require.that(torch.equal(embedding, before), "the head redraws the embedding that it receives")
     for name, parameter in head.named_parameters():
         copied = parameter is not embedding and torch.equal(parameter, before)
-        require(not copied, f"{name} is a copy of the embedding, which is trained apart from it")
+        require.that(not copied, f"{name} is a copy of the embedding, which is trained apart from it")
 
 
-def everything(head: Head, hidden: Tensor, real: Bool[Tensor, "batch length"]) -> Tensor:
+def everything(head: Head, hidden: Tensor, real: Tensor) -> Tensor:
     """Returns a head's logits and loss on a padded batch, end to end."""
     logits = head.logits(hidden, real)
-    targets = torch.zeros_like(_targets(head, real, _by_token(logits)))
+    targets = torch.zeros_like(_targets(head, logits, real)[0])
     loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])

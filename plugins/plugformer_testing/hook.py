@@ -3,7 +3,6 @@
 import copy
 import json
 import random
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,22 @@ import torch
 from torch import Tensor
 
 from plugformer.configuration import Task, TrainingSettings
-from plugformer.errors import RunError
 from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
-from plugformer.interfaces import Batch, Hook, Loss, Model
+from plugformer.interfaces import Batch, Hook, Model
 from plugformer.registry import Kind, Registry
 from plugformer.runs import join_tensors, split_tensors
-from plugformer_testing.contract import contract_check, fail, require, require_close, require_finite
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
+from plugformer_testing.small import SmallTask
 from plugformer_testing.subject import Subject
 
 UPDATES = 8
 
-LONG = 12
-"""Updates after which also every tenth update has happened."""
+LONG = 12  # updates after which also every tenth update has happened
 
 
-class SmallTraining:
-    """The updates of a small classifier with a hook, made as the core makes them.
-
-    Args:
-        subject: The hook's class and options.
-        device: Of the model; `meta` has no values.
-    """
+class _SmallTraining:
+    """The updates of a small classifier with a hook, made as the core makes them."""
 
     def __init__(self, subject: Subject, device: str = "cpu") -> None:
         self.hook: Hook = subject.create()
@@ -44,9 +37,8 @@ class SmallTraining:
         self.run = Run(Path(), settings, self.model, steps=2 * UPDATES, epoch_steps=UPDATES)
         self.call("model_built")
         learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        require(learning, "it leaves nothing to be trained")
-        self.optimizer = torch.optim.SGD(learning, lr=0.1, momentum=0.9)
-        self.step = 0
+        require.that(learning, "it leaves nothing to be trained")
+        self.optimizer, self.step = torch.optim.SGD(learning, lr=0.1, momentum=0.9), 0
 
     def call(self, hook: str, *place: int, **arguments: Any) -> Any:
         """Calls a hook; `place` (update and batch) seeds its generator as in training."""
@@ -55,43 +47,36 @@ class SmallTraining:
         return self.manager.ask(hook, run=self.run, **arguments)
 
     def batch(self, number: int) -> Batch:
-        """Returns one of the batches of an update: three texts and their labels."""
         first = 2 * self.step + number
         return self.examples.batch([(first + row) % len(self.examples) for row in range(3)])
 
-    def update(self) -> Loss:
-        """Makes an update on two batches, and returns the loss of the second."""
-        self.step += 1
-        batches = [self.changed(self.batch(number), number) for number in (1, 2)]
-        targets = sum(self.model.count(batch) for batch in batches)
-        for number, batch in enumerate(batches, start=1):
-            loss = self.loss(batch, number)
-            (loss.total / targets + loss.auxiliary / 2).backward()
-        self.call("optimizer_step", self.step, model=self.model, optimizer=self.optimizer, step=self.step)
-        self.optimizer.zero_grad()
-        return loss
+    def updated(self, updates: int = 1) -> "_SmallTraining":
+        """Makes updates on two batches each, with finite losses."""
+        for _ in range(updates):
+            self.step += 1
+            batches = [self.changed(self.batch(number), number) for number in (1, 2)]
+            targets = sum(self.model.count(batch) for batch in batches)
+            for number, batch in enumerate(batches, start=1):
+                loss = self.loss(batch, number)
+                require.finite(loss.total, f"the loss of update {self.step}")
+                (loss.total / targets + loss.auxiliary / 2).backward()
+            self.call("optimizer_step", self.step, model=self.model, optimizer=self.optimizer, step=self.step)
+            self.optimizer.zero_grad()
+        return self
 
-    def changed(self, batch: Batch, number: int = 1) -> Batch:
-        """Returns a batch as the hook changes it."""
-        changed: Batch = self.call("training_batch", self.step, number, batch=batch, step=self.step)
-        return changed
+    def changed(self, batch: Batch, number: int = 1) -> Any:
+        return self.call("training_batch", self.step, number, batch=batch, step=self.step)
 
-    def loss(self, batch: Batch, number: int = 1) -> Loss:
-        """Returns the loss of a batch as the hook changes it."""
-        loss: Loss = self.call("training_loss", self.step, number, model=self.model, batch=batch)
-        return loss
+    def loss(self, batch: Batch, number: int = 1) -> Any:
+        return self.call("training_loss", self.step, number, model=self.model, batch=batch)
 
-    def evaluated(self) -> Mapping[str, Tensor]:
-        """Returns the values that the hook replaces for evaluation."""
-        return self.call("evaluated_parameters", model=self.model) or {}
+    def evaluated(self) -> dict[str, Tensor]:
+        return dict(self.call("evaluated_parameters", model=self.model) or {})
 
     def values(self) -> dict[str, Tensor]:
-        """Returns the parameters and the values for evaluation."""
-        evaluated = {f"evaluated {name}": value.clone() for name, value in self.evaluated().items()}
-        return self.parameters() | evaluated
+        return self.parameters() | {f"evaluated {name}": x.clone() for name, x in self.evaluated().items()}
 
     def parameters(self) -> dict[str, Tensor]:
-        """Returns copies of the parameters."""
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}
 
 
@@ -107,112 +92,78 @@ def takes_part(subject: Subject) -> None:
     """It implements at least one of the hooks, all of them with arguments that exist."""
     manager = HookManager([], lambda _: None, {subject.entry.name: subject.create()})
     used = any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS))
-    require(used, "it implements none of the hooks: mark its methods with @hookimpl")
+    require.that(used, "it implements none of the hooks: mark its methods with @hookimpl")
 
 
-@contract_check()
-def a_model_trains_with_it(subject: Subject) -> None:
+@contract_check(given=_SmallTraining)
+def a_model_trains_with_it(training: _SmallTraining) -> None:
     """Losses are finite, and updates move the parameters."""
-    training = SmallTraining(subject)
-    before = training.values()
-    for number in range(1, UPDATES + 1):
-        loss = training.update()
-        require_finite(loss.total, f"the loss of update {number} is {loss.total.item()}")
-    after = training.values()
-    require(any(not torch.equal(before[name], after[name]) for name in before), "no parameter moves")
+    before, after = training.values(), training.updated(UPDATES).values()
+    require.that(any(not torch.equal(before[name], after[name]) for name in before), "no parameter moves")
     for name, value in after.items():
-        require_finite(value, f"after {UPDATES} updates {name} is not finite")
+        require.finite(value, f"after {UPDATES} updates {name}")
 
 
 @contract_check()
 def a_model_without_values_will_do(subject: Subject) -> None:
     """`model_built` works if the model has shapes only, as in validation."""
-    SmallTraining(subject, device="meta")
+    _SmallTraining(subject, device="meta")
 
 
 @contract_check((0, 1, 3))
 def resuming_changes_nothing(subject: Subject, updates: int) -> None:
     """With its state saved and loaded, training continues exactly as if it had not stopped."""
-    training, resumed = SmallTraining(subject), SmallTraining(subject)
-    for _ in range(updates):
-        training.update()
-    try:
-        record, tensors = split_tensors(training.hook.state_dict(), "hook")
-    except RunError as error:
-        fail(str(error))
+    training, resumed = _SmallTraining(subject).updated(updates), _SmallTraining(subject)
+    record, tensors = split_tensors(training.hook.state_dict(), "hook")
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     resumed.hook.load_state_dict(join_tensors(json.loads(json.dumps(record)), tensors))
     resumed.model.load_state_dict(training.model.state_dict())
     resumed.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
     resumed.step = training.step
-    for _ in range(LONG):
-        training.update()
-        resumed.update()
-    _require_same(training, resumed, "after its state was saved and loaded")
+    found, expected = resumed.updated(LONG).values(), training.updated(LONG).values()
+    require.same(found, expected, "after its state was saved and loaded")
 
 
 @contract_check()
 def random_numbers_come_from_its_generator(subject: Subject) -> None:
     """Trainings repeat, and the generators of the whole process, which dropout draws from, are not used."""
-    trainings: list[SmallTraining] = []
+    ended: list[dict[str, Tensor]] = []
     for seed in (1, 2):
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)
         before = _generators()
-        trainings.append(training := SmallTraining(subject))
-        for _ in range(2):
-            training.update()
-        training.evaluated()
-        message = "it draws from a generator of the whole process: draw from self.generator"
-        require(_generators() == before, message)
-    _require_same(trainings[0], trainings[1], "in a second training")
+        ended.append(_SmallTraining(subject).updated(2).values())
+        require.that(_generators() == before, "it draws from a generator of the process, not self.generator")
+    require.same(ended[1], ended[0], "in a second training")
 
 
 def _generators() -> tuple[object, ...]:
     return torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state())
 
 
-@contract_check()
-def batches_are_replaced_and_not_changed(subject: Subject) -> None:
+@contract_check(given=_SmallTraining)
+def batches_are_replaced_and_not_changed(training: _SmallTraining) -> None:
     """It does not change a batch in place, but returns a new one."""
-    training = SmallTraining(subject)
     batch, again = training.batch(1), training.batch(1)
     changed = training.changed(batch)
     same = torch.equal(batch.source.ids, again.source.ids) and torch.equal(batch.targets, again.targets)
-    require(same and batch.rows == again.rows, "it changes the batch in place; return another one")
-    require(training.model.count(changed) > 0, "it returns a batch without targets")
+    require.that(same and batch.rows == again.rows, "it changes the batch in place; return another one")
+    require.that(training.model.count(changed) > 0, "it returns a batch without targets")
 
 
-@contract_check()
-def losses_add_up(subject: Subject) -> None:
+@contract_check(given=_SmallTraining)
+def losses_add_up(training: _SmallTraining) -> None:
     """The loss of a batch is the sum of those of its examples, so that processes can share a batch."""
-    training = SmallTraining(subject)
-    whole, *losses = (training.loss(training.examples.batch(rows)) for rows in ([0, 1], [0], [1]))
-    total = torch.stack([loss.total for loss in losses]).sum()
-    message = "the losses of two examples are not that of both together"
-    require_close(total, whole.total, message, tolerance=1e-4)
+    whole, *parts = (training.loss(training.examples.batch(rows)).total for rows in ([0, 1], [0], [1]))
+    require.close(torch.stack(parts).sum(), whole, "the losses of two examples do not add up", tolerance=1e-4)
 
 
-@contract_check()
-def evaluated_parameters_fit(subject: Subject) -> None:
+@contract_check(given=_SmallTraining)
+def evaluated_parameters_fit(training: _SmallTraining) -> None:
     """Values for evaluation have names and shapes of parameters, and parameters are not changed."""
-    training = SmallTraining(subject)
-    training.update()
-    parameters = training.parameters()
+    parameters = training.updated().parameters()
     for name, value in training.evaluated().items():
-        what = f"it wants {name!r} evaluated, which is no parameter: {', '.join(parameters)}"
-        require(name in parameters, what)
-        expected = tuple(parameters[name].shape)
-        what = f"its value of {name} has shape {tuple(value.shape)}, expected {expected}"
-        require(value.shape == expected, what)
-    for name, value in training.parameters().items():
-        what = f"`evaluated_parameters` changes {name} in place: return values"
-        require(torch.equal(value, parameters[name]), what)
-
-
-def _require_same(one: SmallTraining, other: SmallTraining, when: str) -> None:
-    expected, values = one.values(), other.values()
-    require(expected.keys() == values.keys(), f"{when} it wants other parameters evaluated")
-    for name, value in expected.items():
-        require_close(values[name], value, f"{when} {name} is different", tolerance=0.0)
+        require.that(name in parameters, f"it wants {name!r} evaluated, not one of {[*parameters]}")
+        require.equal(value.shape, parameters[name].shape, f"the shape of its value of {name}")
+    require.same(training.parameters(), parameters, "after `evaluated_parameters`, which returns values")

@@ -3,57 +3,72 @@
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Value, as_text
-from plugformer_testing.contract import contract_check, require
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Predictions and the references of each, texts or other answers.
+class Scored(NamedTuple):
+    """Some examples: which predictions are right (x), wrong (o) or empty (-), and the references of each.
 
-    For a metric that reads sources, the source is the first right answer. For a metric of likelihoods, the
-    words of a right answer have the probability 0.9, and those of a wrong one 0.1.
+    Sources are the right answers. Words of a right prediction have the probability 0.9, others 0.1.
     """
 
-    name: str
-    predictions: tuple[Value, ...]
-    references: tuple[tuple[Value, ...], ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}: {list(self.predictions)} against {[list(texts) for texts in self.references]}"
+    predictions: str
+    references: str = "x"
 
 
-REFERENCES = (
-    ("the cat sat on the mat",),
-    ("a quick brown fox jumps over the dog",),
-    ("it rains in the north today",),
-    ("nobody has seen the red house",),
+EXAMPLES = (Scored("x"), Scored("-"), Scored("xxoo"), Scored("xxoo", "xo"))
+
+SENTENCES = (
+    ("the cat sat on the mat", "yes no maybe"),
+    ("a quick brown fox jumps over the dog", "zzz"),
+    ("it rains in the north today", "completely other words here"),
+    ("nobody has seen the red house", "42"),
 )
-WRONG = ("yes no maybe", "zzz", "completely other words here", "42")
-
-OTHER = "another way to say it"
-
-ONE = Scored("one right", (REFERENCES[0][0],), REFERENCES[:1])
-EMPTY = Scored("one empty", ("",), REFERENCES[:1])
-HALF = Scored("half right", (*(texts[0] for texts in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
-SEVERAL = Scored("joint references", HALF.predictions, tuple((*texts, OTHER) for texts in REFERENCES))
-EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
-
-EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
+ANSWERS: dict[str, Sequence[tuple[Value, Value]]] = {
     OutputType.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
     OutputType.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
     OutputType.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
 }
-"""Right answers that are no text, each with a wrong one."""
+
+
+def _arguments(metric: Metric, case: Scored, first: int = 0) -> tuple[Any, ...]:
+    """Returns a case, from the first example on, as arguments for the `statistics` of a metric."""
+    own: Sequence[tuple[Value, Value]] = metric.check_examples
+    if not own and not metric.accepts & {OutputType.TEXT, OutputType.LABEL}:
+        own = next((ANSWERS[kind] for kind in sorted(metric.accepts) if kind in ANSWERS), ())
+    pairs = copy.deepcopy(list(islice(cycle(own or SENTENCES), first, first + len(case.predictions))))
+    other = own[0][1] if own else "another way to say it"
+    predictions, references = [], []
+    for mark, (right, wrong) in zip(case.predictions, pairs, strict=True):
+        empty = type(right)() if isinstance(right, str | list) else wrong
+        predictions.append(copy.deepcopy({"x": right, "o": wrong, "-": empty}[mark]))
+        references.append([right if mark == "x" else other for mark in case.references])
+    sources = [as_text(right) for right, _ in pairs]
+    if isinstance(metric, OutputMetric):
+        return predictions, references
+    if isinstance(metric, SourceMetric):
+        return sources, predictions, references
+    targets, hits = np.array([len(text.split()) for text in sources]), np.array([*case.predictions]) == "x"
+    return targets * np.log(np.where(hits, 0.9, 0.1)), targets, targets * hits
+
+
+def _statistics(metric: Any, case: Scored, first: int = 0) -> ndarray:
+    found: ndarray = metric.statistics(*_arguments(metric, case, first))
+    return found
+
+
+def _require_close(found: float, expected: float, what: str) -> None:
+    close = math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
+    require.that(close, f"{what} is {found}, expected {expected}")
 
 
 @contract_check(EXAMPLES)
@@ -64,40 +79,37 @@ def statistics_are_numbers(subject: Subject, case: Scored) -> None:
     before = copy.deepcopy(given)
     found = metric.statistics(*given)
     for now, then in zip(given, before, strict=True):
-        what = f"it changes its arguments: {list(then)} becomes {list(now)}, for other metrics too"
-        require(list(now) == list(then), what)
+        require.equal(list(now), list(then), "an argument after the call")
     count = len(case.predictions)
     fits = isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == count
-    require(fits, f"statistics have shape {np.shape(found)}, expected ({count}, statistics)")
-    require(np.isfinite(found).all(), "statistics are not finite")
+    require.that(fits, f"statistics have shape {np.shape(found)}, expected ({count}, statistics)")
+    require.that(np.isfinite(found).all(), "statistics are not finite")
 
 
-@contract_check((HALF, SEVERAL))
+@contract_check(EXAMPLES[2:])
 def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
     """The score of an example does not depend on the other examples; the aggregate not on their order."""
     metric: Metric = subject.create()
     whole = _statistics(metric, case)
-    for number, row in enumerate(whole):
-        single = Scored(f"example {number}", (case.predictions[number],), (case.references[number],))
-        alone, among = _score(metric, single), metric.aggregate(row[None])
-        what = f"example {number} scores {among} among the others and {alone} alone"
-        require(_same(alone, among), what)
-    score, other = metric.aggregate(whole), metric.aggregate(whole[[2, 0, 3, 1]])
-    require(_same(score, other), f"in another order {score} becomes {other}")
+    for row, mark in enumerate(case.predictions):
+        alone = metric.aggregate(_statistics(metric, Scored(mark, case.references), row))
+        _require_close(metric.aggregate(whole[[row]]), alone, f"the score of example {row}, alone another,")
+    other = metric.aggregate(whole[[2, 0, 3, 1]])
+    _require_close(other, metric.aggregate(whole), "the aggregate in another order")
 
 
 @contract_check(EXAMPLES)
 def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     """The aggregate is a finite number that depends only on statistics, which it does not change."""
     metric: Metric = subject.create()
-    scores = [_score(metric, case) for _ in range(2)]
-    require(isinstance(scores[0], float) and math.isfinite(scores[0]), f"the aggregate is {scores[0]!r}")
-    require(scores[0] == scores[1], f"the same predictions score {scores[0]} once and {scores[1]} again")
+    score, again = (metric.aggregate(_statistics(metric, case)) for _ in range(2))
+    number = isinstance(score, float) and math.isfinite(score)
+    require.that(number, f"the aggregate is {score!r}, expected a number")
+    require.equal(again, score, "the aggregate of the same predictions")
     statistics = _statistics(metric, case)
     before = statistics.copy()
-    other = subject.create().aggregate(statistics)
-    require(other == scores[0], f"statistics score {scores[0]} with the metric that made them, else {other}")
-    require(np.array_equal(statistics, before), "aggregate changes the statistics: intervals are of others")
+    require.equal(subject.create().aggregate(statistics), score, "the aggregate by another object")
+    require.that(np.array_equal(statistics, before), "aggregate changes the statistics")
 
 
 @contract_check(EXAMPLES)
@@ -105,44 +117,34 @@ def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     """The interval is finite, contains the aggregate, is wider at a higher level, and repeatable."""
     metric: Metric = subject.create()
     statistics = _statistics(metric, case)
-    value = metric.aggregate(statistics)
-    low, high = metric.interval(statistics)
-    require(math.isfinite(low) and math.isfinite(high), f"the interval is {low} to {high}")
-    holds = low <= value + 1e-9 and value <= high + 1e-9
-    require(holds, f"the interval {low:g} to {high:g} misses the value {value:g}")
-    repeatable = (low, high) == metric.interval(statistics)
-    require(repeatable, "the interval of the same statistics differs each time")
-    narrow_low, narrow_high = metric.interval(statistics, level=0.5)
-    what = f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95"
-    require(narrow_high - narrow_low <= high - low + 1e-9, what)
+    value, (low, high) = metric.aggregate(statistics), metric.interval(statistics)
+    holds = low - 1e-9 <= value <= high + 1e-9 and math.isfinite(low) and math.isfinite(high)
+    require.that(holds, f"the interval is {low} to {high}, the value {value}")
+    require.equal(tuple(metric.interval(statistics)), (low, high), "the interval of the same statistics")
+    from_, to = metric.interval(statistics, level=0.5)
+    narrower = to - from_ <= high - low + 1e-9
+    require.that(narrower, f"the interval is {from_} to {to} at level 0.5, and {low} to {high} at 0.95")
 
 
 @contract_check()
 def right_predictions_score_best(subject: Subject) -> None:
     """Predictions that equal their references score best, wrong ones worst, as higher_is_better says."""
     metric: Metric = subject.create()
-    right = Scored("right", tuple(texts[0] for texts in REFERENCES), REFERENCES)
-    wrong = Scored("wrong", WRONG, REFERENCES)
-    scores = [_score(metric, case) for case in (right, HALF, wrong)]
+    scores = [metric.aggregate(_statistics(metric, Scored(marks))) for marks in ("xxxx", "xxoo", "oooo")]
     ordered = scores == sorted(scores, reverse=metric.higher_is_better) and scores[0] != scores[2]
-    what = "all right, half right and all wrong score {:g}, {:g} and {:g}".format(*scores)
-    require(ordered, f"{what}, though {'higher' if metric.higher_is_better else 'lower'} is better")
+    better = "higher" if metric.higher_is_better else "lower"
+    require.that(ordered, f"all right, half right and all wrong score {scores}, though {better} is better")
 
 
-@contract_check((0, 1))
-def any_joint_reference_counts(subject: Subject, place: int) -> None:
+@contract_check(("xo", "ox"))
+def any_joint_reference_counts(subject: Subject, references: str) -> None:
     """A text that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
-    if not isinstance(metric, OutputMetric) or OutputType.TEXT not in metric.accepts:
-        return
-    prediction = REFERENCES[0][0]
-    references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
-    several, one = (
-        _score(metric, Scored("", (prediction,), (texts,))) for texts in (references, (prediction,))
-    )
-    what = f"a prediction that equals reference {place + 1} of 2 scores {several:g}"
-    close = math.isclose(several, one, rel_tol=1e-6)
-    require(close, f"{what}, one that equals the only reference {one:g}")
+    if isinstance(metric, OutputMetric) and OutputType.TEXT in metric.accepts:
+        cases = (Scored("x", references), Scored("x"))
+        several, one = (metric.aggregate(_statistics(metric, case)) for case in cases)
+        close = math.isclose(several, one, rel_tol=1e-6)
+        require.that(close, f"a prediction that equals one of 2 references scores {several}, expected {one}")
 
 
 @contract_check(EXAMPLES)
@@ -152,54 +154,8 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
     given = _arguments(metric, case)
     signature = metric.signature(given[1]) if isinstance(metric, OutputMetric) else ""
     one_line = isinstance(signature, str) and len(signature.splitlines()) <= 1
-    require(one_line, f"the signature {signature!r} is not one line of text")
+    require.that(one_line, f"the signature is {signature!r}, expected one line of text")
     table = metric.table(*given) if isinstance(metric, OutputMetric | SourceMetric) else None
     for name, numbers in table.rows.items() if table else ():
         fits = table is not None and [type(number) for number in numbers] == [int] * len(table.columns)
-        what = f"the table's row {name!r} is {numbers}, expected a whole number for each column"
-        require(fits, what)
-
-
-def _arguments(metric: Metric, case: Scored) -> tuple[Any, ...]:
-    """Returns a case as arguments for the `statistics` of a metric."""
-    case = _with_own_answers(metric, case)
-    predictions = copy.deepcopy(list(case.predictions))
-    references = [copy.deepcopy(list(texts)) for texts in case.references]
-    firsts = [as_text(texts[0]) for texts in references]
-    if isinstance(metric, OutputMetric):
-        return predictions, references
-    if isinstance(metric, SourceMetric):
-        return firsts, predictions, references
-    right = np.array([text in texts for text, texts in zip(predictions, references, strict=True)])
-    targets = np.array([len(text.split()) for text in firsts])
-    return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
-
-
-def _statistics(metric: Any, case: Scored) -> Float[ndarray, "examples statistics"]:
-    found: ndarray = metric.statistics(*_arguments(metric, case))
-    return found
-
-
-def _score(metric: Metric, case: Scored) -> float:
-    return metric.aggregate(_statistics(metric, case))
-
-
-def _same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
-
-
-def _with_own_answers(metric: Metric, case: Scored) -> Scored:
-    """Returns a case with answers of the metric's type, or its own examples, in place of the sentences."""
-    own = metric.check_examples
-    if not own and not metric.accepts & {OutputType.TEXT, OutputType.LABEL}:
-        own = next((EXAMPLES_OF[kind] for kind in sorted(metric.accepts) if kind in EXAMPLES_OF), ())
-    if not own:
-        return case
-    examples = list(islice(cycle(own), len(REFERENCES)))
-    first, wrong_one = examples[0]
-    nothing: Value = "" if isinstance(first, str) else [] if isinstance(first, list) else wrong_one
-    answers: dict[Value, Value] = {OTHER: wrong_one, "": nothing}
-    for (right,), wrong, (own_right, own_wrong) in zip(REFERENCES, WRONG, examples, strict=True):
-        answers |= {right: own_right, wrong: own_wrong}
-    references = tuple(tuple(answers[text] for text in texts) for texts in case.references)
-    return Scored(case.name, tuple(answers[text] for text in case.predictions), references)
+        require.that(fits, f"the table's row {name!r} is {numbers}, expected a whole number for each column")

@@ -6,88 +6,81 @@ The checks look at all slots of an encoding at once. A slot that it does not fil
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from plugformer.errors import LengthError
-from plugformer.interfaces import Padding, PositionalEncoding, Positions
-from plugformer_testing.contract import contract_check, require, require_close, require_finite
+from plugformer.interfaces import PositionalEncoding, Positions
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import FULL, PADDED, PaddedBatch, example, full
 from plugformer_testing.subject import Subject
 
 HEAD_WIDTH = 6
 
 
-class Effect(NamedTuple):
+class _Effect(NamedTuple):
     """What an encoding computes for one batch: embeddings, rotated heads, and everything added to scores."""
 
-    embedded: Float[Tensor, "batch length width"]
-    rotated: Float[Tensor, "batch heads length head_width"]
-    bias: Float[Tensor, "batch heads query key"]
+    embedded: Tensor
+    rotated: Tensor
+    bias: Tensor
 
-    def part(
-        self,
-        row: int,
-        tokens: Bool[Tensor, " length"] | slice = slice(None),
-        keys: Bool[Tensor, " key"] | None = None,
-    ) -> "Effect":
+    def part(self, row: int, tokens: Tensor | slice = slice(None), keys: Tensor | None = None) -> "_Effect":
         """Returns the effect on some tokens of a row as a batch of one, with the same or other keys."""
         bias = self.bias[row, :, tokens][..., tokens if keys is None else keys]
-        return Effect(self.embedded[row, tokens][None], self.rotated[row, :, tokens][None], bias[None])
+        return _Effect(self.embedded[row, tokens][None], self.rotated[row, :, tokens][None], bias[None])
 
-    def require_same(self, other: "Effect", message: str) -> None:
-        """Requires another effect to be equal."""
+    def require_same(self, other: "_Effect", message: str) -> None:
         for one, two in zip(self, other, strict=True):
-            require_close(one, two, message)
+            require.close(one, two, message)
 
 
-class EncodedTokens(NamedTuple):
-    """Tokens that an encoding is tried on: positions, embeddings, and heads of queries and keys."""
+class _Tokens(NamedTuple):
+    """Positions, and embeddings and heads of tokens there."""
 
     positions: Positions
-    x: Float[Tensor, "batch length width"]
-    heads: Float[Tensor, "batch heads length head_width"]
+    x: Tensor
+    heads: Tensor
 
-    @classmethod
-    def of(cls, subject: Subject, positions: Positions) -> "EncodedTokens":
-        """Returns random embeddings and heads at some positions."""
-        batch, length = positions.mask.shape
-        heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
-        return cls(positions, subject.tokens(batch, length), heads)
-
-    def effect(self, keys: "EncodedTokens | None" = None) -> Effect:
+    def effect(self, keys: "_Tokens | None" = None) -> _Effect:
         """Returns the effect of the encoding on them, and on their scores with some keys or their own."""
-        encoding, added = self.positions.encoding, self.added(keys or self)
-        return Effect(encoding.embed(self.x, self.positions), self.positions.rotate(self.heads), added)
+        embedded = self.positions.encoding.embed(self.x, self.positions)
+        return _Effect(embedded, self.positions.rotate(self.heads), self.added(keys or self))
 
-    def added(self, keys: "EncodedTokens") -> Float[Tensor, "batch heads query key"]:
+    def added(self, keys: "_Tokens") -> Tensor:
         """Returns all that the encoding adds to their scores with some keys, which are not scaled here."""
         encoding, (query, _, heads), (key, _, key_heads) = self.positions.encoding, self, keys
-        parts = encoding.bias(query, key), encoding.content_bias(heads, key_heads, query, key)
         total = torch.zeros(*heads.shape[:3], key.length, dtype=heads.dtype)
-        for part in parts:
+        for part in (encoding.bias(query, key), encoding.content_bias(heads, key_heads, query, key)):
             total = total if part is None else total + part.to(total.dtype).expand(total.shape)
         return total
+
+
+def _drawn(subject: Subject, positions: Positions | PaddedBatch) -> _Tokens:
+    """Returns random embeddings and heads at some positions, or those of a batch."""
+    if isinstance(positions, PaddedBatch):
+        positions = positions.at(subject.perturbed())
+    batch, length = positions.mask.shape
+    heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
+    return _Tokens(positions, subject.tokens(batch, length), heads)
 
 
 @contract_check((*FULL, *PADDED))
 def shapes(subject: Subject, batch: PaddedBatch) -> None:
     """Embeddings and heads keep their shape; a bias has a map for each head, a row for each query."""
     encoding: PositionalEncoding = subject.perturbed()
-    positions, x, heads = EncodedTokens.of(subject, batch.at(encoding))
-    maps, rows = (*heads.shape[1:3], positions.length), dict.fromkeys((1, len(heads)))
-    for name, output, expected in (
-        ("embed", encoding.embed(x, positions), [x.shape]),
-        ("rotate", positions.rotate(heads), [heads.shape]),
-        ("bias", encoding.bias(positions, positions), [(count, *maps) for count in rows]),
-        ("content_bias", encoding.content_bias(heads, heads, positions, positions), [(len(heads), *maps)]),
+    positions, x, heads = _drawn(subject, batch.at(encoding))
+    maps = (*heads.shape[:3], positions.length)
+    for name, output, *expected in (
+        ("embed", encoding.embed(x, positions), x.shape),
+        ("rotate", positions.rotate(heads), heads.shape),
+        ("bias", encoding.bias(positions, positions), maps, (1, *maps[1:])),
+        ("content_bias", encoding.content_bias(heads, heads, positions, positions), maps),
     ):
-        if output is None:
-            continue
-        shapes = " or ".join(str(tuple(shape)) for shape in expected)
-        fits = tuple(output.shape) in expected
-        require(fits, f"{name} has shape {tuple(output.shape)}, expected {shapes}")
-        require_finite(output, f"{name} is not finite; masks are the scope's")
+        if output is not None:
+            fits = tuple(output.shape) in expected
+            require.that(fits, f"the shape of {name} is {tuple(output.shape)}, expected {tuple(expected[0])}")
+            require.finite(output, f"{name}, which masks nothing,")
 
 
 @contract_check((1, 3, 8))
@@ -100,114 +93,105 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
     positions = FULL[2].at(encoding)
     for width in (2, 6, 10):
         x = torch.randn(2, heads, positions.length, width, dtype=torch.float64)
-        require(positions.rotate(x).shape == x.shape, f"rotate changes the shape of heads of width {width}")
-    bias = encoding.bias(positions, positions)
-    require(bias is None or bias.shape[1] == heads, f"bias does not have one map for each of {heads} heads")
+        require.equal(positions.rotate(x).shape, x.shape, f"the shape of rotated heads of width {width}")
+    maps = [("bias", encoding.bias(positions, positions))]
     query_heads = torch.randn(2, heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
     for groups in {1, heads}:
         content = encoding.content_bias(query_heads, query_heads[:, :groups], positions, positions)
-        what = f"content_bias does not have one map for each of {heads} heads that share {groups} keys"
-        require(content is None or content.shape[1] == heads, what)
+        maps.append((f"content_bias of {groups} key heads", content))
+    for name, bias in maps:
+        if bias is not None:
+            require.equal(bias.shape[1], heads, f"the number of maps of {name}")
 
 
 @contract_check((15, 16, 17, 40))
 def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
     """Up to the model's longest sequence everything works; beyond it works too, or is a LengthError."""
-    given = EncodedTokens.of(subject, full(1, length).at(subject.perturbed(max_length=16)))
+    given = _drawn(subject, full(1, length).at(subject.perturbed(max_length=16)))
     try:
         found = given.effect()
     except LengthError as error:
-        require(length > 16, f"a sequence of {length} tokens is refused, the model's longest is 16: {error}")
+        require.that(length > 16, f"{length} tokens are refused, the model's longest is 16: {error}")
         return
     for output in found:
-        require_finite(output, f"a sequence of {length} tokens gives values that are not finite")
+        require.finite(output, f"what is computed for a sequence of {length} tokens")
 
 
-@contract_check(PADDED)
-def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check(PADDED, given=_drawn)
+def padding_moves_nothing(given: _Tokens) -> None:
     """Tokens have the positions that they have without padding: positions count real tokens only."""
-    encoding: PositionalEncoding = subject.perturbed()
-    given = EncodedTokens.of(subject, batch.at(encoding))
-    whole = given.effect()
-    for row, real in enumerate(batch.mask):
-        unpadded = full(1, int(real.sum())).at(encoding)
-        alone = EncodedTokens(unpadded, given.x[row, real][None], given.heads[row, :, real][None]).effect()
+    (positions, x, heads), whole = given, given.effect()
+    for row, real in enumerate(positions.mask):
+        unpadded = full(1, int(real.sum())).at(positions.encoding)
+        alone = _Tokens(unpadded, x[row, real][None], heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
 
 
-@contract_check((*FULL[1:], *PADDED[2:]))
-def positions_go_on_after_a_cache(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check((*FULL[1:], *PADDED[2:]), given=_drawn)
+def positions_go_on_after_a_cache(given: _Tokens) -> None:
     """New tokens come after those kept before: a piece is encoded as that part of the whole."""
-    positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
-    whole = given.effect()
+    (positions, x, heads), whole = given, given.effect()
     for cut in range(1, positions.length):
-        head = Positions.of(positions.mask[:, :cut], positions.encoding, batch.padding)
-        tail = head.advance(positions.mask[:, cut:], batch.padding)
+        head = Positions.of(positions.mask[:, :cut], positions.encoding, positions.padding)
+        tail = head.advance(positions.mask[:, cut:], positions.padding)
         keys = given._replace(positions=head.concatenate(tail))
-        piece = EncodedTokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
+        piece = _Tokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
         later = torch.arange(positions.length) >= cut
-        message = f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
-        for row, real in enumerate(batch.mask):
-            found = piece.part(row, real[cut:], real)
-            found.require_same(whole.part(row, real & later, real), message)
+        for row, real in enumerate(positions.mask):
+            found, expected = piece.part(row, real[cut:], real), whole.part(row, real & later, real)
+            found.require_same(expected, f"tokens after {cut} kept ones are not encoded behind them")
 
 
-@contract_check((*FULL[2:], *PADDED[2:]))
-def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
+@contract_check((*FULL[2:], *PADDED[2:]), given=_drawn)
+def rows_are_independent(given: _Tokens) -> None:
     """A row of a batch is encoded as it is alone."""
-    positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
-    whole = given.effect()
-    for row in range(len(batch.rows)):
-        one = torch.tensor([row])
-        alone = EncodedTokens(positions.select(one), x[one], heads[one]).effect()
+    (positions, x, heads), whole = given, given.effect()
+    for row, one in enumerate(torch.arange(len(x))[:, None]):
+        alone = _Tokens(positions.select(one), x[one], heads[one]).effect()
         whole.part(row).require_same(alone, f"row {row} is encoded differently in the batch than alone")
 
 
 @contract_check((1, 5))
 def scores_depend_on_distance(subject: Subject, shift: int) -> None:
     """With rotated heads and bias, the score of a query and a key depends on their distance alone."""
-    encoding: PositionalEncoding = subject.perturbed()
-    real = torch.ones(1, 6, dtype=torch.bool)
-    query, key = (EncodedTokens.of(subject, full(1, 6).at(encoding)) for _ in range(2))
+    batch, encoding = full(1, 6), subject.perturbed()
+    query, key = (_drawn(subject, batch.at(encoding)) for _ in range(2))
 
     def scores(start: int) -> Tensor:
-        at = Positions.of(real, encoding, Padding.NONE, start=start)
-        queries, keys = (EncodedTokens(at, tokens.x, at.rotate(tokens.heads)) for tokens in (query, key))
+        at = batch.at(encoding, start)
+        queries, keys = (_Tokens(at, tokens.x, at.rotate(tokens.heads)) for tokens in (query, key))
         return queries.heads @ keys.heads.transpose(-2, -1) + queries.added(keys)
 
-    what = f"scores change when query and key both move by {shift}"
-    require_close(scores(shift), scores(0), f"{what}: they do not depend on distance alone", tolerance=1e-4)
+    require.close(scores(shift), scores(0), "scores change when query and key both move", tolerance=1e-4)
 
 
 @contract_check()
 def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
     """Where an encoding does something, it does something else at each of the first positions."""
-    encoding: PositionalEncoding = subject.perturbed()
-    positions, x, heads = EncodedTokens.of(subject, FULL[2].at(encoding))
-    found = EncodedTokens(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
-    for slot, rows in (("embed", found.embedded[0]), ("rotate", found.rotated[0].transpose(0, 1).flatten(1))):
-        if _fills(encoding, slot):
-            same = torch.cdist(rows, rows) + torch.eye(positions.length, dtype=rows.dtype)
-            require((same > 1e-6).all(), f"{slot} gives two positions the same value")
-    for slot in ("bias", "content_bias"):
-        if _fills(encoding, slot):
-            first = found.bias[0, :, -1]  # what the last query sees, by distance
-            differ = (first.diff(dim=-1).abs() > 1e-9).any()
-            require(differ, f"{slot} gives all distances the same value")
+    positions, x, heads = _drawn(subject, FULL[2].at(subject.perturbed()))
+    found = _Tokens(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
+    embedded, rotated = found.embedded[0], found.rotated[0].transpose(0, 1).flatten(1)
+    distances = found.bias[0, :, -1].T  # what the last query sees
+    slots = {"embed": embedded, "rotate": rotated, "bias": distances, "content_bias": distances}
+    for slot, rows in slots.items():
+        if getattr(type(positions.encoding), slot) is not getattr(PositionalEncoding, slot):
+            apart = torch.cdist(rows, rows) + torch.eye(positions.length, dtype=rows.dtype)
+            same = (rows.diff(dim=0).abs() < 1e-9).all() if rows is distances else apart.min() < 1e-6
+            require.that(not same, f"{slot} gives two positions the same value")
 
 
 @contract_check(FULL[1:])
 def scores_change_between_two_tokens(subject: Subject, batch: PaddedBatch) -> None:
     """A bias for a query and a key depends on these two tokens alone."""
     positions, last = batch.at(subject.perturbed()), batch.mask.shape[1] - 1
-    query, key = (EncodedTokens.of(subject, positions) for _ in range(2))
+    query, key = (_drawn(subject, positions) for _ in range(2))
     added = query.added(key)
     for number in range(positions.length):
-        other_query, other_key = (EncodedTokens.of(subject, positions) for _ in range(2))
+        other_query, other_key = (_drawn(subject, positions) for _ in range(2))
         other_query.heads[:, :, last] = query.heads[:, :, last]
         other_key.heads[:, :, number] = key.heads[:, :, number]
-        message = "what is added to the score of a query and a key changes with the tokens around them"
-        require_close(other_query.added(other_key)[..., last, number], added[..., last, number], message)
+        found, expected = other_query.added(other_key)[..., last, number], added[..., last, number]
+        require.close(found, expected, "what is added to a score changes with other tokens")
 
 
 @contract_check()
@@ -216,17 +200,13 @@ def rotation_keeps_lengths(subject: Subject) -> None:
 
     Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
     """
-    positions, _, heads = EncodedTokens.of(subject, FULL[2].at(subject.perturbed()))
+    positions, _, heads = _drawn(subject, FULL[2].at(subject.perturbed()))
     factors = positions.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
-    require_close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
-
-
-def _fills(encoding: PositionalEncoding, slot: str) -> bool:
-    return getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
+    require.close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
 
 def everything(encoding: PositionalEncoding, x: Tensor, heads: int, batch: PaddedBatch) -> Tensor:
     """Returns everything that an encoding does to a padded batch, end to end."""
     rows, length, _ = x.shape
-    given = EncodedTokens(batch.at(encoding), x, example(rows, heads, length, HEAD_WIDTH, dtype=x.dtype))
+    given = _Tokens(batch.at(encoding), x, example(rows, heads, length, HEAD_WIDTH, dtype=x.dtype))
     return torch.cat([part.flatten() for part in given.effect()])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from plugformer.interfaces import (
@@ -19,6 +19,7 @@ from plugformer.interfaces import (
     State,
     Sublayer,
 )
+from plugformer_testing import require
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -30,17 +31,14 @@ class PaddedBatch:
     rows: tuple[str, ...]
     padding: Padding
 
-    def __str__(self) -> str:
-        return " / ".join(self.rows)
-
     @property
     def mask(self) -> Bool[Tensor, "batch length"]:
         """True for real tokens, False for padding."""
         return torch.tensor([[mark == "x" for mark in row] for row in self.rows])
 
-    def at(self, encoding: PositionalEncoding) -> Positions:
-        """Returns the positions of the tokens."""
-        return Positions.of(self.mask, encoding, self.padding)
+    def at(self, encoding: PositionalEncoding, start: int = 0) -> Positions:
+        """Returns the positions of the tokens, the first of which stand at `start`."""
+        return Positions.of(self.mask, encoding, self.padding, start=start)
 
 
 def full(batch: int, length: int) -> PaddedBatch:
@@ -48,9 +46,7 @@ def full(batch: int, length: int) -> PaddedBatch:
     return PaddedBatch(("x" * length,) * batch, Padding.NONE)
 
 
-FULL = (full(1, 1), full(1, 2), full(2, 7))
-"""Without padding."""
-
+FULL = (full(1, 1), full(1, 2), full(2, 7))  # without padding
 PADDED = (
     PaddedBatch(("xx", "x."), Padding.RIGHT),
     PaddedBatch(("xx", ".x"), Padding.ANYWHERE),
@@ -58,13 +54,11 @@ PADDED = (
     PaddedBatch(("xxxxx", "..xxx", "....x"), Padding.ANYWHERE),
     PaddedBatch((".xxx.", "xxxxx", "x.x.x"), Padding.ANYWHERE),
 )
-"""With padding on the right, on the left, and in other places."""
 
-BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])
-"""All, the smallest first."""
+BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])  # all, the smallest first
 
 
-def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
+def example(*shape: int, dtype: torch.dtype) -> Tensor:
     """Returns the same irregular values each time, between -1.5 and 1.5."""
     numbers = torch.arange(math.prod(shape), dtype=torch.float64)
     return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)
@@ -73,9 +67,7 @@ def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
 class Turning(PositionalEncoding):
     """Rotates pairs of coordinates by their positions (RoFormer, https://arxiv.org/abs/2104.09864)."""
 
-    def rotate(
-        self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
-    ) -> Float[Tensor, "batch heads length head_width"]:
+    def rotate(self, heads: Tensor, positions: Positions) -> Tensor:
         """Rotates the two halves of an even head width against each other; an odd one stays as it is."""
         if heads.shape[-1] % 2:
             return heads
@@ -87,31 +79,21 @@ class Turning(PositionalEncoding):
 
 
 class Sloping(PositionalEncoding):
-    """Lowers scores with the distance (ALiBi, https://arxiv.org/abs/2108.12409), more behind than ahead.
-
-    It also adds a product of the heads and the distance (DeBERTa, https://arxiv.org/abs/2006.03654).
-
-    Args:
-        heads: Number of softmax maps.
-    """
+    """Adds slopes of the distance (https://arxiv.org/abs/2108.12409), and of it times the heads."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
 
-    def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch maps query key"]:
+    def bias(self, query: Positions, key: Positions) -> Tensor:
         """Returns the penalties."""
         ahead = (key.index[:, None, None, :] - query.index[:, None, :, None]).double()
         slopes = torch.linspace(0.3, 0.9, self.heads, dtype=torch.float64)[:, None, None]
         return torch.where(ahead > 0, -ahead, 1.5 * ahead) * slopes
 
     def content_bias(
-        self,
-        query_heads: Float[Tensor, "batch heads query head_width"],
-        key_heads: Float[Tensor, "batch groups key head_width"],
-        query: Positions,
-        key: Positions,
-    ) -> Float[Tensor, "batch heads query key"]:
+        self, query_heads: Tensor, key_heads: Tensor, query: Positions, key: Positions
+    ) -> Tensor:
         """Returns waves of the distance, as strong as query and key are large."""
         ahead = (key.index[:, None, None, :] - query.index[:, None, :, None]).to(query_heads.dtype)
         keys = key_heads.repeat_interleave(query_heads.shape[1] // key_heads.shape[1], dim=1)
@@ -124,37 +106,16 @@ class SharedState(Attention):
 
     def __init__(self, owner: Attention, reader: Attention) -> None:
         super().__init__()
-        self.owner = owner
-        self.reader = reader
+        self.owner, self.reader = owner, reader
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
+    def project(self, memory: Tensor, positions: Positions) -> State:
         """Returns the owner's projection."""
         return self.owner.project(memory, positions)
 
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
+    def attend(self, query: Tensor, state: State, scope: AttentionContext) -> Tensor:
         """Returns the reader's output, after the owner has computed its own."""
         self.owner.attend(query, state, AttentionContext(scope.query, scope.key, causal=scope.causal))
         return self.reader.attend(query, state, scope)
-
-
-class Collector:
-    """An observer that keeps everything that attention records (`taken`, lists by name).
-
-    Args:
-        erase: Whether it sets recorded tensors to zero before attention uses them.
-    """
-
-    def __init__(self, *, erase: bool = False) -> None:
-        self.taken: dict[str, list[Tensor]] = {}
-        self.erase = erase
-
-    def __call__(self, name: str, value: Tensor) -> None:
-        """Takes a tensor."""
-        self.taken.setdefault(name, []).append(value)
-        if self.erase:
-            value.detach().zero_()
 
 
 class RootMeanSquare(nn.RMSNorm, Norm):
@@ -165,19 +126,15 @@ class Function(Sublayer):
     """A sublayer without dropout that keeps its inputs, call by call (`given`)."""
 
     def __init__(self, compute: Callable[[Tensor], Tensor]) -> None:
-        self.compute = compute
-        self.given: list[Tensor] = []
+        self.compute, self.given = compute, list[Tensor]()
 
-    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+    def __call__(self, hidden: Tensor) -> Tensor:
         """Records the input and returns the output, under autocast in its type, as linear maps do."""
         self.given.append(hidden)
-        output = self.compute(hidden)
         mixed = torch.is_autocast_enabled("cpu")
-        return output.to(torch.get_autocast_dtype("cpu")) if mixed else output
+        return self.compute(hidden).to(torch.get_autocast_dtype("cpu") if mixed else hidden.dtype)
 
-    def added(
-        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch length width"]:
+    def added(self, x: Tensor, hidden: Tensor) -> Tensor:
         """Returns `x` and what it computes, added."""
         return x + self(hidden)
 
@@ -200,3 +157,13 @@ def gradients(module: nn.Module, output: Tensor) -> dict[str, Tensor]:
         weights = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype)
         (output * weights.view(output.shape)).sum().backward()
     return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+def require_gradients(module: nn.Module, output: Tensor, *, everywhere: bool = True) -> None:
+    """Requires finite gradients: of every parameter that is trained, or of those that take part at all."""
+    found = gradients(module, output)
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and everywhere:
+            require.that(name in found, f"{name} gets no gradient: it takes no part in the output")
+    for name, gradient in found.items():
+        require.finite(gradient, f"the gradient of {name}")

@@ -1,19 +1,17 @@
 """Runs a function with a component in another process, where hash tables and threads have another order."""
 
-import importlib
-import importlib.util
 import os
-import pkgutil
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from plugformer_testing.contract import NotApplicable, fail
+from plugformer_testing.contract import NotApplicable, Violation
 from plugformer_testing.subject import Subject
 
 T = TypeVar("T")
@@ -22,29 +20,28 @@ _OTHER_PROCESS = {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_P
 
 
 def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
-    """Returns `function(component, options)`, computed in another process.
-
-    Raises:
-        NotApplicable: Another process cannot import the class.
-        Violation: The component raises something there.
-    """
+    """Returns `function(component, options)`, computed in another process, if that can import the class."""
     module, name = subject.component.__module__, subject.component.__qualname__
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if "<locals>" in name or file is None:
-        what = f"{name} is defined inside a function or in a notebook"
-        raise NotApplicable(f"{what}: another process cannot import it")
-    module = "__script__" if module == "__main__" else module  # __main__ is another module there
-    options = dict(subject.options)
+    if "<locals>" in name or getattr(sys.modules.get(module), "__file__", None) is None:
+        raise NotApplicable(f"another process cannot import {name}, defined in a function or a notebook")
+    local = subject.entry.distribution == "local"
     # Files of installed components do not change, so that they share a process; it takes seconds to start.
-    pool = _pool() if subject.entry.distribution == "local" else _shared_pool()
+    pool = _pool() if local else _shared_pool()
     try:
-        return pool.submit(_call, function, module, file, name, options).result()
+        return pool.submit(_call, function, f"{module}:{name}", dict(subject.options)).result()
+    except ModuleNotFoundError as error:
+        raise NotApplicable(f"another process cannot import {name}: {error}") from error
     except Exception as error:
         _shared_pool.cache_clear()  # its process may have ended
-        fail(f"in another process it fails: {type(error).__name__}: {error}")
+        raise Violation(f"in another process it fails: {type(error).__name__}: {error}") from error
     finally:
-        if subject.entry.distribution == "local":
+        if local:
             pool.shutdown()
+
+
+def _call(function: Callable[..., T], target: str, options: dict[str, Any]) -> T:
+    sys.path.append(str(Path.cwd()))  # as with `python -m`
+    return function(resolve_name(target), options)
 
 
 def _pool() -> ProcessPoolExecutor:
@@ -55,15 +52,3 @@ def _pool() -> ProcessPoolExecutor:
 
 
 _shared_pool = cache(_pool)
-
-
-def _call(function: Callable[..., T], module: str, file: str, name: str, options: dict[str, Any]) -> T:
-    """Imports the class, from its file if only the other process knows its module, and calls the function."""
-    sys.path.append(str(Path.cwd()))  # as with `python -m`
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        spec: Any = importlib.util.spec_from_file_location(module, file)
-        sys.modules[module] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[module])
-    return function(pkgutil.resolve_name(f"{module}:{name}"), options)

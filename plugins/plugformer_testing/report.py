@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from html import escape
-from itertools import chain
 from typing import Any
 
 
@@ -19,14 +18,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How one check ended.
+    """How one check ended, after how many seconds.
 
     Attributes:
-        check: Name of the check.
-        status: How it ended.
         message: What is wrong; for a skip or an expected failure, the reason; for a pass, a note or nothing.
-        case: The smallest failing case; empty if there is none.
-        seconds: Time that the check took.
+        case: The smallest failing case, or nothing.
         traceback: The traceback of an exception that the component raised, or nothing.
     """
 
@@ -51,8 +47,6 @@ class CheckReport:
     Attributes:
         component: The component as `kind/name`, or the name of the distribution.
         distribution: Who offers it; `local` for a class.
-        version: The version of that distribution.
-        options: The options that were given.
         outcomes: One for each check, whether it ran or not.
         components: A report for each component of a distribution; empty for a single component.
     """
@@ -65,12 +59,10 @@ class CheckReport:
     components: tuple["CheckReport", ...] = ()
 
     @classmethod
-    def of_components(cls, distribution: str, components: tuple["CheckReport", ...]) -> "CheckReport":
+    def of_components(cls, name: str, reports: tuple["CheckReport", ...]) -> "CheckReport":
         """Returns one report about several components."""
-        outcomes = tuple(chain.from_iterable(report.outcomes for report in components))
-        return cls(
-            component=distribution, distribution=distribution, outcomes=outcomes, components=components
-        )
+        outcomes = tuple(outcome for report in reports for outcome in report.outcomes)
+        return cls(component=name, distribution=name, outcomes=outcomes, components=reports)
 
     def of(self, status: Status) -> list[Outcome]:
         """Returns the outcomes of that status."""
@@ -95,26 +87,24 @@ class CheckReport:
 
         A report with skipped checks begins with PARTIAL and never says that all checks passed.
         """
-        count = self.counts
-        problems = [f"{count['failed']} failed"] * (count["failed"] > 0)
-        problems += [f"{count['expected_failure']} failed as declared"] * (count["expected_failure"] > 0)
-        if skipped := count["skipped"]:
-            ran = f"PARTIAL: {count['checks'] - skipped} of {count['checks']} checks ran"
-            problems = problems or ["none of them failed"] * (count["checks"] > skipped)
-            return ", ".join([ran, *problems])
-        return ", ".join([f"{count['passed']} of {count['checks']} checks passed", *problems])
+        checks, passed, failed, skipped, expected = self.counts.values()
+        problems = [f"{failed} failed"] * bool(failed) + [f"{expected} failed as declared"] * bool(expected)
+        if not skipped:
+            return ", ".join([f"{passed} of {checks} checks passed", *problems])
+        problems = problems or ["none of them failed"] * (checks > skipped)
+        return ", ".join([f"PARTIAL: {checks - skipped} of {checks} checks ran", *problems])
 
     def __repr__(self) -> str:
         """Returns the summary and the failures on one line, as pytest shows it for a failing `assert`."""
-        failures = [f"{report.component} {text}" for report, text in self._failures()]
-        return "; ".join([f"<{self.component}: {self.summary()}", *failures]) + ">"
+        return f"<{'; '.join(str(self).splitlines())}>"
 
     def __str__(self) -> str:
-        return "\n    ".join([f"{self.component}: {self.summary()}", *(text for _, text in self._failures())])
-
-    def _failures(self) -> list[tuple["CheckReport", str]]:
-        reports = self.components or (self,)
-        return [(report, str(outcome)) for report in reports for outcome in report.of(Status.FAILED)]
+        failures = [
+            f"{report.component} {outcome}"
+            for report in self.components or (self,)
+            for outcome in report.of(Status.FAILED)
+        ]
+        return "\n    ".join([f"{self.component}: {self.summary()}", *failures])
 
     def _repr_html_(self) -> str:
         """Returns a table of all checks for Jupyter."""
@@ -129,13 +119,7 @@ class CheckReport:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report about one component as plain values."""
-        record = {
-            name: value for name, value in asdict(self).items() if name not in ("outcomes", "components")
-        }
-        checks = [asdict(outcome) for outcome in self.outcomes]
-        return record | {
-            "summary": self.summary(),
-            "passed": self.passed,
-            "counts": self.counts,
-            "checks": checks,
-        }
+        record = asdict(self)
+        checks, _ = record.pop("outcomes"), record.pop("components")
+        ended = {"summary": self.summary(), "passed": self.passed, "counts": self.counts}
+        return record | ended | {"checks": checks}

@@ -1,47 +1,42 @@
 """Runs the checks of a component's kind, also inside pytest with one test for each check."""
 
-import pkgutil
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import torch
+from torch import nn
 
 from plugformer.configuration import checked_options, options_model
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry
+from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, interface_of
 from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject
 
-_MODULES: dict[Kind, tuple[str, ...]] = {
-    Kind.POSITION: ("module", "position"),
-    Kind.ATTENTION: ("module", "attention", "attention_caching"),
-    Kind.HEAD: ("module", "head"),
-    **dict.fromkeys((Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL), ("module", "tokenwise")),
+_SHARED = {
+    "tokenwise": (Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL),
+    "training": (Kind.INITIALIZATION, Kind.OPTIMIZER, Kind.SCHEDULE),
 }
-"""The modules with the checks of a kind, if not one module with its name."""
 
 
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""
-    modules = (import_module(f"plugformer_testing.{name}") for name in _MODULES.get(kind, (kind,)))
+    own = next((module for module, kinds in _SHARED.items() if kind in kinds), kind)
+    names = ["module", own] if issubclass(interface_of(kind), nn.Module) else [own]
+    modules = [import_module(f"plugformer_testing.{name}") for name in names]
     checks = (value for module in modules for value in vars(module).values() if isinstance(value, Check))
     return tuple(check for check in checks if not check.kinds or kind in check.kinds)
 
 
 def find_checks(kind: Kind, names: Iterable[str]) -> list[Check]:
-    """Returns checks of a kind by their names.
-
-    Raises:
-        RegistryError: There is no check of that name.
-    """
+    """Returns checks of a kind by their names; an unknown one is a RegistryError."""
     checks = {check.name: check for check in checks_of(kind)}
     for name in (names := list(names)):
         if name not in checks:
@@ -92,11 +87,8 @@ def check(
 
 
 def offered(registry: Registry, distribution: str) -> list[Entry]:
-    """Returns the components, commands and hooks of a distribution, or the reason why it has none to check.
-
-    Raises:
-        RegistryError: There is no such distribution.
-    """
+    """Returns the components, commands and hooks of a distribution; an unknown one is a RegistryError."""
+    known = registry.entries()
     entries = [
         entry
         for entry in (registry.offered_by(distribution) if distribution else [])
@@ -104,28 +96,21 @@ def offered(registry: Registry, distribution: str) -> list[Entry]:
     ]
     if entries:
         return entries
-    known = registry.entries()
-    names = (f"{entry.kind}/{entry.name}" for entry in known if distribution in (entry.name, entry.kind))
-    distributions = sorted({entry.distribution for entry in known})
-    component = next(names, None)  # perhaps only its name or its kind was given
-    meant = f" (did you mean {component!r}?)" if component else nearest(distribution, distributions)
-    raise RegistryError(
-        f"no distribution {distribution!r} offers components{meant}\n"
-        f"known: {', '.join(distributions)}; write a single component as KIND/NAME"
-    )
+    meant = [f"{entry.kind}/{entry.name}" for entry in known if distribution in (entry.name, entry.kind)]
+    names = sorted({entry.distribution for entry in known})
+    hint = f" (did you mean {meant[0]!r}?)" if meant else nearest(distribution, names)
+    advice = f"known: {', '.join(names)}; write a single component as KIND/NAME"
+    raise RegistryError(f"no distribution {distribution!r} offers components{hint}\n{advice}")
 
 
 def check_entries(
     registry: Registry, entries: list[Entry], options: Mapping[str, Any] | None = None
 ) -> Iterator[CheckReport]:
-    """Yields a report for each entry. One that cannot be imported does not stop the others.
-
-    Raises:
-        ConfigurationError: There are options, but several components; or an option is wrong.
-    """
+    """Yields a report for each entry. One that cannot be imported does not stop the others."""
     if options and len(entries) > 1:
         raise ConfigurationError("options are for one component: name it as KIND/NAME")
     for entry in entries:
+        loads = Outcome(check="loads", status=Status.PASSED)
         try:
             if entry.state is EntryState.QUARANTINED:
                 raise RegistryError(f"the plugin cannot be used: {entry.cause}")
@@ -133,23 +118,13 @@ def check_entries(
                 path = f"{entry.kind}/{entry.distribution}:{entry.name}"
                 yield report(Subject.of(path, registry, options=options))
                 continue
-            _import(entry)
-            outcome = Outcome(check="loads", status=Status.PASSED)
+            try:
+                resolve_name(entry.target)  # a command, or a module with hooks
+            except (Exception, SystemExit) as error:
+                raise RegistryError(f"importing {entry.target} failed: {described(error)}") from error
         except RegistryError as error:
-            outcome = Outcome(check="loads", status=Status.FAILED, message=str(error))
-        yield _report(entry, [outcome])
-
-
-def _import(entry: Entry) -> None:
-    """Imports a command, or a module with hooks.
-
-    Raises:
-        RegistryError: It cannot be imported.
-    """
-    try:
-        pkgutil.resolve_name(entry.target)
-    except (Exception, SystemExit) as error:
-        raise RegistryError(f"importing {entry.target} failed: {described(error)}") from error
+            loads = Outcome(check="loads", status=Status.FAILED, message=str(error))
+        yield _report(entry, [loads])
 
 
 def contract_tests(
@@ -160,9 +135,6 @@ def contract_tests(
     expected_failures: Mapping[str, str] | None = None,
 ) -> Callable[[str], None]:
     """Returns a pytest test with one case for each check of a component's kind.
-
-    A failing check fails with what is wrong and the smallest failing case. A skip and an expected failure
-    give their reasons.
 
     Example:
         `test_contract = contract_tests("attention/gqa", options={"kv_heads": 2})`
@@ -180,10 +152,8 @@ def contract_tests(
     @pytest.mark.parametrize("check", [check.name for check in checks_of(subject.kind)])
     def test_contract(check: str) -> None:
         ended = run_check(subject, *find_checks(subject.kind, [check]))
-        if ended.status is Status.SKIPPED:
-            pytest.skip(ended.message)
-        if ended.status is Status.EXPECTED_FAILURE:
-            pytest.xfail(ended.message)
+        if ended.status in (Status.SKIPPED, Status.EXPECTED_FAILURE):
+            (pytest.skip if ended.status is Status.SKIPPED else pytest.xfail)(ended.message)
         if ended.status is Status.FAILED:
             pytest.fail(f"{subject.entry.kind}/{subject.entry.name}: {ended}\n{ended.traceback}".rstrip())
 
@@ -191,12 +161,7 @@ def contract_tests(
 
 
 def report(subject: Subject, only: Iterable[str] | None = None) -> CheckReport:
-    """Runs the checks of a subject's kind, or only those with these names.
-
-    Raises:
-        ConfigurationError: An option is unknown, of the wrong type or out of range.
-        RegistryError: There is no check of that name.
-    """
+    """Runs the checks of a subject's kind, or only those with these names."""
     if not subject.missing_options:  # else checks are skipped
         checked_options(subject.component, subject.options, f"{subject.kind}/{subject.entry.name}")
     find_checks(subject.kind, subject.expected_failures)
@@ -204,9 +169,7 @@ def report(subject: Subject, only: Iterable[str] | None = None) -> CheckReport:
     return _report(subject.entry, [run_check(subject, check) for check in checks], subject.options)
 
 
-def _report(
-    entry: Entry, outcomes: Iterable[Outcome], options: Mapping[str, Any] | None = None
-) -> CheckReport:
+def _report(entry: Entry, outcomes: list[Outcome], options: Mapping[str, Any] | None = None) -> CheckReport:
     return CheckReport(
         component=f"{entry.kind}/{entry.name}",
         distribution=entry.distribution,
@@ -217,81 +180,58 @@ def _report(
 
 
 def run_check(subject: Subject, check: Check) -> Outcome:
-    """Runs one check. The caller's random numbers and warnings are not affected."""
+    """Runs one check. The caller's random numbers and warnings are not affected.
+
+    A check that passes although a failure is declared is a mistake in the declaration, unless the component
+    has options: it may fail with others.
+    """
     started, threads = time.perf_counter(), torch.get_num_threads()
     torch.set_num_threads(1)  # the tensors are tiny, and waking threads takes longer than computing
     try:
         with random_stream(0, check.name), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ended = _as_declared(subject, _run_cases(subject, check))
+            status, message, case, cause = _tried(subject, check)
     finally:
         torch.set_num_threads(threads)
-    return replace(ended, seconds=round(time.perf_counter() - started, 3))
+    reason = subject.expected_failures.get(check.name)
+    if reason and status is Status.FAILED:
+        status, message = Status.EXPECTED_FAILURE, f"{reason} ({message})"
+    elif reason and status is Status.PASSED:
+        message = f"declared to fail ({reason}), but it passes with these options"
+        if not options_model(subject.component).model_fields:
+            status, message = Status.FAILED, f"declared to fail ({reason}), but it passes"
+    return Outcome(
+        check=check.name,
+        status=status,
+        message=message,
+        case=ascii(case)[:80] if isinstance(case, str) else "" if case is None else str(case),
+        seconds=round(time.perf_counter() - started, 3),
+        traceback="".join(traceback.format_exception(cause)) if cause else "",
+    )
 
 
-def _run_cases(subject: Subject, check: Check) -> Outcome:
-    """Returns the outcome of a check, whatever failures are expected."""
+def _tried(subject: Subject, check: Check) -> tuple[Status, str, Any, BaseException | None]:
+    """Returns how a check ends, whatever is declared: with a message, the failing case and an exception."""
     if missing := subject.missing_options:
-        advice = f"give it with `--set {missing[0]}=...` or `options=`"
-        message = f"needs a value for {', '.join(missing)}, which has no default: {advice}"
-        return Outcome(check=check.name, status=Status.SKIPPED, message=message)
-    reasons: list[str] = []
-    note = ""
+        needed = f"needs a value for {', '.join(missing)}, which has no default"
+        return Status.SKIPPED, f"{needed}: give it with `--set {missing[0]}=...` or `options=`", None, None
+    note, reasons = "", []
     for case in check.cases:
+        arguments = (subject,) if case is None else (subject, case)
         try:
-            note = _run_case(subject, check, case) or note
+            note = check.function(*((check.given(*arguments),) if check.given else arguments)) or note
+        except Violation as violation:
+            return Status.FAILED, str(violation), case, None
         except NotApplicable as reason:
             reasons.append(str(reason))
-        except Violation as violation:
-            cause = violation.__cause__
-            return Outcome(
-                check=check.name,
-                status=Status.FAILED,
-                message=str(violation),
-                case=_shown(case),
-                traceback="".join(traceback.format_exception(cause)) if cause else "",
-            )
+        except ConfigurationError as refusal:
+            reasons.append(f"the component refuses it: {refusal}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a component may raise anything, also SystemExit
+            place = raised_in(error, subject.component.__module__.partition(".")[0])
+            message = f"raised {described(error)}" + (f", in {place}" if place else "")
+            return Status.FAILED, message, case, error
     if len(reasons) == len(check.cases):
-        return Outcome(check=check.name, status=Status.SKIPPED, message=reasons[0])
-    return Outcome(check=check.name, status=Status.PASSED, message=note)
-
-
-def _shown(case: Any) -> str:
-    if isinstance(case, str):  # with invisible characters escaped
-        return ascii(case) if len(case) < 80 else f"{case[:70]!a}... ({len(case)})"
-    return "" if case is None else str(case)
-
-
-def _run_case(subject: Subject, check: Check, case: Any) -> str | None:
-    """Tries a check on a case and returns its note.
-
-    Raises:
-        NotApplicable: The case does not apply to the component, or the component refuses its sizes.
-        Violation: Something is wrong.
-    """
-    try:
-        return check.function(subject) if case is None else check.function(subject, case)
-    except (Violation, NotApplicable, KeyboardInterrupt):
-        raise
-    except ConfigurationError as error:
-        raise NotApplicable(f"the component refuses it: {error}") from error
-    except BaseException as error:  # a component may raise anything, also SystemExit
-        place = raised_in(error, subject.component.__module__.partition(".")[0])
-        raise Violation(f"raised {described(error)}" + (f", in {place}" if place else "")) from error
-
-
-def _as_declared(subject: Subject, ended: Outcome) -> Outcome:
-    """Compares an outcome with the expected failures.
-
-    A check that passes although a failure is declared is a mistake in the declaration, unless the component
-    has options: it may fail with others.
-    """
-    reason = subject.expected_failures.get(ended.check)
-    if reason is None or ended.status is Status.SKIPPED:
-        return ended
-    if ended.status is Status.FAILED:
-        return replace(ended, status=Status.EXPECTED_FAILURE, message=f"{reason} ({ended.message})")
-    passes = f"declared to fail ({reason}), but it passes"
-    if options_model(subject.component).model_fields:
-        return replace(ended, message=f"{passes} with these options")
-    return replace(ended, status=Status.FAILED, message=f"{passes}; remove the declaration")
+        return Status.SKIPPED, reasons[0], None, None
+    return Status.PASSED, note, None, None

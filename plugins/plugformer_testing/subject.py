@@ -6,14 +6,14 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.configuration import checked_options, options_model
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import HeadContext, LayerContext, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, interface_of
-from plugformer_testing.contract import require
+from plugformer_testing import require
+from plugformer_testing.contract import Violation
 from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed
 
 T = TypeVar("T")
@@ -29,28 +29,16 @@ PLACES = (
 )
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
 
-_DEEP = 6
-"""Number of layers in which the first one that reads the state of another is looked for."""
-
-OUTPUTS = 7
-"""Classes that a head predicts."""
-
-SUBLAYERS = ("attention", "cross_attention", "feed_forward")
-"""What a residual connection joins."""
+_DEEP = 6  # number of layers in which the first one that reads the state of another is looked for
+OUTPUTS = 7  # classes that a head predicts
+SUBLAYERS = ("attention", "cross_attention", "feed_forward")  # what a residual connection joins
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A component under test.
+    """A component under test, with its options, the sizes of a model, and failures that are expected.
 
-    Attributes:
-        entry: Its entry in a manifest; for a class, an entry that names the class.
-        component: Its class.
-        options: Its own options, as in a task file.
-        model: The sizes of the model, and a place, which the component may refuse.
-        expected_failures: Names of checks that fail by design, with the reasons.
-        registry: Has the components that it is tried with; the installed ones if None.
-        fixed: The place that it is constructed for; the first that it does not refuse if None.
+    It is constructed for the place that is fixed, or for the first that it does not refuse.
     """
 
     entry: Entry
@@ -72,27 +60,16 @@ class Subject:
         model: ModelContext | None = None,
         expected_failures: Mapping[str, str] | None = None,
     ) -> "Subject":
-        """Returns a subject for `kind/name`, `kind/distribution:name` or a class.
-
-        Raises:
-            RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported; or the
-                class does not derive from an interface.
-        """
+        """Returns a subject for `kind/name`, `kind/distribution:name` or a class."""
         if isinstance(component, type):
-            kind = next((kind for kind in Kind if issubclass(component, interface_of(kind))), None)
             target = f"{component.__module__}:{component.__qualname__}"
+            kind = next((kind for kind in Kind if issubclass(component, interface_of(kind))), None)
             if kind is None:
-                raise RegistryError(
-                    f"{target.replace(':', '.')} is not a component\n"
-                    "derive it from one of the interfaces in plugformer.interfaces"
-                )
+                advice = "derive it from one of the interfaces in plugformer.interfaces"
+                raise RegistryError(f"{target.replace(':', '.')} is not a component\n{advice}")
             entry = Entry(kind, component.__name__, target, distribution="local")
         else:
-            path, slash, name = component.partition("/")
-            if not slash:
-                raise RegistryError(
-                    f"{component!r} is not a component\nwrite KIND/NAME, for example attention/mha"
-                )
+            path, _, name = component.partition("/")
             registry = registry or Registry.discover()
             entry, component = registry.find(path, name), registry.load(path, name)
         expected = {**dict(entry.expected_failures), **(expected_failures or {})}
@@ -128,67 +105,53 @@ class Subject:
         return next((place for place in (self.model.place, *PLACES) if self._serves(place)), self.model.place)
 
     def serving(self, *places: LayerContext) -> list["Subject"]:
-        """Returns the component at those of the places that it does not refuse.
+        """Returns the component at those of the places that it does not refuse, or raises its refusal.
 
-        An attention whose layers share states is also there in the first layer that reads the state of
-        another.
-
-        Raises:
-            ConfigurationError: It refuses all of them.
+        An attention whose layers share states is also there in the first layer that reads another's state.
         """
         served = [self.at(place) for place in places if self._serves(place)]
         if not served:
             self.at(places[-1]).create()  # raises its refusal
-        if self.kind is Kind.ATTENTION:
-            served += [reader for subject in served for reader in self._readers(subject.place)]
+        for subject in [*served] if self.kind is Kind.ATTENTION else []:
+            higher = (replace(subject.place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
+            served += [self.at(place) for place in higher if self._serves(place) is SharedState][:1]
         return served
 
-    def _readers(self, place: LayerContext) -> list["Subject"]:
-        def find() -> list[Subject]:
-            higher = (replace(place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
-            served = [self.at(place) for place in higher if self._serves(place)]
-            with torch.device("meta"):
-                return [subject for subject in served if isinstance(subject.create(), SharedState)]
+    def _serves(self, place: LayerContext) -> type | None:
+        """Returns the class of what serves a place, or None if it refuses; other errors are met later."""
 
-        return self.once(("readers", place), find)[:1]
-
-    def _serves(self, place: LayerContext) -> bool:
-        """Returns whether it does not refuse a place; other errors count as serving."""
-
-        def constructed() -> bool:
+        def constructed() -> type | None:
             try:
                 with torch.device("meta"):
-                    self.at(place).create()
-            except Exception as error:
-                return not isinstance(error, ConfigurationError)
-            return True
+                    return type(self.at(place).create())
+            except ConfigurationError:
+                return None
+            except Violation:
+                raise
+            except Exception:
+                return SharedState
 
         return self.once(("serves", place), constructed)
 
     def create(self, **sizes: Any) -> Any:
-        """Constructs the component; `sizes` are fields of its context that differ.
-
-        Raises:
-            ConfigurationError: It refuses its options, the sizes or the place.
-        """
+        """Constructs the component, which may refuse; `sizes` are fields of its context that differ."""
         made = self._construct(sizes)
         if self.kind is not Kind.ATTENTION or made.reads_layer is None:
             return made
         below, place = made.reads_layer, self.place
         what = f"in {place} it reads the state of layer {below}"
-        require(0 <= below < place.layer, f"{what}, expected a layer below")
+        require.that(0 <= below < place.layer, f"{what}, expected a layer below")
         owner = self.at(replace(place, layer=below))._construct(sizes)
-        require(owner.reads_layer is None, f"{what}, which has none of its own")
+        require.that(owner.reads_layer is None, f"{what}, which has none of its own")
         return SharedState(owner, made)
 
     def _construct(self, sizes: Mapping[str, Any]) -> Any:
         options = checked_options(self.component, self.options, self.entry.name)
         if not issubclass(interface_of(self.kind), nn.Module):
             return self.component(**options)
-        context = {**vars(self.model), "place": self.place}
+        context = {**vars(self.model), "place": self.place, **sizes}
         if self.kind is Kind.HEAD:
-            return self.component(HeadContext(**{**context, "outputs": OUTPUTS, **sizes}), **options)
-        context |= sizes
+            return self.component(HeadContext(**{"outputs": OUTPUTS, **context}), **options)
         if self.kind is Kind.RESIDUAL:
             joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, context["width"])}
             return self.component(ResidualContext(**{**joined, **context}), **options)
@@ -198,6 +161,6 @@ class Subject:
         """Constructs a module in evaluation mode, its parameters moved away from their initial values."""
         return perturbed(self.create(**sizes), dtype)
 
-    def tokens(self, *shape: int) -> Float[Tensor, "*shape width"]:
-        """Returns random hidden states."""
+    def tokens(self, *shape: int) -> Tensor:
+        """Returns random hidden states, (*shape, width)."""
         return torch.randn(*shape, self.model.width, dtype=torch.float64)

@@ -14,7 +14,8 @@ import numpy as np
 from plugformer.configuration import checked_options
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer_testing.contract import contract_check, fail, require
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
@@ -26,17 +27,11 @@ TRAINING = (
     "晚风 摇树 树 还 挺，晨露 润花 花 更 红。",
     "3 10 7; 12.5 - 4 = 8.5 <b> #1 @home",
 ) * 3
-"""The texts that tokenizers are trained on; every word occurs three times at least."""
 
-KNOWN = (
-    *("fox", "the lazy dog", "low lower lowest", "a new house"),
-    "the quick brown fox jumps over the lazy dog",
-)
+KNOWN = ("fox", "the lazy dog", "low lower lowest", "a new house", TRAINING[0])
 """Made of training words in lower case, with single spaces: no tokenizer changes them."""
 
-STRANGE = "☃龘ж"
-"""Characters that training never saw."""
-
+STRANGE = "☃龘ж"  # characters that training never saw
 _PIECES = (
     *("fox", "dog", "new", "a", "0", "42"),
     *(" ", "  ", "\n", "\t", "\r\n", "\u00a0", "\u2028", "\u200b"),
@@ -45,13 +40,10 @@ _PIECES = (
     *("\x00", "\x7f", "\ufeff", "\ufffd", "\U0010ffff"),
     *(*SPECIAL_TOKENS, "<unk>", "<s>", "[PAD]", "<padding>"),
 )
-
-
 _DRAW = random.Random(1)  # noqa: S311 (examples, not secrets)
 _MIXED = {"".join(_DRAW.choices(_PIECES, k=_DRAW.randint(2, 8))) for _ in range(60)}
-_LONG = ("x" * 1500, "fox " * 300)
 
-NASTY = sorted({*_PIECES, *_MIXED, *_LONG}, key=lambda text: (len(text), text))
+NASTY = sorted({*_PIECES, *_MIXED, "x" * 1500, "fox " * 300}, key=lambda text: (len(text), text))
 """Difficult texts, the shortest first: spaces, marks, emoji, control characters, special tokens."""
 
 TEXTS = [*KNOWN, *TRAINING[:6], *NASTY]
@@ -68,86 +60,72 @@ def trained(subject: Subject) -> Tokenizer:
     return subject.once("trained", lambda: _train(subject, TRAINING))
 
 
-def _encoded(subject: Subject, text: str) -> tuple[Tokenizer, list[int]]:
-    tokenizer = trained(subject)
-    return tokenizer, tokenizer.encode([text])[0]
+def _encoded(subject: Subject, text: str) -> tuple[Tokenizer, list[int], str]:
+    """Returns the trained tokenizer, the numbers of a text, and the text that they read."""
+    row = trained(subject).encode([text])[0]
+    return trained(subject), row, trained(subject).decode([row])[0]
 
 
 @contract_check()
 def special_numbers_come_first(subject: Subject) -> None:
     """Numbers 0 to 3 are padding, unknown, begin and end, and all four are counted in the size."""
-    tokenizer, row = _encoded(subject, KNOWN[0])
-    require(tokenizer.size > 4, f"the vocabulary has {tokenizer.size} tokens, only special ones")
-    require(row and min(row) > END, f"{KNOWN[0]!r} is encoded as {row}, below the first ordinary number 4")
-    plain, marked = tokenizer.decode(iter([row, [BEGIN, *row, END, PADDING, PADDING]]))
-    require(plain == marked, f"with BEGIN, END and PADDING around it {plain!r} is decoded as {marked!r}")
-    shown = tokenizer.decode([[*row, UNKNOWN]])[0]
-    require("<unk>" in shown, f"UNKNOWN is decoded as {shown!r}, expected '<unk>' in it: it is not shown")
+    tokenizer, row, plain = _encoded(subject, KNOWN[0])
+    require.that(tokenizer.size > 4, f"the vocabulary has {tokenizer.size} tokens, only special ones")
+    require.that(row and min(row) > END, f"{KNOWN[0]!r} is encoded as {row}, expected numbers from 4")
+    marked, shown = tokenizer.decode(iter([[BEGIN, *row, END, PADDING, PADDING], [*row, UNKNOWN]]))
+    require.equal(marked, plain, "what is decoded with BEGIN, END and PADDING around it")
+    require.that("<unk>" in shown, f"UNKNOWN is decoded as {shown!r}, expected '<unk>' in it")
 
 
 @contract_check(NASTY)
 def numbers_are_in_the_vocabulary(subject: Subject, text: str) -> None:
-    """Every number is in the vocabulary and has a spelling. No text is encoded as PADDING, BEGIN or END.
-
-    This includes texts that spell a special token.
-    """
-    tokenizer, row = _encoded(subject, text)
+    """Every number is in the vocabulary and has a spelling. No text is encoded as PADDING, BEGIN or END."""
+    tokenizer, row, _ = _encoded(subject, text)
     outside = [number for number in row if not 0 <= number < tokenizer.size]
-    require(not outside, f"number {outside[:1]} is outside the vocabulary of {tokenizer.size}")
+    require.that(not outside, f"the numbers {outside} are outside the vocabulary of {tokenizer.size}")
     special = {PADDING, BEGIN, END} & set(row)
-    require(not special, f"the text is encoded with the special number {special}")
+    require.that(not special, f"the text is encoded with the special numbers {special}")
     spelled = tokenizer.tokens(row)
     fits = len(spelled) == len(row) and all(isinstance(token, str) for token in spelled)
-    require(fits, f"{len(row)} tokens are spelled as {spelled}")
+    require.that(fits, f"{len(row)} tokens are spelled as {spelled}")
 
 
 @contract_check((STRANGE[0], f"fox {STRANGE[1]}", f"fox{STRANGE[2]}", f"{STRANGE} fox"))
 def unknown_characters_are_not_dropped(subject: Subject, text: str) -> None:
     """A character that the vocabulary cannot spell becomes UNKNOWN; it does not vanish."""
-    tokenizer, row = _encoded(subject, text)
-    kept = tokenizer.decode([row])[0]
+    _, row, kept = _encoded(subject, text)
     lost = [character for character in STRANGE if character in text and character not in kept]
-    what = f"an unknown character is dropped: encoded as {row}, without UNKNOWN, which reads {kept!r}"
-    require(UNKNOWN in row or not lost, what)
+    require.that(UNKNOWN in row or not lost, f"it is encoded as {row}, without UNKNOWN, which reads {kept!r}")
 
 
 @contract_check()
 def words_give_the_tokens_of_their_text(subject: Subject) -> None:
-    """A text given as words has the same tokens as the words joined by spaces.
-
-    Each word has a row of tokens, the same whatever the other words are.
-    """
+    """Words have the tokens of a text of them, a row for each word, the same whatever the others are."""
     tokenizer, words = trained(subject), KNOWN[1].split()
     row = list(itertools.chain.from_iterable(tokenizer.encode_words(words)))
     texts = tokenizer.encode([" ".join(words), " ".join(["", *words])])
-    require(row in texts, f"the words {words} are encoded as {row}, their text as {texts[0]}")
+    require.that(row in texts, f"the words {words} are encoded as {row}, their text as {texts[0]}")
     words += ["", STRANGE]
-    together, alone = tokenizer.encode_words(words), [tokenizer.encode_words([word]) for word in words]
-    what = f"the words {words} are encoded as {together} together, and alone as {alone}"
-    require([[tokens] for tokens in together] == alone, what)
+    alone = [tokenizer.encode_words([word]) for word in words]
+    together = [[row] for row in tokenizer.encode_words(words)]
+    require.equal(together, alone, f"what {words} are encoded as, together not alone,")
 
 
 @contract_check()
 def nothing_gives_nothing(subject: Subject) -> None:
     """An empty text is read back as an empty text, an empty batch as an empty batch."""
-    tokenizer, row = _encoded(subject, "")
-    empty = tokenizer.encode([]) == [] == tokenizer.decode([])
-    require(empty, "an empty batch does not give an empty batch")
-    again = tokenizer.decode([row])
-    require(again == [""], f"the empty text is encoded as {row}, which reads {again[0]!r}")
-    require(tokenizer.decode([[]]) == [""], "a row without tokens is not decoded as an empty text")
+    tokenizer, _, again = _encoded(subject, "")
+    require.equal((tokenizer.encode([]), tokenizer.decode([])), ([], []), "an empty batch and back")
+    require.equal(again, "", "the empty text, read back,")
+    require.equal(tokenizer.decode([[]]), [""], "a row without tokens, decoded,")
 
 
 @contract_check(KNOWN)
 def known_text_survives(subject: Subject, text: str) -> None:
     """Text made of training words is read back, except for spaces and case: nothing is lost or added."""
-    tokenizer, row = _encoded(subject, text)
-    again = tokenizer.decode([row])[0]
-    require(UNKNOWN not in row, f"words of the training text are unknown: it is read back as {again!r}")
-    bare, expected = (
-        "".join(unicodedata.normalize("NFKC", value).casefold().split()) for value in (again, text)
-    )
-    require(bare == expected, f"it is read back as {again!r}")
+    _, row, again = _encoded(subject, text)
+    bare, expected = (unicodedata.normalize("NFKC", each).casefold().split() for each in (again, text))
+    require.that("".join(bare) == "".join(expected) and UNKNOWN not in row, f"it is read back as {again!r}")
 
 
 @contract_check(NASTY)
@@ -156,19 +134,16 @@ def decoded_text_is_stable(subject: Subject, text: str) -> None:
 
     The pieces of a row's tokens, one after the other, are its text: patterns are spelled with them.
     """
-    tokenizer, row = _encoded(subject, text)
-    first, later = subject.once(
-        "pieces", lambda: [tokenizer.token_bytes(at_start=at_start) for at_start in (True, False)]
-    )
-    what = f"{tokenizer.size} tokens have {len(first)} first and {len(later)} later pieces"
-    require(len(first) == len(later) == tokenizer.size, what)
+    tokenizer, row, once = _encoded(subject, text)
+    made = lambda: [tokenizer.token_bytes(at_start=at) for at in (True, False)]  # noqa: E731
+    first, later = subject.once("pieces", made)
+    require.equal((len(first), len(later)), (tokenizer.size,) * 2, "the number of first and of later pieces")
     pieces = [(later if place else first)[number] for place, number in enumerate(row)]
-    once = tokenizer.decode([row])[0]
     same = not all(pieces) or "\ufffd" in once or b"".join(pieces) == once.encode()
-    require(same, f"it is read back as {once!r}, and its tokens' pieces are {pieces}")
+    require.that(same, f"it is read back as {once!r}, and its tokens' pieces are {pieces}")
     if UNKNOWN not in row:
-        again = tokenizer.decode(tokenizer.encode([once]))[0]
-        require(again.strip() == once.strip(), f"it is read back as {once!r}, and that as {again!r}")
+        _, _, again = _encoded(subject, once)
+        require.equal(again.strip(), once.strip(), "what is read back from what was read back")
 
 
 @contract_check((2, 7, len(NASTY)))
@@ -176,37 +151,32 @@ def batches_equal_single_texts(subject: Subject, size: int) -> None:
     """A text is encoded, and a row decoded, the same in a batch as alone."""
     tokenizer, texts = trained(subject), NASTY[-size:]
     rows = tokenizer.encode(texts)
-    require(len(rows) == size, f"{size} texts give {len(rows)} rows")
+    require.equal(len(rows), size, "the number of rows")
     for text, row, decoded in zip(texts, rows, tokenizer.decode(iter(rows)), strict=True):
-        what = "differently in a batch than alone"
-        require(row == tokenizer.encode([text])[0], f"{text[:40]!a} is encoded {what}")
-        require(decoded == tokenizer.decode([row])[0], f"{text[:40]!a} is decoded {what}")
+        _, alone, again = _encoded(subject, text)
+        require.equal(row, alone, f"what {text[:40]!a} is encoded as in a batch")
+        require.equal(decoded, again, "what is decoded in a batch")
 
 
 @contract_check(NASTY)
 def drawn_tokens_spell_the_same_text(subject: Subject, text: str) -> None:
     """Tokens drawn by `sampling` are in the vocabulary, and read as those of `encode` do."""
-    tokenizer, row = _encoded(subject, text)
-    if UNKNOWN in row:
-        return
-    expected = tokenizer.decode([row])[0]
-    drawn = tokenizer.sampling(np.random.default_rng(0)).encode([text] * 3)
-    outside = [number for row in drawn for number in row if not END < number < tokenizer.size]
-    require(not outside, f"number {outside[:1]} is drawn, expected one from 4 to {tokenizer.size - 1}")
-    for row, decoded in zip(drawn, tokenizer.decode(drawn), strict=True):
-        what = f"the tokens {row} are drawn, which read {decoded!r}, not {expected!r}"
-        require(decoded == expected, what)
+    tokenizer, row, expected = _encoded(subject, text)
+    if UNKNOWN not in row:
+        drawn = tokenizer.sampling(np.random.default_rng(0)).encode([text] * 3)
+        outside = [number for row in drawn for number in row if not END < number < tokenizer.size]
+        require.that(not outside, f"{outside} are drawn, expected numbers from 4 to {tokenizer.size - 1}")
+        require.equal(list(tokenizer.decode(drawn)), [expected] * len(drawn), "what drawn tokens read")
 
 
 @contract_check()
 def draws_follow_the_generator(subject: Subject) -> None:
     """The same generator draws the same tokens again, and the tokenizer itself continues without drawing."""
     tokenizer = trained(subject)
-    plain = tokenizer.encode(TEXTS)
-    first = tokenizer.sampling(np.random.default_rng(0)).encode(TEXTS)
-    require(tokenizer.encode(TEXTS) == plain, "after `sampling` the tokenizer itself encodes differently")
+    plain, first = tokenizer.encode(TEXTS), tokenizer.sampling(np.random.default_rng(0)).encode(TEXTS)
+    require.that(tokenizer.encode(TEXTS) == plain, "after `sampling` the tokenizer encodes differently")
     again = tokenizer.sampling(np.random.default_rng(0)).encode(TEXTS)
-    require(again == first, "the same generator draws other tokens")
+    require.that(again == first, "the same generator draws other tokens")
 
 
 @contract_check()
@@ -239,11 +209,7 @@ def saved_and_loaded_is_the_same(subject: Subject) -> None:
 
     def save(file: Path) -> None:
         trained(subject).save(file)
-        require(file.is_file(), "save writes no file at the path that it receives")
-        try:
-            json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            fail(f"save writes something other than JSON: {error}")
+        json.loads(file.read_text(encoding="utf-8"))
 
     _require_same(_loaded(subject, save), trained(subject), "saved and loaded")
 
@@ -256,54 +222,47 @@ def broken_files_are_refused(subject: Subject, content: str) -> None:
         if content != "missing":
             file.write_bytes(content.encode("latin-1"))
 
-    _require_raises(RunError, lambda: _loaded(subject, write), "loading such a file")
+    raised = _raised(lambda: _loaded(subject, write))
+    require.that(isinstance(raised, RunError), f"loading such a file raises {raised!r}, expected a RunError")
 
 
 @contract_check((0, 2))
 def no_text_is_refused(subject: Subject, blank: int) -> None:
     """Training without any text is a DataError, unless there is nothing to train."""
-    _require_raises(
-        DataError, lambda: _train(subject, [""] * blank), f"training on {blank} blank texts", may=True
-    )
+    raised = _raised(lambda: _train(subject, [""] * blank))
+    fits = raised is None or isinstance(raised, DataError)
+    require.that(fits, f"training on {blank} blank texts raises {raised!r}, expected a DataError")
 
 
-def _require_raises(
-    expected: type[Exception], action: Callable[[], object], doing: str, *, may: bool = False
-) -> None:
-    """Requires an error of that type, or none if it `may` work."""
+def _raised(action: Callable[[], object]) -> Exception | None:
     try:
         action()
-    except expected:
-        return
     except Exception as error:
-        fail(f"{doing} raises {type(error).__name__}, expected plugformer.errors.{expected.__name__}")
-    require(may, f"{doing} raises nothing, expected plugformer.errors.{expected.__name__}")
+        return error
+    return None
 
 
 def _loaded(subject: Subject, write: Callable[[Path], object]) -> Tokenizer:
     """Returns a new object that has loaded the file which `write` writes."""
     loaded: Tokenizer = subject.create()
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "tokenizer.json")
-        write(file)
+        write(file := Path(folder, "tokenizer.json"))
         loaded.load(file)
     return loaded
 
 
-def _require_same(tokenizer: Tokenizer, expected: Tokenizer, how: str) -> None:
-    what = f"{how} it has {tokenizer.size} tokens instead of {expected.size}"
-    require(tokenizer.size == expected.size, what)
-    rows, wanted = tokenizer.encode(TEXTS), expected.encode(TEXTS)
-    for text, row, other in zip(TEXTS, rows, wanted, strict=True):
-        require(row == other, f"{how} it encodes {text[:40]!r} as {row[:8]} instead of {other[:8]}")
-    require(tokenizer.decode(rows) == expected.decode(wanted), f"{how} it decodes the same rows differently")
-    for what, use in _USES.items():
-        require(use(tokenizer) == use(expected), f"{how} it {what} differently")
-
-
-_USES: dict[str, Callable[[Tokenizer], object]] = {
+_USES: dict[str, Callable[[Tokenizer], Any]] = {
+    "encodes": lambda tokenizer: tokenizer.encode(TEXTS),
+    "decodes": lambda tokenizer: tokenizer.decode(tokenizer.encode(TEXTS)),
     "encodes words": lambda tokenizer: tokenizer.encode_words(KNOWN[1].split()),
     "spells tokens": lambda tokenizer: tokenizer.tokens(tokenizer.encode([KNOWN[1]])[0]),
     "draws tokens": lambda tokenizer: tokenizer.sampling(np.random.default_rng(0)).encode(TEXTS),
 }
-"""Other uses of a tokenizer, in training or with a run."""
+
+
+def _require_same(tokenizer: Tokenizer, expected: Tokenizer, how: str) -> None:
+    require.equal(tokenizer.size, expected.size, f"{how}, the size of the vocabulary")
+    for what, use in _USES.items():
+        pairs = zip(use(tokenizer), use(expected), strict=True)
+        found, wanted = next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
+        require.that(found == wanted, f"{how} it {what} differently: {found!r}, expected {wanted!r}")

@@ -1,7 +1,5 @@
 """`plugformer check`: what it prints and returns."""
 
-import json
-
 import pytest
 
 SCHEDULES = """
@@ -73,13 +71,6 @@ def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):
     assert "5 components: PARTIAL: 10 of 13 checks ran, 2 failed, 1 failed as declared" in outcome.out
 
 
-def test_options_are_given_with_set(run, local):
-    outcome = run("check", "schedule/powered", "--registry", local, "--set", "power=0.5", "--json")
-    assert outcome.status == 0
-    (record,) = json.loads(outcome.out)
-    assert (record["summary"], record["options"]) == ("3 of 3 checks passed", {"power": 0.5})
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -87,7 +78,7 @@ def test_options_are_given_with_set(run, local):
         (["plugformr"], "no distribution 'plugformr' offers components (did you mean 'plugformer'?)"),
         (["powered"], "no distribution 'powered' offers components (did you mean 'schedule/powered'?)"),
         (["norm"], "no distribution 'norm' offers components (did you mean 'norm/layer_norm'?)"),
-        (["local", "--set", "power=1"], "--set gives options to one component: name it as KIND/NAME"),
+        (["local", "--set", "power=1"], "options are for one component: name it as KIND/NAME"),
         (["schedule/powered", "--set", "power=high"], "schedule/powered: option power"),
         (["schedule/sound", "--set", "power"], "expected KEY=VALUE"),
     ],

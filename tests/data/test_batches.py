@@ -11,7 +11,7 @@ from plugformer.data.encoding import TokenColumn
 from plugformer.interfaces import BEGIN, END, IGNORED, PADDING, Padding, Ragged, Side
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing.small import SmallTask
 
 ROWS = [[5, 6], [], [7, 8, 9]]
 

@@ -12,7 +12,7 @@ from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
 from plugformer_plugins.tokenizer.word_level import Characters, Words
-from plugformer_testing.small_tasks import SmallTask
+from plugformer_testing.small import SmallTask
 
 LENGTH, TEXTS = 100, 50
 

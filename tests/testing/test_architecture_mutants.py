@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import torch
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import after, instead, mutant_tests
 
 from plugformer.interfaces import IGNORED, Level, Limits, Padding, Ragged, Tokens
 from plugformer.registry import Kind
@@ -12,29 +12,27 @@ from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder, Enco
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
 
 
-def building(architecture, model):
-    """Returns a `build` that makes another model of the same parts."""
+def building(architecture, model, **members):
+    """Returns an architecture that makes another model of the same parts."""
 
-    def build(self, builder, sizes, level):
-        made = architecture.build(self, builder, sizes, level)
+    def build(self, made, *_):
         made.__class__ = model
         return made
 
-    return build
+    return instead(model.__name__, after("Building", architecture, build=build), **members)
 
 
-class ServesNothing(DecoderOnly):
-    levels = frozenset()
-
-
-class HidesItsStack(DecoderOnly):
+def hide_a_stack(self, made, *_):
     """Names a stack that the model does not have."""
+    made.transformer = made.decoder
+    del made._modules["decoder"]
+    return made
 
-    def build(self, builder, sizes, level):
-        made = super().build(builder, sizes, level)
-        made.transformer = made.decoder
-        del made._modules["decoder"]
-        return made
+
+def add_an_embedding(self, made, builder, sizes, level):
+    """Keeps an embedding that nobody reads."""
+    made.other = builder.embedding(sizes.source, tied=False)
+    return made
 
 
 class PadsRight(DecoderOnly):
@@ -47,29 +45,35 @@ class ForgetsTheLength(EncoderDecoder):
         return super().collate(encoded, level, side=side)
 
 
-class SaysNoPadding(EncoderOnly):
-    def collate(self, encoded, level, *, side="right", length=None):
-        batch = super().collate(encoded, level, side=side, length=length)
-        return replace(batch, source=replace(batch.source, padding=Padding.NONE))
+def say_no_padding(self, batch, *_):
+    return replace(batch, source=replace(batch.source, padding=Padding.NONE))
 
 
 class LosesTheFirstTarget(EncoderOnly):
-    def collate(self, encoded, level, *, side="right", length=None):
+    def collate(self, encoded, level, **padding):
         if isinstance(encoded.targets, Ragged):
             values = encoded.targets.values.copy()
             values[0] = IGNORED
             encoded = replace(encoded, targets=Ragged(values, encoded.targets.lengths))
-        return super().collate(encoded, level, side=side, length=length)
+        return super().collate(encoded, level, **padding)
 
 
 class EndsEveryPiece(DecoderOnly):
     """Expects END behind a piece of a text that goes on."""
 
-    def collate(self, encoded, level, *, side="right", length=None):
-        return super().collate(replace(encoded, complete=True), level, side=side, length=length)
+    def collate(self, encoded, level, **padding):
+        return super().collate(replace(encoded, complete=True), level, **padding)
 
 
-class CountsPadding(DecoderModel):
+class LeavesOutTheBeginning(EncoderDecoder):
+    """Cuts the first token off inputs."""
+
+    def collate(self, encoded, level, **padding):
+        cut = Ragged.of([row[1:] for row in encoded.input.rows()])
+        return super().collate(replace(encoded, input=cut), level, **padding)
+
+
+class PlacesPadding(DecoderModel):
     """Counts padding as positions."""
 
     def hidden(self, batch):
@@ -78,75 +82,13 @@ class CountsPadding(DecoderModel):
         return super().hidden(replace(batch, target=Tokens(target.ids, every, Padding.NONE)))
 
 
-class PositionsOfPadding(DecoderOnly):
-    build = building(DecoderOnly, CountsPadding)
-
-
-class SubtractsTheMean(EncoderModel):
-    def hidden(self, batch):
-        hidden = super().hidden(batch)
-        return hidden - hidden[:, :1].mean(dim=0, keepdim=True)
-
-
-class MixesTheBatch(EncoderOnly):
-    build = building(EncoderOnly, SubtractsTheMean)
-
-
-class Averages(EncoderDecoderModel):
-    def forward(self, batch):
-        loss = super().forward(batch)
-        return loss._replace(total=loss.total / loss.targets)
-
-
-class AveragesLosses(EncoderDecoder):
-    build = building(EncoderDecoder, Averages)
-
-
 class SeesAll(DecoderModel):
     """Reads in both directions while training."""
 
     def hidden(self, batch):
-        target = Tokens(batch.target.ids[:, :-1], self.targets_read(batch), batch.target.padding)
-        forward = super().hidden(batch)
-        turned = self.decoder.embedding(target.ids).masked_fill(~target.mask[..., None], 0)
-        return forward + turned.sum(dim=1, keepdim=True)
-
-    def targets_read(self, batch):
-        return batch.target.mask[:, :-1] & batch.target.mask[:, 1:]
-
-
-class Bidirectional(DecoderOnly):
-    levels = frozenset({Level.NEXT_TOKEN})
-    build = building(DecoderOnly, SeesAll)
-
-
-class LeavesOutTheBeginning(EncoderDecoder):
-    """Cuts the first token off inputs."""
-
-    def collate(self, encoded, level, *, side="right", length=None):
-        cut = Ragged.of([row[1:] for row in encoded.input.rows()])
-        return super().collate(replace(encoded, input=cut), level, side=side, length=length)
-
-
-class TwoEmbeddings(EncoderOnly):
-    """Keeps an embedding that nobody reads."""
-
-    def build(self, builder, sizes, level):
-        made = super().build(builder, sizes, level)
-        made.other = builder.embedding(sizes.source, tied=False)
-        return made
-
-
-class ForgetsEnd(DecoderOnly):
-    def positions(self, lengths, level):
-        return super().positions(lengths, level) - 1
-
-
-class WithoutEnd(EncoderOnly):
-    """Leaves no room for BEGIN and END."""
-
-    def limits(self, max_length, level):
-        return Limits(max_length, max_length, max_length)
+        real = batch.target.mask[:, :-1] & batch.target.mask[:, 1:]
+        turned = self.decoder.embedding(batch.target.ids[:, :-1]).masked_fill(~real[..., None], 0)
+        return super().hidden(batch) + turned.sum(dim=1, keepdim=True)
 
 
 class StartsTwice(EncoderDecoderModel):
@@ -156,22 +98,6 @@ class StartsTwice(EncoderDecoderModel):
         past, last = super().begin(batch)
         self.step(Tokens(last[:, None], torch.ones_like(last, dtype=torch.bool)[:, None], Padding.NONE), past)
         return past, last
-
-
-class ReadsBeginTwice(EncoderDecoder):
-    build = building(EncoderDecoder, StartsTwice)
-
-
-class LastOfTheLongest(DecoderModel):
-    """Takes what stands in the last column for the last token of every prompt."""
-
-    def begin(self, batch):
-        past, _ = super().begin(batch)
-        return past, batch.target.ids[:, -1]
-
-
-class PromptsOfOneLength(DecoderOnly):
-    build = building(DecoderOnly, LastOfTheLongest)
 
 
 class Kept:
@@ -187,7 +113,7 @@ class Kept:
         pass
 
 
-class StaysInPlace(EncoderDecoderModel):
+class NeverReorders(EncoderDecoderModel):
     def begin(self, batch):
         past, last = super().begin(batch)
         return Kept(past), last
@@ -196,42 +122,54 @@ class StaysInPlace(EncoderDecoderModel):
         return super().step(tokens, past.past)
 
 
-class NeverReorders(EncoderDecoder):
-    build = building(EncoderDecoder, StaysInPlace)
-
-
-class Boundless(DecoderModel):
-    def room(self, batch):
-        return torch.full_like(super().room(batch), 16)
-
-
-class RoomForAll(DecoderOnly):
-    build = building(DecoderOnly, Boundless)
-
-
-class CountsSpecial(EncoderDecoderModel):
-    def input_lengths(self, batch):
-        return super().input_lengths(batch) + 1
-
-
-class CountsEnd(EncoderDecoder):
-    build = building(EncoderDecoder, CountsSpecial)
-
+MixesRows = after(
+    "MixesRows", EncoderModel, hidden=lambda self, hidden, _: hidden - hidden[:, :1].mean(dim=0, keepdim=True)
+)
+Averages = after(
+    "Averages",
+    EncoderDecoderModel,
+    forward=lambda self, loss, _: loss._replace(total=loss.total / loss.targets),
+)
+LastOfTheLongest = after(  # takes what stands in the last column for the last token of every prompt
+    "LastOfTheLongest", DecoderModel, begin=lambda self, found, batch: (found[0], batch.target.ids[:, -1])
+)
+RoomForAll = after("RoomForAll", DecoderModel, room=lambda self, room, _: torch.full_like(room, 16))
+CountsEnd = after("CountsEnd", EncoderDecoderModel, input_lengths=lambda self, lengths, _: lengths + 1)
 
 MUTANTS = {
-    "every_level_builds": (ServesNothing, HidesItsStack),
-    "sequences_are_padded_as_asked": (PadsRight, ForgetsTheLength, SaysNoPadding),
+    "every_level_builds": (
+        instead("ServesNothing", DecoderOnly, levels=frozenset()),
+        after("HidesItsStack", DecoderOnly, build=hide_a_stack),
+    ),
+    "sequences_are_padded_as_asked": (
+        PadsRight,
+        ForgetsTheLength,
+        after("SaysNoPadding", EncoderOnly, collate=say_no_padding),
+    ),
     "targets_are_those_of_the_examples": (LosesTheFirstTarget, EndsEveryPiece),
-    "padding_changes_nothing": (PositionsOfPadding,),
-    "examples_are_independent": (MixesTheBatch, AveragesLosses),
-    "nothing_reads_what_it_predicts": (Bidirectional,),
+    "padding_changes_nothing": (building(DecoderOnly, PlacesPadding),),
+    "examples_are_independent": (building(EncoderOnly, MixesRows), building(EncoderDecoder, Averages)),
+    "nothing_reads_what_it_predicts": (building(DecoderOnly, SeesAll, levels=frozenset({Level.NEXT_TOKEN})),),
     "all_that_is_given_is_read": (LeavesOutTheBeginning,),
-    "every_parameter_gets_a_gradient": (TwoEmbeddings,),
-    "positions_cover_a_batch": (ForgetsEnd,),
-    "limits_are_honest": (WithoutEnd,),
-    "continuing_equals_reading": (ReadsBeginTwice, PromptsOfOneLength, NeverReorders),
-    "there_is_room_for_an_output": (RoomForAll, CountsEnd),
+    "every_parameter_gets_a_gradient": (after("TwoEmbeddings", EncoderOnly, build=add_an_embedding),),
+    "positions_cover_a_batch": (
+        after("ForgetsEnd", DecoderOnly, positions=lambda self, found, *_: found - 1),
+    ),
+    "limits_are_honest": (  # leaves no room for BEGIN and END
+        instead("WithoutEnd", EncoderOnly, limits=lambda self, most, level: Limits(most, most, most)),
+    ),
+    "continuing_equals_reading": (
+        building(EncoderDecoder, StartsTwice),
+        building(DecoderOnly, LastOfTheLongest),
+        building(EncoderDecoder, NeverReorders),
+    ),
+    "there_is_room_for_an_output": (
+        building(DecoderOnly, RoomForAll),
+        building(EncoderDecoder, CountsEnd),
+    ),
 }
 
 
-test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.ARCHITECTURE)
+test_is_caught, test_every_check_catches_one = mutant_tests(
+    MUTANTS, Kind.ARCHITECTURE, raising=("WithoutEnd", "RoomForAll")
+)

@@ -1,7 +1,7 @@
 """Every check of attention catches a fault that it is there for."""
 
 import torch
-from tests.testing.mutants import changed, mutant_tests
+from tests.testing.mutants import after, before, changed, instead, mutant_tests
 
 from plugformer.interfaces import AttentionContext, Padding, Positions
 from plugformer.registry import Kind
@@ -16,62 +16,50 @@ def seen(context, *, query=None, key=None, causal=None, observer=None):
     return AttentionContext(query or context.query, key or context.key, causal=causal, observer=observer)
 
 
-class Altered(MultiHeadAttention):
-    """Multi-head attention with one thing wrong."""
-
-    def plain(self, query, state, context):
-        return super().attend(query, state, context)
+def without_mask(key, padding=None):
+    return changed(key, mask=torch.ones_like(key.mask), padding=padding)
 
 
-class SeesTheFuture(Altered):
-    """Leaks the next key."""
-
-    def attend(self, query, state, context):
-        later = changed(context.query, index=context.query.index + 1)
-        return self.plain(query, state, seen(context, query=later))
+def still(positions):
+    return changed(positions, index=torch.zeros_like(positions.index))
 
 
-class LearnsFromTheFuture(Altered):
-    def attend(self, query, state, context):
-        whole = query.sum(dim=1, keepdim=True)
-        return self.plain(query, state, context) + (whole - whole.detach())
+def attending(name, scope):
+    """Returns an attention that computes in another scope: a function of (self, context)."""
+    plain = MultiHeadAttention.attend
+    return instead(
+        name,
+        MultiHeadAttention,
+        attend=lambda self, query, state, context: plain(self, query, state, scope(self, context)),
+    )
 
 
-class SeesPadding(Altered):
-    """Ignores the padding mask."""
-
-    def attend(self, query, state, context):
-        key = changed(context.key, mask=torch.ones_like(context.key.mask))
-        return self.plain(query, state, seen(context, key=key))
+def returning(name, change):
+    """Returns an attention whose outputs are changed: a function of (self, output, query, state, context)."""
+    return after(name, MultiHeadAttention, attend=change)
 
 
-class CountsPadding(Altered):
+def keeping(name, state):
+    """Returns an attention that keeps another state."""
+    return after(name, MultiHeadAttention, project=lambda self, made, *_: state(*made.tensors))
+
+
+class CountsPadding(MultiHeadAttention):
     """Places keys and queries by column instead of by their positions."""
 
     def project(self, memory, positions):
         return super().project(memory, self.columns(positions))
 
     def attend(self, query, state, context):
-        same = context.query is context.key
         key = self.columns(context.key)
-        return self.plain(query, state, seen(context, query=key if same else context.query, key=key))
+        at = key if context.query is context.key else context.query
+        return super().attend(query, state, seen(context, query=at, key=key))
 
     def columns(self, positions):
         return changed(positions, index=torch.arange(positions.length)[None].expand(positions.mask.shape))
 
 
-class MixesRows(Altered):
-    def attend(self, query, state, context):
-        read = self.plain(query, state, context)
-        return read - read.mean(dim=0, keepdim=True)
-
-
-class NumbersRows(Altered):
-    def attend(self, query, state, context):
-        return self.plain(query, state, context) * torch.arange(1, len(query) + 1)[:, None, None]
-
-
-class NotANumber(Altered):
+class NotANumber(MultiHeadAttention):
     """A plain softmax: rows that see nothing are NaN."""
 
     def attend(self, query, state, context):
@@ -83,148 +71,100 @@ class NotANumber(Altered):
 
 
 class OffByOneState(PositionwiseState):
-    def append(self, new):
-        return OffByOneState(
-            *(torch.cat([old.roll(1, 1), add], 1) for old, add in zip(self.tensors, new.tensors, strict=True))
-        )
-
-
-class OffByOneCache(Altered):
     """Keys move by one whenever some are appended."""
 
-    def project(self, memory, positions):
-        key, value = super().project(memory, positions).tensors
-        state = OffByOneState(value)
-        return TwoStates(PositionwiseState(key), state)
-
-
-class TwoStates(PositionwiseState):
-    """Keys in one state, values in another that is off by one."""
-
-    def __init__(self, keys, values):
-        self.keys, self.values = keys, values
-
-    @property
-    def tensors(self):
-        return (*self.keys.tensors, *self.values.tensors)
-
     def append(self, new):
-        return TwoStates(self.keys.append(new.keys), self.values.append(new.values))
+        (key, value), (new_key, new_value) = self.tensors, new.tensors
+        moved = torch.cat([value.roll(1, 1), new_value], 1)
+        return OffByOneState(torch.cat([key, new_key], 1), moved)
 
-    def select(self, rows):
-        return TwoStates(self.keys.select(rows), self.values.select(rows))
 
-
-class RestartsPositions(Altered):
+class RestartsPositions(MultiHeadAttention):
     """Rotates the keys of every piece as if it were the first."""
 
     def project(self, memory, positions):
         return super().project(memory, Positions.of(positions.mask, positions.encoding, positions.padding))
 
 
-class OpenChunks(Altered):
-    """Lets the tokens of a chunk see one another whenever there is a past."""
-
-    def attend(self, query, state, context):
-        whole = context.query.length == context.key.length
-        return self.plain(query, state, seen(context, causal=context.causal and whole))
-
-
-class CentersMemory(Altered):
-    """Its projection of a piece depends on the piece."""
-
-    def project(self, memory, positions):
-        return super().project(memory - memory.mean(dim=1, keepdim=True), positions)
-
-
-class GrowingState(Altered):
-    """Reading writes into the state."""
-
-    def attend(self, query, state, context):
-        read = self.plain(query, state, context)
-        with torch.no_grad():
-            state.tensors[1].mul_(1.1)
-        return read
+def write_into_the_state(self, read, query, state, context):
+    with torch.no_grad():
+        state.tensors[1].mul_(1.1)
+    return read
 
 
 class FixedRows(PositionwiseState):
+    """Keeps the first rows, whichever are selected."""
+
     def select(self, rows):
         return FixedRows(*(tensor[: len(rows)] for tensor in self.tensors))
 
 
-class IgnoresSelection(Altered):
-    """Keeps the first rows, whichever are selected."""
-
-    def project(self, memory, positions):
-        return FixedRows(*super().project(memory, positions).tensors)
+class CannotSelect(PositionwiseState):
+    def select(self, rows):
+        raise NotImplementedError("select")
 
 
-class RaisesOnSelection(Altered):
-    class Missing(PositionwiseState):
-        def select(self, rows):
-            raise NotImplementedError("select")
+class SelectsLater(PositionwiseState):
+    """Notes which rows are selected, and forgets them when others are before it has moved any."""
 
-    def project(self, memory, positions):
-        return self.Missing(*super().project(memory, positions).tensors)
+    chosen = None
+
+    def select(self, rows):
+        self.chosen = rows
+        return self
+
+    def append(self, new):
+        if self.chosen is not None:
+            super().select(self.chosen)
+            self.chosen = None
+        return super().append(new)
 
 
-class UnrotatedQueries(Altered):
+class UnrotatedQueries(MultiHeadAttention):
     def attend(self, query, state, context):
-        here = changed(context.query, index=torch.zeros_like(context.query.index))
-        turned = seen(context)
+        turned, here = seen(context), still(context.query)
         turned.query = type("Still", (), {"rotate": here.rotate, "length": context.query.length})()
         turned.__dict__.update(mask=context.mask, bias=context.bias, is_causal=False)
         turned.content_bias = context.content_bias
-        return self.plain(query, state, turned)
+        return super().attend(query, state, turned)
 
 
-class OtherWhenObserved(Altered):
-    def attend(self, query, state, context):
-        return self.plain(query, state, context) * (2 if context.observed else 1)
-
-
-class ShowsUnmaskedWeights(Altered):
+class ShowsUnmaskedWeights(MultiHeadAttention):
     def attend(self, query, state, context):
         shape = (len(query), self.heads, query.shape[1], context.key.length)
         context.record("weights", torch.full(shape, 1 / context.key.length))
-        return self.plain(query, state, seen(context))
+        return super().attend(query, state, seen(context))
 
 
-class ShowsOtherWeights(Altered):
+class ShowsOtherWeights(MultiHeadAttention):
     """Shows weights that respect the mask and sum to one, but are not those used."""
 
     def attend(self, query, state, context):
         shape = (len(query), self.heads, query.shape[1], context.key.length)
         shown = context.mask.expand(shape).double()
         context.record("weights", shown / shown.sum(dim=-1, keepdim=True).clamp(min=1))
-        return self.plain(query, state, seen(context))
+        return super().attend(query, state, seen(context))
 
 
-class DropsForever(Altered):
+class DropsForever(MultiHeadAttention):
     def attend(self, query, state, context):
         training, self.training = self.training, True
-        read = self.plain(query, state, context)
+        read = super().attend(query, state, context)
         self.training = training
         return read
 
 
-class NeedsEqualLengths(Altered):
-    def attend(self, query, state, context):
-        read = self.plain(query, state, context)
-        return read[:, : context.key.length]
+def two_keys(self, context):
+    near = context.key.mask & (context.key.index < 2)
+    return seen(context, key=changed(context.key, mask=near, padding=Padding.ANYWHERE))
 
 
-class ReadsTwoKeys(Altered):
-    def attend(self, query, state, context):
-        key = context.key
-        near = key.mask & (key.index < 2)
-        key = changed(key, mask=near, padding=Padding.ANYWHERE)
-        return self.plain(query, state, seen(context, key=key))
-
-
-class NormalizesItsOutput(MultiHeadAttention):
-    def attend(self, query, state, context):
-        return torch.nn.functional.normalize(super().attend(query, state, context), dim=-1)
+def unmasked_where_observed(self, context):
+    """Computes cross-attention without the padding mask where somebody looks."""
+    if not (context.cross and context.observed):
+        return context
+    key = without_mask(context.key, Padding.NONE)
+    return seen(context, key=key, causal=False, observer=context.observer)
 
 
 class Shared(MultiHeadAttention):
@@ -261,72 +201,71 @@ class GrowsTheOwners(Shared):
 
 class ReaderIsUnrotated(Shared):
     def attend(self, query, state, context):
-        if self.reads_layer is None:
-            return super().attend(query, state, context)
-        still = changed(context.query, index=torch.zeros_like(context.query.index))
-        return super().attend(query, state, seen(context, query=still, causal=False))
+        if self.reads_layer is not None:
+            context = seen(context, query=still(context.query), causal=False)
+        return super().attend(query, state, context)
 
 
-class LeaksInTraining(Altered):
-    """Is causal in evaluation mode only."""
-
-    def attend(self, query, state, context):
-        causal = context.causal and not self.training
-        return self.plain(query, state, seen(context, causal=causal))
-
-
-class SeesPaddingInTraining(SeesPadding):
-    def attend(self, query, state, context):
-        return super().attend(query, state, context) if self.training else self.plain(query, state, context)
-
-
-class ShowsCrossingUnmasked(Altered):
-    """Computes cross-attention without the padding mask where somebody looks."""
-
-    def attend(self, query, state, context):
-        if not (context.cross and context.observed):
-            return self.plain(query, state, context)
-        key = changed(context.key, mask=torch.ones_like(context.key.mask), padding=Padding.NONE)
-        return self.plain(query, state, seen(context, key=key, causal=False, observer=context.observer))
-
-
-class SelectsLater(PositionwiseState):
-    """Notes which rows are selected, and forgets them when others are before it has moved any."""
-
-    chosen = None
-
-    def select(self, rows):
-        self.chosen = rows
-        return self
-
-    def append(self, new):
-        if self.chosen is not None:
-            super().select(self.chosen)
-            self.chosen = None
-        return super().append(new)
-
-
-class ForgetsASelection(Altered):
-    def project(self, memory, positions):
-        return SelectsLater(*super().project(memory, positions).tensors)
-
-
+SeesPadding = attending("SeesPadding", lambda _, context: seen(context, key=without_mask(context.key)))
+LearnsFromTheFuture = returning(
+    "LearnsFromTheFuture",
+    lambda _, read, query, *__: read + (query - query.detach()).sum(dim=1, keepdim=True),
+)
 MUTANTS = {
-    "shapes": (ReadsItself, ReadsAReader, NeedsEqualLengths),
-    "cached_pieces_equal_the_whole": (GrowsTheOwners, OffByOneCache, RestartsPositions, OpenChunks),
-    "the_future_is_not_seen": (ReaderIsUnrotated, SeesTheFuture, LearnsFromTheFuture),
+    "shapes": (
+        ReadsItself,
+        ReadsAReader,
+        returning("NeedsEqualLengths", lambda _, read, query, state, context: read[:, : context.key.length]),
+    ),
+    "cached_pieces_equal_the_whole": (
+        GrowsTheOwners,
+        keeping("OffByOneCache", OffByOneState),
+        RestartsPositions,
+        attending(  # lets the tokens of a chunk see one another whenever there is a past
+            "OpenChunks",
+            lambda _, at: seen(at, causal=at.causal and at.query.length == at.key.length),
+        ),
+    ),
+    "the_future_is_not_seen": (
+        ReaderIsUnrotated,
+        attending("Sees", lambda _, at: seen(at, query=changed(at.query, index=at.query.index + 1))),
+        LearnsFromTheFuture,
+    ),
     "distances_alone_matter": (ReaderIsUnrotated, UnrotatedQueries),
-    "last_map_is_linear": (NormalizesItsOutput,),
-    "every_real_token_is_read": (ReadsTwoKeys,),
-    "dropout_ends_with_training": (DropsForever, LeaksInTraining, SeesPaddingInTraining),
+    "last_map_is_linear": (
+        returning("NormalizesItsOutput", lambda _, read, *__: torch.nn.functional.normalize(read, dim=-1)),
+    ),
+    "every_real_token_is_read": (attending("ReadsTwoKeys", two_keys),),
+    "dropout_ends_with_training": (
+        DropsForever,
+        attending("Leaks", lambda self, context: seen(context, causal=context.causal and not self.training)),
+        attending(
+            "SeesPaddingInTraining",
+            lambda self, at: seen(at, key=without_mask(at.key)) if self.training else at,
+        ),
+    ),
     "padding_is_not_seen": (SeesPadding, LearnsFromTheFuture),
     "padding_moves_nothing": (SeesPadding, CountsPadding),
-    "rows_are_independent": (MixesRows, NumbersRows),
+    "rows_are_independent": (
+        returning("MixesRows", lambda _, read, *__: read - read.mean(dim=0, keepdim=True)),
+        returning("NumbersRows", lambda _, read, *__: read * torch.arange(1, len(read) + 1)[:, None, None]),
+    ),
     "rows_without_real_tokens_are_harmless": (NotANumber,),
-    "projecting_pieces_equals_projecting_the_whole": (CentersMemory,),
-    "cross_attention_goes_on_by_steps": (GrowingState,),
-    "rows_can_be_selected": (IgnoresSelection, ForgetsASelection, RaisesOnSelection),
-    "looking_changes_nothing": (OtherWhenObserved, ShowsCrossingUnmasked),
+    "projecting_pieces_equals_projecting_the_whole": (
+        before(
+            "Centers", MultiHeadAttention, project=lambda _, memory: memory - memory.mean(1, keepdim=True)
+        ),
+    ),
+    "cross_attention_goes_on_by_steps": (returning("GrowingState", write_into_the_state),),
+    "rows_can_be_selected": (
+        keeping("IgnoresSelection", FixedRows),
+        keeping("ForgetsASelection", SelectsLater),
+        keeping("RaisesOnSelection", CannotSelect),
+    ),
+    "looking_changes_nothing": (
+        returning("OtherWhenObserved", lambda _, read, query, state, context: read * (1 + context.observed)),
+        attending("ShowsCrossingUnmasked", unmasked_where_observed),
+    ),
     "shown_weights_respect_the_mask": (ShowsUnmaskedWeights,),
     "shown_weights_are_those_used": (ShowsOtherWeights,),
 }
@@ -337,5 +276,5 @@ def test_attention_that_shares_states_is_sound():
 
 
 test_is_caught, test_every_check_catches_one = mutant_tests(
-    MUTANTS, Kind.ATTENTION, raising=(RaisesOnSelection,)
+    MUTANTS, Kind.ATTENTION, raising=("RaisesOnSelection",)
 )

@@ -12,6 +12,7 @@ from plugformer_plugins.metric.evaluate_module import Evaluate
 from plugformer_plugins.tokenizer.subwords import BPE
 from plugformer_testing.runner import report
 from plugformer_testing.subject import Subject
+from plugformer_testing.tokenizer import TRAINING
 
 BUILT_IN = [
     f"{entry.kind}/{entry.name}"
@@ -20,94 +21,66 @@ BUILT_IN = [
 ]
 """All but a hook that needs a run of the same model: `tests/hooks/test_initialize_from.py` tests it."""
 
+SCRIPT = """
+import evaluate
+from datasets import Features, List, Value
+
+class Same(evaluate.Metric):
+    def _info(self):
+        features = {"predictions": Value("string"), "references": List(Value("string"))}
+        return evaluate.MetricInfo(description="", citation="", features=Features(features))
+
+    def _compute(self, predictions, references):
+        return {"share": sum(map(list.__contains__, references, predictions)) / len(predictions)}
+"""
+FILES = {
+    "same/same.py": SCRIPT,
+    "a": "one\ntwo\n",
+    "b": "eins\nzwei\n",
+    "words.txt": "# sent_id = 1\nA DET\ncat NOUN\n\nIt PRON\nrains VERB\n",
+    "text.txt": "".join(f"It rains for {day} days.\n" for day in range(20)),
+    "table.csv": "text,label,source,target\ngood,yes,a,b\nbad,no,c,d\n",
+}
+ROWS = [
+    {"text": "good", "label": "1", "source": "a", "target": "b"},
+    {"text": "bad", "label": "0", "source": "c", "target": "d"},
+]
+GENERATED = {"size": 100, "held_out": 20}
+
 
 @pytest.fixture
-def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]:
+def options(tmp_path: Path) -> dict[str, dict[str, object]]:
     """Options of the components that need some, with the files that they name, or would take long."""
-    make = {
-        "hook/freeze": lambda folder: {"parameters": ["encoder"]},
-        "metric/evaluate": evaluate_options,
-        "tokenizer/pretrained": pretrained_options,
-        "data/conll": conll_options,
-        "data/text": text_options,
-        "data/brackets": lambda folder: {"size": 100, "held_out": 20},
-        "data/copying": lambda folder: {"size": 100, "held_out": 20},
-        "data/dates": lambda folder: {"size": 300},
-        "data/hub": hub_options,
-        "data/lines": lines_options,
-        "data/names": lambda folder: {"size": 100, "held_out": 20},
-        "data/table": table_options,
+    rows = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+    for name, text in {**FILES, "data/train.jsonl": rows, "data/test.jsonl": rows}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    files = {name: str(tmp_path / name) for name in ("a", "b", "words.txt", "text.txt", "table.csv")}
+    text = {"files": {"train": files["text.txt"]}, "examples": "line"}
+    return {
+        "hook/freeze": {"parameters": ["encoder"]},
+        "metric/evaluate": {"metric": "same", "resamples": 20},
+        "tokenizer/pretrained": {"path": str(tmp_path / "tokenizer.json")},
+        "data/conll": {"files": {"train": files["words.txt"]}, "columns": {"words": 1, "tags": 2}},
+        "data/text": {**text, "ends": {"validation": 0.2, "test": 0.2}},
+        "data/dates": {"size": 300},
+        "data/hub": {"dataset": str(tmp_path / "data")},
+        "data/lines": {"files": {"train": {"source": files["a"], "target": files["b"]}}},
+        "data/table": {"files": {"train": files["table.csv"]}, "labels": ["no", "yes"]},
+        **dict.fromkeys(("data/brackets", "data/copying", "data/names"), GENERATED),
     }
-    path = request.getfixturevalue("path")
-    if path == "metric/evaluate":  # its names mean the Hub
-        stored = partial(evaluate.load, str(tmp_path / "same"), keep_in_memory=True)
-        request.getfixturevalue("monkeypatch").setattr(
-            Evaluate, "load", lambda self, cache: stored(cache_dir=str(cache))
-        )
-    return make[path](tmp_path) if path in make else {}
-
-
-def evaluate_options(folder: Path) -> dict[str, object]:
-    script = folder / "same" / "same.py"
-    script.parent.mkdir()
-    script.write_text(
-        "import evaluate\nfrom datasets import Features, List, Value\n\n\n"
-        "class Same(evaluate.Metric):\n"
-        "    def _info(self):\n"
-        "        features = {'predictions': Value('string'), 'references': List(Value('string'))}\n"
-        "        return evaluate.MetricInfo(description='', citation='', features=Features(features))\n\n"
-        "    def _compute(self, predictions, references):\n"
-        "        return {'share': sum(map(list.__contains__, references, predictions)) / len(predictions)}\n"
-    )
-    return {"metric": "same", "resamples": 20}
-
-
-def pretrained_options(folder: Path) -> dict[str, object]:
-    from plugformer_testing.tokenizer import TRAINING
-
-    tokenizer = BPE(size=400)
-    tokenizer.train(TRAINING)
-    tokenizer.save(folder / "tokenizer.json")
-    return {"path": str(folder / "tokenizer.json")}
-
-
-def hub_options(folder: Path) -> dict[str, object]:
-    data = folder / "data"
-    data.mkdir()
-    rows = [
-        {"text": "good", "label": "1", "source": "a", "target": "b"},
-        {"text": "bad", "label": "0", "source": "c", "target": "d"},
-    ]
-    for split in ("train", "test"):
-        (data / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return {"dataset": str(data)}
-
-
-def lines_options(folder: Path) -> dict[str, object]:
-    (folder / "a").write_text("one\ntwo\n")
-    (folder / "b").write_text("eins\nzwei\n")
-    return {"files": {"train": {"source": str(folder / "a"), "target": str(folder / "b")}}}
-
-
-def conll_options(folder: Path) -> dict[str, object]:
-    (folder / "train.txt").write_text("# sent_id = 1\nA DET\ncat NOUN\n\nIt PRON\nrains VERB\n")
-    return {"files": {"train": str(folder / "train.txt")}, "columns": {"words": 1, "tags": 2}}
-
-
-def text_options(folder: Path) -> dict[str, object]:
-    (folder / "train.txt").write_text("".join(f"It rains for {day} days.\n" for day in range(20)))
-    files = {"train": str(folder / "train.txt")}
-    return {"files": files, "examples": "line", "ends": {"validation": 0.2, "test": 0.2}}
-
-
-def table_options(folder: Path) -> dict[str, object]:
-    (folder / "train.csv").write_text("text,label,source,target\ngood,yes,a,b\nbad,no,c,d\n")
-    return {"files": {"train": str(folder / "train.csv")}, "labels": ["no", "yes"]}
 
 
 @pytest.mark.parametrize("path", BUILT_IN)
 def test_keeps_its_contract(path, options, registry, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    found = report(Subject.of(path, registry, options=options))
+    if path == "metric/evaluate":  # its names mean the Hub
+        stored = partial(evaluate.load, str(tmp_path / "same"), keep_in_memory=True)
+        monkeypatch.setattr(Evaluate, "load", lambda self, cache: stored(cache_dir=str(cache)))
+    if path == "tokenizer/pretrained":
+        tokenizer = BPE(size=400)
+        tokenizer.train(TRAINING)
+        tokenizer.save(tmp_path / "tokenizer.json")
+    found = report(Subject.of(path, registry, options=options.get(path)))
     checks = found.counts["checks"]
     assert found.summary() == f"{checks} of {checks} checks passed", str(found)

@@ -3,22 +3,11 @@
 from dataclasses import replace
 
 import torch
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import after, instead, mutant_tests
 
 from plugformer.interfaces import END, Decoding, Hypothesis
 from plugformer.registry import Kind
 from plugformer_plugins.decoding.sampling import Greedy
-
-
-class LosesTheLast(Greedy):
-    def search(self, session):
-        return super().search(session)[: max(1, len(session.sentence_ids) - 1)]
-
-
-class KeepsTheEnd(Greedy):
-    def search(self, session):
-        found = super().search(session)
-        return [[replace(h, tokens=[*h.tokens, END]) for h in outputs] for outputs in found]
 
 
 class NeverLeaves(Decoding):
@@ -42,37 +31,6 @@ class IgnoresLimits(Decoding):
         return [[Hypothesis([5] * 9, 0.0)] for _ in session.sentence_ids]
 
 
-class EndsWhenItLikes(Greedy):
-    """Ends after the first token, whether it may or not."""
-
-    def search(self, session):
-        return [[replace(h, tokens=h.tokens[:1]) for h in outputs] for outputs in super().search(session)]
-
-
-class ScoresWithoutEnd(Greedy):
-    def search(self, session):
-        return [[replace(h, score=h.score / 2) for h in outputs] for outputs in super().search(session)]
-
-
-class KeepsTensors(Greedy):
-    def search(self, session):
-        return [
-            [replace(h, score=torch.tensor(h.score)) for h in outputs] for outputs in super().search(session)
-        ]
-
-
-class SharpensInPlace(Greedy):
-    """Changes the log-probabilities that its scores are taken from."""
-
-    def choose(self, session):
-        return session.log_probabilities.mul_(2).argmax(dim=-1)
-
-
-class DrawsAnew(Greedy):
-    def choose(self, session):
-        return torch.distributions.Categorical(logits=session.log_probabilities).sample()
-
-
 class FollowsTheFirst(Greedy):
     """Every row takes the token that is best for the batch."""
 
@@ -90,10 +48,33 @@ class HandicapsTheFirst(Greedy):
         return scores.argmax(dim=-1)
 
 
+def altered(name, change):
+    """Returns a greedy search of which each hypothesis is changed."""
+    return after(
+        name, Greedy, search=lambda self, found, _: [[change(each) for each in beam] for beam in found]
+    )
+
+
+def choosing(name, choose):
+    return instead(name, Greedy, choose=lambda self, session: choose(session.log_probabilities))
+
+
 MUTANTS = {
-    "outputs_are_possible": (LosesTheLast, KeepsTheEnd, IgnoresLimits, NeverLeaves, EndsWhenItLikes),
-    "scores_are_log_probabilities": (ScoresWithoutEnd, KeepsTensors, SharpensInPlace),
-    "searching_is_repeatable": (DrawsAnew,),
+    "outputs_are_possible": (
+        after("LosesTheLast", Greedy, search=lambda self, found, _: found[: max(1, len(found) - 1)]),
+        altered("KeepsTheEnd", lambda output: replace(output, tokens=[*output.tokens, END])),
+        altered("EndsWhenItLikes", lambda output: replace(output, tokens=output.tokens[:1])),
+        IgnoresLimits,
+        NeverLeaves,
+    ),
+    "scores_are_log_probabilities": (
+        altered("ScoresWithoutEnd", lambda output: replace(output, score=output.score / 2)),
+        altered("KeepsTensors", lambda output: replace(output, score=torch.tensor(output.score))),
+        choosing("SharpensInPlace", lambda scores: scores.mul_(2).argmax(dim=-1)),
+    ),
+    "searching_is_repeatable": (
+        choosing("DrawsAnew", lambda scores: torch.distributions.Categorical(logits=scores).sample()),
+    ),
     "sentences_are_independent": (FollowsTheFirst, HandicapsTheFirst),
 }
 

@@ -1,7 +1,7 @@
 """Every check of heads catches a fault that it is there for."""
 
 import torch
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import after, instead, mutant_tests
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -10,29 +10,6 @@ from plugformer.registry import Kind
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.pooling import Classifier, MultiLabelClassifier, Pooled, Regressor
 from plugformer_testing import check
-
-
-class LengthFirst(LanguageModel):
-    def logits(self, hidden, real):
-        return super().logits(hidden, real).transpose(1, 2)
-
-
-class FourAxes(LanguageModel):
-    def logits(self, hidden, real):
-        return super().logits(hidden, real)[..., None]
-
-
-class CountsPadding(LanguageModel):
-    def loss(self, hidden, targets, real):
-        return super().loss(hidden, targets, real)[0], torch.tensor(real.numel())
-
-
-class Averages(LanguageModel):
-    """Returns a mean instead of a sum."""
-
-    def loss(self, hidden, targets, real):
-        loss, count = super().loss(hidden, targets, real)
-        return loss / count.clamp(min=1), count
 
 
 class AveragesOverPadding(LanguageModel):
@@ -75,15 +52,8 @@ class PoolsPadding(Classifier):
 
 class NothingIsNotANumber(LanguageModel):
     def loss(self, hidden, targets, real):
-        logits = self.logits(hidden, real)
-        mean = cross_entropy(logits[real], targets[real])
+        mean = cross_entropy(self.logits(hidden, real)[real], targets[real])
         return mean * real.sum(), real.sum()
-
-
-class SharesTheBatch(Classifier):
-    def logits(self, hidden, real):
-        scores = super().logits(hidden, real)
-        return scores - scores.mean(dim=0, keepdim=True)
 
 
 class LooksAhead(LanguageModel):
@@ -91,50 +61,11 @@ class LooksAhead(LanguageModel):
         return super().logits(hidden.flip(1).cumsum(dim=1).flip(1), real)
 
 
-class RedrawsTheEmbedding(LanguageModel):
-    def reset_parameters(self):
-        nn.init.normal_(self.weight)
-
-
 class CopiesTheEmbedding(LanguageModel):
     def __init__(self, model):
         super().__init__(model)
         if model.tied is not None:
             self.weight = nn.Parameter(model.tied.detach().clone())
-
-
-class PenaltyForNumbers(Regressor):
-    """Adds what no better prediction can lower."""
-
-    def loss(self, hidden, targets, real):
-        loss, count = super().loss(hidden, targets, real)
-        return loss + count, count
-
-
-class MeanOfLabels(MultiLabelClassifier):
-    def loss(self, hidden, targets, real):
-        loss, count = super().loss(hidden, targets, real)
-        return loss / targets.shape[1], count
-
-
-class MeanLikelihoods(MultiLabelClassifier):
-    def likelihoods(self, hidden, targets, real):
-        found = super().likelihoods(hidden, targets, real)
-        return found._replace(log_probabilities=found.log_probabilities / targets.shape[1])
-
-
-class CountsLabels(MultiLabelClassifier):
-    """Counts every label as a target in one place, and every text in the other."""
-
-    def likelihoods(self, hidden, targets, real):
-        found = super().likelihoods(hidden, targets, real)
-        return found._replace(targets=found.targets * targets.shape[1])
-
-
-class RightNumbers(Regressor):
-    def likelihoods(self, hidden, targets, real):
-        found = super().likelihoods(hidden, targets, real)
-        return found._replace(correct=torch.zeros_like(found.targets))
 
 
 class TwoParts(Pooled):
@@ -164,21 +95,58 @@ class ForgetsThePart(TwoParts):
         return found._replace(log_probabilities=-self.losses(hidden, targets, real)[1])
 
 
-class CountsBothParts(TwoParts):
-    def loss(self, hidden, targets, real):
-        loss, _ = super().loss(hidden, targets, real)
-        return loss, torch.tensor(targets.numel())
+def losing(name, base, change):
+    """Returns a head whose losses and counts are changed."""
+    return after(name, base, loss=lambda self, found, _, targets, real: change(*found, targets, real))
+
+
+def likely(name, base, **parts):
+    """Returns a head of whose likelihoods parts are changed."""
+
+    def likelihoods(self, found, hidden, targets, real):
+        return found._replace(**{part: change(found, targets) for part, change in parts.items()})
+
+    return after(name, base, likelihoods=likelihoods)
 
 
 MUTANTS = {
-    "likelihoods_are_those_of_the_loss": (ForgetsThePart, MeanLikelihoods, CountsLabels, RightNumbers),
-    "shapes": (CountsBothParts, LengthFirst, FourAxes, CountsPadding),
-    "the_loss_is_cross_entropy": (AlwaysSmooth, NeverSmooth, PenaltyForNumbers, MeanOfLabels),
+    "likelihoods_are_those_of_the_loss": (
+        ForgetsThePart,
+        likely(
+            "Mean",
+            MultiLabelClassifier,
+            log_probabilities=lambda found, targets: found.log_probabilities / targets.shape[1],
+        ),
+        likely(
+            "Labels", MultiLabelClassifier, targets=lambda found, targets: found.targets * targets.shape[1]
+        ),
+        likely("RightNumbers", Regressor, correct=lambda found, targets: torch.zeros_like(found.targets)),
+    ),
+    "shapes": (
+        losing("CountsBoth", TwoParts, lambda loss, _, targets, real: (loss, torch.tensor(targets.numel()))),
+        after("LengthFirst", LanguageModel, logits=lambda self, logits, *_: logits.transpose(1, 2)),
+        after("FourAxes", LanguageModel, logits=lambda self, logits, *_: logits[..., None]),
+        losing("Padding", LanguageModel, lambda loss, _, targets, real: (loss, torch.tensor(real.numel()))),
+    ),
+    "the_loss_is_cross_entropy": (
+        AlwaysSmooth,
+        NeverSmooth,
+        losing("Penalty", Regressor, lambda loss, count, *_: (loss + count, count)),
+        losing("Mean", MultiLabelClassifier, lambda loss, count, y, _: (loss / y.shape[1], count)),
+    ),
     "padding_does_not_count": (AveragesOverPadding, LearnsPadding, PoolsPadding),
-    "the_loss_adds_up": (Averages,),
+    "the_loss_adds_up": (
+        losing("Averages", LanguageModel, lambda loss, count, *_: (loss / count.clamp(min=1), count)),
+    ),
     "without_real_targets_there_is_no_loss": (NothingIsNotANumber,),
-    "rows_are_independent": (SharesTheBatch, LooksAhead),
-    "a_tied_embedding_is_left_alone": (RedrawsTheEmbedding, CopiesTheEmbedding),
+    "rows_are_independent": (
+        after("SharesTheBatch", Classifier, logits=lambda self, logits, *_: logits - logits.mean(dim=0)),
+        LooksAhead,
+    ),
+    "a_tied_embedding_is_left_alone": (
+        instead("Redraws", LanguageModel, reset_parameters=lambda self: nn.init.normal_(self.weight)),
+        CopiesTheEmbedding,
+    ),
 }
 
 

@@ -2,18 +2,15 @@
 
 import numpy as np
 import torch
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import instead, mutant_tests
 from torch import nn
 
 from plugformer.interfaces import Initialization
 from plugformer.registry import Kind
 
 
-class DividesByAxes(Initialization):
-    """Takes every parameter for a matrix or a vector."""
-
-    def draw(self, values, parameter):
-        values.normal_().div_(values.dim())
+def drawing(name, draw):
+    return instead(name, Initialization, draw=lambda self, values, parameter: draw(values))
 
 
 class Copies(Initialization):
@@ -21,21 +18,6 @@ class Copies(Initialization):
 
     def draw(self, values, parameter):
         values.data = torch.randn(values.shape, dtype=torch.float64)
-
-
-class Freezes(Initialization):
-    def draw(self, values, parameter):
-        values.requires_grad_(False)
-
-
-class NumPy(Initialization):
-    def draw(self, values, parameter):
-        values.copy_(torch.from_numpy(np.random.standard_normal(tuple(values.shape))))
-
-
-class SeedOfItsOwn(Initialization):
-    def draw(self, values, parameter):
-        nn.init.normal_(values, generator=torch.Generator().manual_seed(1))
 
 
 class DrawsOnce(Initialization):
@@ -61,17 +43,18 @@ class SmallerAndSmaller(Initialization):
         nn.init.normal_(values, std=1 / self.calls)
 
 
-class Zeros(Initialization):
-    def draw(self, values, parameter):
-        nn.init.zeros_(values)
-
-
 MUTANTS = {
-    "values_are_finite": (DividesByAxes,),
-    "parameters_stay_what_they_are": (Copies, Freezes),
-    "values_follow_the_seed": (NumPy, SeedOfItsOwn),
+    "values_are_finite": (drawing("DividesByAxes", lambda values: values.normal_().div_(values.dim())),),
+    "parameters_stay_what_they_are": (
+        Copies,
+        drawing("Freezes", lambda values: values.requires_grad_(False)),
+    ),
+    "values_follow_the_seed": (
+        drawing("NumPy", lambda values: values.copy_(torch.from_numpy(np.random.normal(size=values.shape)))),
+        drawing("OwnSeed", lambda values: values.normal_(generator=torch.Generator().manual_seed(1))),
+    ),
     "each_parameter_is_drawn_alone": (DrawsOnce, SmallerAndSmaller),
-    "a_small_network_learns": (Zeros,),
+    "a_small_network_learns": (drawing("Zeros", nn.init.zeros_),),
 }
 
 

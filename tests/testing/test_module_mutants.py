@@ -3,31 +3,32 @@
 import itertools
 
 import torch
-from tests.testing.mutants import SHARED, mutant_tests
+from tests.testing.mutants import SHARED, after, instead, mutant_tests
 from torch import nn
 
 from plugformer.interfaces import Norm
 from plugformer_plugins.norm.norms import RMSNorm
 
 
-class Raises(RMSNorm):
-    def forward(self, x):
-        raise TypeError("no forward yet")
+def raise_an_error(self, x):
+    raise TypeError("no forward yet")
 
 
-class DividesByItsLayer(RMSNorm):
+class Grown(RMSNorm):
+    """A norm with one thing more, made by `grow`."""
+
     def __init__(self, model):
         super().__init__(model)
-        self.share = 1 / (model.place.layer - 3)
+        self.grow(model)
 
 
-class InfiniteInOneLayer(RMSNorm):
-    def __init__(self, model):
-        super().__init__(model)
-        self.factor = float("inf") if model.place.cross else 1.0
+def growing(name, grow, forward=lambda self, output, x: output, **members):
+    """Returns a norm with something more, with which its outputs are changed."""
+    return after(name, instead("Growing", Grown, grow=grow, **members), forward=forward)
 
-    def forward(self, x):
-        return super().forward(x) * self.factor
+
+def returning(name, change):
+    return after(name, RMSNorm, forward=change)
 
 
 class HiddenValues(Norm):
@@ -39,24 +40,6 @@ class HiddenValues(Norm):
 
     def forward(self, x):
         return nn.functional.normalize(x, dim=-1) * self.gain
-
-
-class ForgetsToReset(RMSNorm):
-    def __init__(self, model):
-        super().__init__(model)
-        self.bias = nn.Parameter(torch.zeros(model.width))
-
-    def forward(self, x):
-        return super().forward(x) + self.bias
-
-
-class ResetsToZero(RMSNorm):
-    def __init__(self, model):
-        super().__init__(model)
-        nn.init.ones_(self.weight)
-
-    def reset_parameters(self):
-        nn.init.zeros_(self.weight)
 
 
 class ResetsWider(RMSNorm):
@@ -77,23 +60,6 @@ class CountsItsResets(RMSNorm):
         nn.init.constant_(self.weight, float(next(self.resets)))
 
 
-class Idle(RMSNorm):
-    def __init__(self, model):
-        super().__init__(model)
-        self.idle = nn.Linear(2, 2)
-
-
-class InfiniteGradient(RMSNorm):
-    def forward(self, x):
-        zero = self.weight - self.weight.detach()
-        return super().forward(x) + zero.abs().sqrt()
-
-
-class Noisy(RMSNorm):
-    def forward(self, x):
-        return super().forward(x) + 0.01 * torch.randn_like(x)
-
-
 class Counting(RMSNorm):
     def __init__(self, model):
         super().__init__(model)
@@ -109,39 +75,6 @@ class Rounds(RMSNorm):
         return super().forward(x.bfloat16().float() if x.dtype == torch.float32 else x)
 
 
-class AlwaysFloat32(RMSNorm):
-    def forward(self, x):
-        return super().forward(x).float().to(torch.float64 if x.dtype == torch.float64 else torch.float32)
-
-
-class UnsavedGain(RMSNorm):
-    def __init__(self, model):
-        super().__init__(model)
-        self.gain = torch.rand(model.width, dtype=torch.float64)
-
-    def forward(self, x):
-        return super().forward(x) * self.gain.to(x.dtype)
-
-
-class UnsavedBuffer(RMSNorm):
-    def __init__(self, model):
-        super().__init__(model)
-        self.register_buffer("gain", torch.rand(model.width), persistent=False)
-
-    def forward(self, x):
-        return super().forward(x) * self.gain
-
-
-class SharesCopies(RMSNorm):
-    def __deepcopy__(self, memo):
-        return self
-
-
-class OtherUnderCompilers(RMSNorm):
-    def forward(self, x):
-        return super().forward(x) * (2 if torch.compiler.is_compiling() else 1)
-
-
 class AddsOneType(RMSNorm):
     """Adds what linear maps make, in bfloat16 under autocast, to zeros of the type of the input."""
 
@@ -152,19 +85,63 @@ class AddsOneType(RMSNorm):
 
 
 MUTANTS = {
-    "constructs": (Raises,),
-    "serves_or_refuses_each_place": (DividesByItsLayer, InfiniteInOneLayer),
-    "draws_initial_values": (HiddenValues, ForgetsToReset, ResetsToZero, ResetsWider, CountsItsResets),
-    "every_parameter_gets_a_gradient": (Idle, InfiniteGradient),
-    "evaluation_is_repeatable": (Noisy, Counting),
-    "runs_in_bfloat16": (AlwaysFloat32, AddsOneType),
+    "constructs": (instead("Raises", RMSNorm, forward=raise_an_error),),
+    "serves_or_refuses_each_place": (
+        growing("DividesByItsLayer", lambda self, model: 1 / (model.place.layer - 3)),
+        growing(
+            "InfiniteInOneLayer",
+            lambda self, model: setattr(self, "factor", float("inf") if model.place.cross else 1.0),
+            lambda self, output, x: output * self.factor,
+        ),
+    ),
+    "draws_initial_values": (
+        HiddenValues,
+        growing(
+            "ForgetsToReset",
+            lambda self, model: setattr(self, "bias", nn.Parameter(torch.zeros(model.width))),
+            lambda self, output, x: output + self.bias,
+        ),
+        growing(
+            "ResetsToZero",
+            lambda self, model: nn.init.ones_(self.weight),
+            reset_parameters=lambda self: nn.init.zeros_(self.weight),
+        ),
+        ResetsWider,
+        CountsItsResets,
+    ),
+    "every_parameter_gets_a_gradient": (
+        growing("Idle", lambda self, model: setattr(self, "idle", nn.Linear(2, 2))),
+        returning("Infinite", lambda self, y, x: y + (self.weight - self.weight.detach()).abs().sqrt()),
+    ),
+    "evaluation_is_repeatable": (
+        returning("Noisy", lambda self, output, x: output + 0.01 * torch.randn_like(x)),
+        Counting,
+    ),
+    "runs_in_bfloat16": (
+        returning("AlwaysFloat32", lambda self, y, x: y if x.dtype == torch.float64 else y.float()),
+        AddsOneType,
+    ),
     "runs_in_float32": (Rounds,),
-    "saves_and_loads": (UnsavedGain, UnsavedBuffer, SharesCopies),
-    "compiles": (OtherUnderCompilers,),
+    "saves_and_loads": (
+        growing(
+            "UnsavedGain",
+            lambda self, model: setattr(self, "gain", torch.rand(model.width, dtype=torch.float64)),
+            lambda self, output, x: output * self.gain.to(x.dtype),
+        ),
+        growing(
+            "UnsavedBuffer",
+            lambda self, model: self.register_buffer("gain", torch.rand(model.width), persistent=False),
+            lambda self, output, x: output * self.gain,
+        ),
+        instead("SharesCopies", RMSNorm, __deepcopy__=lambda self, memo: self),
+    ),
+    "compiles": (returning("Other", lambda self, y, x: y * (2 if torch.compiler.is_compiling() else 1)),),
 }
 
 
-test_is_caught, _ = mutant_tests(MUTANTS, raising=(Raises,))
+test_is_caught, _ = mutant_tests(
+    MUTANTS, raising=("Raises", "DividesByItsLayer", "HiddenValues", "AddsOneType")
+)
 
 
 def test_every_shared_check_catches_one():

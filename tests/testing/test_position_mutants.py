@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import torch
-from tests.testing.mutants import changed, mutant_tests
+from tests.testing.mutants import after, changed, instead, mutant_tests
 
 from plugformer.errors import LengthError
 from plugformer.interfaces import Padding, PositionalEncoding
@@ -21,29 +21,16 @@ def by_column(positions):
     return changed(positions, index=torch.arange(positions.length)[None].expand(positions.mask.shape))
 
 
-class RestartsAfterCaching(Rotary):
-    """A rotary encoding that numbers what it is given from zero."""
-
-    def rotate(self, heads, positions):
-        return super().rotate(heads, by_column(positions))
-
-
-class SkipsOneAfterCaching(Sinusoidal):
+def skip_one(positions):
     """Places padded pieces that stand behind others one position too far."""
-
-    def embed(self, x, positions):
-        far = positions.padding is not Padding.NONE and int(positions.index.min()) > 0
-        return super().embed(x, changed(positions, index=positions.index + far))
+    far = positions.padding is not Padding.NONE and int(positions.index.min()) > 0
+    return changed(positions, index=positions.index + far)
 
 
-class EmbedsByColumn(Sinusoidal):
-    def embed(self, x, positions):
-        return super().embed(x, by_column(positions))
-
-
-class OneMap(ALiBi):
-    def bias(self, query, key):
-        return super().bias(query, key)[:, :1]
+def placing(name, base, slot, place):
+    """Returns an encoding that takes other positions for those that it is given."""
+    original = getattr(base, slot)
+    return instead(name, base, **{slot: lambda self, x, positions: original(self, x, place(positions))})
 
 
 class FourMaps(ALiBi):
@@ -58,36 +45,6 @@ class TooShort(Learned):
         return super().embed(x, positions)
 
 
-class TooLong(Learned):
-    def embed(self, x, positions):
-        return x + self.table(positions.index)
-
-
-class ReadsNeighbors(Learned):
-    def embed(self, x, positions):
-        return super().embed(x, positions) + x.mean(dim=0, keepdim=True)
-
-
-class ScoresByPlace(ALiBi):
-    """Adds the key's position, not its distance."""
-
-    def bias(self, query, key):
-        return -0.1 * key.index[:, None, None, :] * torch.ones(len(self.slopes), query.length, 1)
-
-
-class TurnsByRoot(Rotary):
-    """Turns by the square root of the position."""
-
-    def rotate(self, heads, positions):
-        index = positions.index.double().sqrt()
-        return super().rotate(heads, changed(positions, index=index))
-
-
-class OneRow(Learned):
-    def embed(self, x, positions):
-        return super().embed(x, changed(positions, index=torch.zeros_like(positions.index)))
-
-
 class FlatBias(PositionalEncoding):
     def __init__(self, model):
         super().__init__()
@@ -97,17 +54,13 @@ class FlatBias(PositionalEncoding):
         return torch.full((1, self.heads, query.length, key.length), 0.5)
 
 
-class Scales(Rotary):
-    """As YaRN does."""
-
-    def rotate(self, heads, positions):
-        return 1.1 * super().rotate(heads, positions)
+def by_place(self, bias, query, key):
+    """Adds the key's position, not its distance."""
+    return -0.1 * key.index[:, None, None, :] * torch.ones_like(bias)
 
 
-class Stretches(Rotary):
-    def rotate(self, heads, positions):
-        scales = torch.linspace(1, 2, heads.shape[1], dtype=heads.dtype)[:, None, None]
-        return scales * super().rotate(heads, positions)
+def stretched(self, heads, *_):
+    return torch.linspace(1, 2, heads.shape[1], dtype=heads.dtype)[:, None, None] * heads
 
 
 class Answers(PositionalEncoding):
@@ -119,18 +72,6 @@ class Answers(PositionalEncoding):
     def content_bias(self, query_heads, key_heads, query, key):
         far = (query.index[:, None, :, None] - key.index[:, None, None, :]).abs()
         return query_heads.mean(-1, keepdim=True) * far
-
-
-class AnswersByPlace(Answers):
-    """Adds it by the key's position, not by its distance."""
-
-    def content_bias(self, query_heads, key_heads, query, key):
-        return query_heads.mean(-1, keepdim=True) * key.index[:, None, None, :]
-
-
-class AnswersAlike(Answers):
-    def content_bias(self, query_heads, key_heads, query, key):
-        return query_heads.mean(-1, keepdim=True).expand(-1, -1, -1, key.length)
 
 
 class AnswersByColumn(Answers):
@@ -150,33 +91,63 @@ class AnswersForKeys(Answers):
         return super().content_bias(query_heads[:, : key_heads.shape[1]], key_heads, query, key)
 
 
-class AnswersForAll(Answers):
+def centered(self, bias, query_heads, key_heads, query, key):
     """Takes the keys off their mean, which later ones belong to."""
-
-    def content_bias(self, query_heads, key_heads, query, key):
-        centered = (key_heads - key_heads.mean(2, keepdim=True)).mean(-1)[:, :, None]
-        return super().content_bias(query_heads, key_heads, query, key) + centered
+    return bias + (key_heads - key_heads.mean(2, keepdim=True)).mean(-1)[:, :, None]
 
 
+def answered_by_place(self, bias, query_heads, key_heads, query, key):
+    return query_heads.mean(-1, keepdim=True) * key.index[:, None, None, :]
+
+
+def answered_alike(self, bias, query_heads, key_heads, query, key):
+    return query_heads.mean(-1, keepdim=True).expand(-1, -1, -1, key.length)
+
+
+RestartsAfterCaching = placing("RestartsAfterCaching", Rotary, "rotate", by_column)
 MUTANTS = {
-    "shapes": (AnswersForTheBatch, OneMap),
+    "shapes": (AnswersForTheBatch, after("OneMap", ALiBi, bias=lambda self, bias, *_: bias[:, :1])),
     "any_number_of_heads": (AnswersForKeys, FourMaps),
-    "padding_moves_nothing": (AnswersByColumn, RestartsAfterCaching, EmbedsByColumn),
-    "positions_go_on_after_a_cache": (AnswersByColumn, RestartsAfterCaching, SkipsOneAfterCaching),
-    "rows_are_independent": (AnswersForTheBatch, ReadsNeighbors),
-    "scores_depend_on_distance": (AnswersByPlace, ScoresByPlace, TurnsByRoot),
-    "a_filled_slot_tells_positions_apart": (AnswersAlike, OneRow, FlatBias),
-    "scores_change_between_two_tokens": (AnswersForAll,),
-    "long_sequences_work_or_are_refused": (TooShort, TooLong),
-    "rotation_keeps_lengths": (Stretches,),
+    "padding_moves_nothing": (
+        AnswersByColumn,
+        RestartsAfterCaching,
+        placing("EmbedsByColumn", Sinusoidal, "embed", by_column),
+    ),
+    "positions_go_on_after_a_cache": (
+        AnswersByColumn,
+        RestartsAfterCaching,
+        placing("SkipsOneAfterCaching", Sinusoidal, "embed", skip_one),
+    ),
+    "rows_are_independent": (
+        AnswersForTheBatch,
+        after("ReadsNeighbors", Learned, embed=lambda self, out, x, _: out + x.mean(dim=0, keepdim=True)),
+    ),
+    "scores_depend_on_distance": (
+        after("AnswersByPlace", Answers, content_bias=answered_by_place),
+        after("ScoresByPlace", ALiBi, bias=by_place),
+        placing("TurnsByRoot", Rotary, "rotate", lambda at: changed(at, index=at.index.double().sqrt())),
+    ),
+    "a_filled_slot_tells_positions_apart": (
+        after("AnswersAlike", Answers, content_bias=answered_alike),
+        placing("OneRow", Learned, "embed", lambda at: changed(at, index=torch.zeros_like(at.index))),
+        FlatBias,
+    ),
+    "scores_change_between_two_tokens": (after("AnswersForAll", Answers, content_bias=centered),),
+    "long_sequences_work_or_are_refused": (
+        TooShort,
+        instead("TooLong", Learned, embed=lambda self, x, positions: x + self.table(positions.index)),
+    ),
+    "rotation_keeps_lengths": (after("Stretches", Rotary, rotate=stretched),),
 }
 
 
-test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.POSITION, raising=(TooLong,))
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.POSITION, raising=("TooLong",))
 
 
 def test_one_factor_for_all_heads_is_no_fault():
-    assert check(Scales, only="rotation_keeps_lengths")
+    """As in YaRN."""
+    scaled = after("Scales", Rotary, rotate=lambda self, heads, *_: 1.1 * heads)
+    assert check(scaled, only="rotation_keeps_lengths")
 
 
 def test_a_bias_that_depends_on_the_query_keeps_the_contract():

@@ -1,16 +1,9 @@
 """Every check of residual connections catches a fault that it is there for."""
 
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import after, before, instead, mutant_tests
 
 from plugformer.registry import Kind
 from plugformer_plugins.residual.norms import DeepNorm, PreNorm
-
-
-class OneTokenOnly(PreNorm):
-    """Keeps the axis of the length, but not its size."""
-
-    def forward(self, x, sublayers):
-        return super().forward(x, sublayers)[:, :1]
 
 
 class RunsAttentionTwice(PreNorm):
@@ -49,28 +42,21 @@ class NoStream(PreNorm):
         return x
 
 
-class MeanOfTokens(PreNorm):
-    def forward(self, x, sublayers):
-        return super().forward(x - x.mean(dim=1, keepdim=True), sublayers)
-
-
 class InfiniteGain(DeepNorm):
     def __init__(self, model):
         super().__init__(model)
         self.gain = 1 / model.place.layer if model.place.layer else float("inf")
 
 
-class Undecided(PreNorm):
-    final_norm = None
-
-
 MUTANTS = {
-    "shapes": (OneTokenOnly,),
+    "shapes": (after("OneTokenOnly", PreNorm, forward=lambda self, output, *_: output[:, :1]),),
     "each_sublayer_runs_once": (RunsAttentionTwice, LeavesOutCrossAttention, TwiceInTraining),
     "every_sublayer_counts": (LeavesOutCrossAttention, IgnoresItsOutput),
     "the_stream_goes_on": (NoStream,),
-    "tokens_stay_apart": (MeanOfTokens,),
-    "says_what_it_needs": (InfiniteGain, Undecided),
+    "tokens_stay_apart": (
+        before("MeanOfTokens", PreNorm, forward=lambda self, x: x - x.mean(dim=1, keepdim=True)),
+    ),
+    "says_what_it_needs": (InfiniteGain, instead("Undecided", PreNorm, final_norm=None)),
 }
 
 

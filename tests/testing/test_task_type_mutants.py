@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import after, before, instead, mutant_tests
 
 from plugformer.errors import ExampleError
-from plugformer.interfaces import IGNORED, Column, Encoded, Prediction, Ragged
+from plugformer.interfaces import IGNORED, Column, Prediction, Ragged
 from plugformer.registry import Kind
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
@@ -16,51 +16,6 @@ from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_testing.runner import find_checks, run_check
 from plugformer_testing.subject import Subject
-
-
-class TagsAlongNothing(Tagging):
-    columns = (Column("words", "words", "input", tokenizer="source"), Column("tags", "tags", "output"))
-
-
-class NothingToRead(Classification):
-    columns = (Column("text", "text", "input"), Column("label", "label", "output"))
-
-
-class LearnsASet(MultiLabel):
-    state_type = set[str]
-
-    def learn(self, train):
-        return set(super().learn(train))
-
-
-class LearnsUndeclared(MultiLabel):
-    state_type = None
-
-
-class LearnsOtherThanDeclared(Regression):
-    state_type = dict[str, int]
-
-
-class LearnsATuple(Classification):
-    """JSON knows lists alone."""
-
-    def learn(self, train):
-        return tuple(super().learn(train))
-
-
-class TooFewOutputs(Classification):
-    @property
-    def outputs(self):
-        return len(self.state) - 1
-
-
-class ATargetForEachWord(Tagging):
-    """Gives one target to a word, however many tokens it has."""
-
-    def encode(self, examples, tokenizers):
-        encoded = super().encode(examples, tokenizers)
-        targets = [[number for number in row if number != IGNORED] for row in encoded["targets"]]
-        return {**encoded, "targets": targets}
 
 
 class LearnsWhileEncoding(Classification):
@@ -78,38 +33,6 @@ class LearnsWhileEncoding(Classification):
             self.met = dict(reversed(list(self.met.items())))
             self.met.pop(examples["label"][0])
         return encoded
-
-
-class ScalesOverTheChunk(Regression):
-    def encode(self, examples, tokenizers):
-        encoded = super().encode(examples, tokenizers)
-        if "number" in examples:
-            numbers = np.array(examples["number"])
-            encoded["targets"] = (numbers - numbers.mean()).tolist()
-        return encoded
-
-
-class CutsTrainingTextsAlone(Classification):
-    """Prepares examples in another way than questions."""
-
-    def encode(self, examples, tokenizers):
-        encoded = super().encode(examples, tokenizers)
-        if "label" in examples:
-            encoded["input"] = [row[:5] for row in encoded["input"]]
-        return encoded
-
-
-class ForgetsWhatToLabel(Tagging):
-    def encode(self, examples, tokenizers):
-        encoded = super().encode(examples, tokenizers)
-        if "tags" not in examples:
-            encoded["targets"] = [[0] * len(row) for row in encoded["input"]]
-        return encoded
-
-
-class LowersQuestions(SequenceToSequence):
-    def example_from_text(self, text):
-        return super().example_from_text(text.upper())
 
 
 class UnknownIsTheFirst(Classification):
@@ -145,28 +68,37 @@ class DrawsForItself(MaskedLanguageModelling):
         return super().draw(encoded, [np.random.default_rng() for _ in generators])
 
 
-class OverwritesExamples(MaskedLanguageModelling):
-    def draw(self, encoded, generators):
-        drawn = super().draw(encoded, generators)
-        encoded.input.values[:] = drawn.input.values
-        return drawn
+def overwrite(self, drawn, encoded, generators):
+    encoded.input.values[:] = drawn.input.values
+    return drawn
 
 
-class NothingToPredict(MaskedLanguageModelling):
+def hide_targets(self, drawn, *_):
     """Masks tokens, and does not say which."""
-
-    def draw(self, encoded: Encoded, generators):
-        drawn = super().draw(encoded, generators)
-        return replace(
-            drawn, targets=Ragged(np.full_like(drawn.targets.values, IGNORED), drawn.targets.lengths)
-        )
+    return replace(drawn, targets=Ragged(np.full_like(drawn.targets.values, IGNORED), drawn.targets.lengths))
 
 
-class SecondsSinceTheEpoch(Regression):
-    """Leaves numbers as they are, which single precision cannot tell apart."""
+def encoding(name, base, change, *, of=""):
+    """Returns a type that encodes parts otherwise, where examples have a column."""
 
-    def target(self, row, value):
-        return 1.7e9 + value
+    def encode(self, encoded, examples, tokenizers):
+        return {**encoded, **change(encoded, examples)} if not of or of in examples else encoded
+
+    return after(name, base, encode=encode)
+
+
+def one_target_each(encoded, _):
+    """Gives one target to a word, however many tokens it has."""
+    return {"targets": [[number for number in row if number != IGNORED] for row in encoded["targets"]]}
+
+
+def scaled_over_the_chunk(_, examples):
+    return {"targets": (np.array(examples["number"]) - np.mean(examples["number"])).tolist()}
+
+
+def without_marks(encoded, examples):
+    """Gives questions a target for each token."""
+    return {} if "tags" in examples else {"targets": [[0] * len(row) for row in encoded["input"]]}
 
 
 class IgnoresTheNumber(Classification):
@@ -177,18 +109,9 @@ class IgnoresTheNumber(Classification):
         return super().answer(model, batch, tokenizers, number)
 
 
-class WorstFirst(Classification):
+class NeverEnoughAnswers(MultiLabel):
     def answer(self, model, batch, tokenizers, n_best):
-        return [
-            Prediction.of([*answer.alternatives[::-1], replace(answer, alternatives=())])
-            for answer in super().answer(model, batch, tokenizers, n_best)
-        ]
-
-
-class AnswersInNumbers(Classification):
-    def answer(self, model, batch, tokenizers, n_best):
-        answers = super().answer(model, batch, tokenizers, n_best)
-        return [replace(answer, output=self.state.index(answer.output)) for answer in answers]
+        return super().answer(model, batch, tokenizers, 1)
 
 
 class ATagForEachToken(Tagging):
@@ -197,66 +120,95 @@ class ATagForEachToken(Tagging):
         return [Prediction([self.state[tag] for tag in row.tolist()]) for row in best.outputs]
 
 
-class ScoresInProbabilities(MultiLabel):
-    def answer(self, model, batch, tokenizers, n_best):
-        answers = super().answer(model, batch, tokenizers, n_best)
-        return [replace(answer, score=answer.probability) for answer in answers]
+def answering(name, base, change):
+    """Returns a type that gives other answers: functions of (self, answer, all answers)."""
+    return after(
+        name, base, answer=lambda self, answers, *_: [change(self, each, answers) for each in answers]
+    )
 
 
-class RanksTheBatch(Regression):
+def numbered(self, answer, _):
+    return replace(answer, output=self.state.index(answer.output))
+
+
+def ranked(self, answer, answers):
     """Answers with how far an example is from the batch's mean."""
-
-    def answer(self, model, batch, tokenizers, n_best):
-        answers = super().answer(model, batch, tokenizers, n_best)
-        mean = sum(answer.output for answer in answers) / len(answers)
-        return [replace(answer, output=answer.output - mean) for answer in answers]
+    return replace(answer, output=answer.output - sum(each.output for each in answers) / len(answers))
 
 
-class NeverEnoughAnswers(MultiLabel):
-    def answer(self, model, batch, tokenizers, n_best):
-        return super().answer(model, batch, tokenizers, 1)
+def turned(self, answer, _):
+    return Prediction.of([*answer.alternatives[::-1], replace(answer, alternatives=())])
 
 
-class OneReference(Regression):
-    def references(self, example):
-        return example["number"]
+NobodyPredictsMoods = instead("NobodyPredictsMoods", Classification, output_type="mood")
 
-
-class RanksByName(RanksTheBatch):
-    """Does the same in an answer of several parts."""
-
-    def answer(self, model, batch, tokenizers, n_best):
-        answers = super().answer(model, batch, tokenizers, n_best)
-        return [replace(answer, output={"rank": answer.output}) for answer in answers]
-
-
-class NobodyPredictsMoods(Classification):
-    output_type = "mood"
-
-
+WORDS, TEXT = (Column(name, name, "input", tokenizer="source") for name in ("words", "text"))
 MUTANTS = {
     "answers_are_of_their_type": (
-        RanksByName,
-        AnswersInNumbers,
+        answering(
+            "RanksByName",
+            Regression,
+            lambda *given: replace(given[1], output={"rank": ranked(*given).output}),
+        ),
+        answering("AnswersInNumbers", Classification, numbered),
         ATagForEachToken,
-        ScoresInProbabilities,
-        RanksTheBatch,
+        answering(
+            "ScoresInProbabilities", MultiLabel, lambda _, each, all_: replace(each, score=each.probability)
+        ),
+        answering("RanksTheBatch", Regression, ranked),
     ),
-    "a_model_learns_from_it": (NobodyPredictsMoods, NothingToPredict),
-    "columns_are_sound": (TagsAlongNothing, NothingToRead),
-    "what_it_learns_survives_json": (LearnsASet, LearnsUndeclared, LearnsOtherThanDeclared, LearnsATuple),
-    "targets_arrive_as_encoded": (SecondsSinceTheEpoch,),
-    "numbers_fit_the_level": (TooFewOutputs, ATargetForEachWord),
-    "encoding_is_repeatable": (LearnsWhileEncoding, ScalesOverTheChunk),
-    "questions_are_read_as_their_examples": (CutsTrainingTextsAlone, ForgetsWhatToLabel, LowersQuestions),
+    "a_model_learns_from_it": (
+        NobodyPredictsMoods,
+        after("NothingToPredict", MaskedLanguageModelling, draw=hide_targets),
+    ),
+    "columns_are_sound": (
+        instead("TagsAlongNothing", Tagging, columns=(WORDS, Column("tags", "tags", "output"))),
+        instead("NothingToRead", Classification, columns=(replace(TEXT, tokenizer=None),)),
+    ),
+    "what_it_learns_survives_json": (
+        after(
+            "LearnsASet", instead("Sets", MultiLabel, state_type=set[str]), learn=lambda self, x, _: set(x)
+        ),
+        instead("LearnsUndeclared", MultiLabel, state_type=None),
+        instead("LearnsOtherThanDeclared", Regression, state_type=dict[str, int]),
+        after("LearnsATuple", Classification, learn=lambda self, learned, _: tuple(learned)),
+    ),
+    "targets_arrive_as_encoded": (  # single precision cannot tell seconds since 1970 apart
+        instead("SecondsSinceTheEpoch", Regression, target=lambda self, row, value: 1.7e9 + value),
+    ),
+    "numbers_fit_the_level": (
+        instead("TooFewOutputs", Classification, outputs=property(lambda self: len(self.state) - 1)),
+        encoding("ATargetForEachWord", Tagging, one_target_each),
+    ),
+    "encoding_is_repeatable": (
+        LearnsWhileEncoding,
+        encoding("ScalesOverTheChunk", Regression, scaled_over_the_chunk, of="number"),
+    ),
+    "questions_are_read_as_their_examples": (
+        encoding("Cuts", Classification, lambda x, _: {"input": [row[:5] for row in x["input"]]}, of="label"),
+        encoding("ForgetsWhatToLabel", Tagging, without_marks),
+        before("LowersQuestions", SequenceToSequence, example_from_text=lambda self, text: text.upper()),
+    ),
     "unseen_labels_are_refused": (UnknownIsTheFirst, NamesTheFirst),
-    "draws_follow_their_generators": (DrawsFromOne, DrawsForItself, OverwritesExamples),
-    "alternatives_follow_the_best": (NeverEnoughAnswers, IgnoresTheNumber, WorstFirst),
-    "references_are_answers": (OneReference,),
+    "draws_follow_their_generators": (
+        DrawsFromOne,
+        DrawsForItself,
+        after("OverwritesExamples", MaskedLanguageModelling, draw=overwrite),
+    ),
+    "alternatives_follow_the_best": (
+        NeverEnoughAnswers,
+        IgnoresTheNumber,
+        answering("WorstFirst", Classification, turned),
+    ),
+    "references_are_answers": (
+        instead("OneReference", Regression, references=lambda self, example: example["number"]),
+    ),
 }
 
 
-test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.TASK_TYPE)
+test_is_caught, test_every_check_catches_one = mutant_tests(
+    MUTANTS, Kind.TASK_TYPE, raising=("LearnsASet", "LearnsUndeclared", "LearnsOtherThanDeclared")
+)
 
 
 def test_what_others_cannot_import_is_no_fault_of_a_type(registry, tmp_path):

@@ -5,8 +5,7 @@ import sys
 from copy import copy
 from pathlib import Path
 
-import pytest
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import after, before, instead, mutant_tests
 
 from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
 from plugformer.registry import Kind
@@ -14,45 +13,22 @@ from plugformer_plugins.tokenizer.subwords import BPE
 from plugformer_plugins.tokenizer.word_level import Characters, Whitespace
 
 
-class DropsTheUnknown(Characters):
-    def encode(self, texts):
-        return [[number for number in row if number != UNKNOWN] for row in super().encode(texts)]
+def encoding(name, change, base=Characters):
+    """Returns a tokenizer of whose rows each is changed."""
+    return after(name, base, encode=lambda self, rows, texts: list(map(change, rows)))
 
 
-class HidesTheUnknown(Characters):
-    def decode(self, rows):
-        return super().decode([number for number in row if number != UNKNOWN] for row in rows)
-
-
-class CountsFromZero(Characters):
-    """Forgets the special tokens in its numbers."""
-
-    def encode(self, texts):
-        return [[max(number - 4, 0) for number in row] for row in super().encode(texts)]
-
-
-class WrongSize(Characters):
-    size = property(lambda self: super().size - 20)
+def reading(name, change, base=Characters):
+    """Returns a tokenizer that encodes texts which were changed."""
+    return before(name, base, encode=lambda self, texts: list(map(change, texts)))
 
 
 class SpellsSpecials(Characters):
     """Reads <begin > as the token itself."""
 
     def encode(self, texts):
-        return [
-            [BEGIN] if "<begin >" in text else row
-            for text, row in zip(texts, super().encode(texts), strict=True)
-        ]
-
-
-class StartsEveryText(Characters):
-    def encode(self, texts):
-        return super().encode([f"a{text}" for text in texts])
-
-
-class ForgetsWhereWordsBegin(BPE):
-    def encode_words(self, words):
-        return self.encode(words)
+        pairs = zip(texts, super().encode(texts), strict=True)
+        return [[BEGIN] if "<begin >" in text else row for text, row in pairs]
 
 
 class FirstWordWithoutSpace(BPE):
@@ -62,38 +38,11 @@ class FirstWordWithoutSpace(BPE):
         return self.encode(words[:1]) + super().encode_words(words[1:])
 
 
-class PassesOverWords(Whitespace):
-    """Has no row for a word without tokens: all tags behind it are those of other words."""
-
-    def encode_words(self, words):
-        return [row for row in super().encode_words(words) if row]
-
-
-class LosesLetters(Characters):
-    """Forgets the letter x."""
-
-    def encode(self, texts):
-        return super().encode([text.replace("x", "") for text in texts])
-
-
-class DoublesQuotes(BPE):
-    def decode(self, rows):
-        return [text.replace("'", "''") for text in super().decode(rows)]
-
-
 class ForgetsTheSpace(Whitespace):
     """Says that words stand together, although it puts spaces between them."""
 
     def token_bytes(self, *, at_start):
         return super().token_bytes(at_start=True)
-
-
-class RemembersTheBatch(Characters):
-    """Knows in a batch what came before."""
-
-    def encode(self, texts):
-        rows = super().encode(texts)
-        return [[*row, 5] if number and row else row for number, row in enumerate(rows)]
 
 
 class DrawsOtherTexts(Characters):
@@ -108,17 +57,16 @@ class DrawsOtherTexts(Characters):
 
     def encode(self, texts):
         rows = super().encode(texts)
-        if self.generator is None:
-            return rows
-        return [[number for number in row if self.generator.random() > 0.5] for row in rows]
+        return rows if self.generator is None else [self.drawn(row) for row in rows]
+
+    def drawn(self, row):
+        return [number for number in row if self.generator.random() > 0.5]
 
 
-class DrawsSpecials(DrawsOtherTexts):
-    """Draws PADDING, which no text shows."""
-
-    def encode(self, texts):
-        rows = Characters.encode(self, texts)
-        return rows if self.generator is None else [[0, *row] for row in rows]
+class GoesOnDrawing(DrawsOtherTexts):
+    def sampling(self, generator):
+        self.generator = generator
+        return self
 
 
 class DrawsFromElsewhere(Whitespace):
@@ -131,12 +79,6 @@ class DrawsFromElsewhere(Whitespace):
         drawing = copy(self)
         drawing.encode = lambda texts: [row[self.count :] for row in self.encode(texts)]
         return drawing
-
-
-class GoesOnDrawing(DrawsOtherTexts):
-    def sampling(self, generator):
-        self.generator = generator
-        return self
 
 
 class RemembersTraining(Characters):
@@ -174,8 +116,8 @@ class OrderOfAHashTable(Tokenizer):
         self.words = file.read_text().split("\n")
 
 
-class KeepsACase(Whitespace):
-    """What decides how it reads is learned, and not saved."""
+class LearnsACase(Whitespace):
+    """Learns a case, and does not save it."""
 
     lower = False
 
@@ -183,41 +125,19 @@ class KeepsACase(Whitespace):
         super().train(texts)
         self.lower = True
 
-    def encode(self, texts):
-        return super().encode([text.lower() if self.lower else text.upper() for text in texts])
+    def cased(self, text):
+        return text.lower() if self.lower else text.upper()
 
 
-class LosesWhatWordsAre(KeepsACase):
-    """What decides how it reads words, spells and draws is learned, and not saved."""
-
-    def encode(self, texts):
-        return Whitespace.encode(self, texts)
-
-    def encode_words(self, words):
-        return super().encode_words([word if self.lower else word.upper() for word in words])
+def in_its_case(self, texts):
+    return [self.cased(text) for text in texts]
 
 
-class LosesSpellings(LosesWhatWordsAre):
-    def encode_words(self, words):
-        return Whitespace.encode_words(self, words)
-
-    def tokens(self, row):
-        return [token if self.lower else token.upper() for token in super().tokens(row)]
-
-
-class LosesWhatItDraws(LosesWhatWordsAre):
-    def encode_words(self, words):
-        return Whitespace.encode_words(self, words)
-
+class LosesWhatItDraws(LearnsACase):
     def sampling(self, generator):
-        return self if self.lower else KeepsACase.sampling(Upper(self), generator)
-
-
-class Upper(KeepsACase):
-    """Another tokenizer's vocabulary, in capitals."""
-
-    def __init__(self, other):
-        self.__dict__.update(other.__dict__)
+        drawing = copy(self)
+        drawing.encode = lambda texts: self.encode(in_its_case(self, texts))
+        return drawing
 
 
 class AcceptsAnything(Characters):
@@ -233,25 +153,47 @@ class TrainsOnNothing(Characters):
 
 
 MUTANTS = {
-    "special_numbers_come_first": (CountsFromZero, HidesTheUnknown),
-    "numbers_are_in_the_vocabulary": (WrongSize, SpellsSpecials),
-    "unknown_characters_are_not_dropped": (DropsTheUnknown,),
-    "nothing_gives_nothing": (StartsEveryText,),
-    "words_give_the_tokens_of_their_text": (ForgetsWhereWordsBegin, FirstWordWithoutSpace, PassesOverWords),
-    "known_text_survives": (LosesLetters,),
+    "special_numbers_come_first": (
+        encoding("CountsFromZero", lambda row: [max(number - 4, 0) for number in row]),
+        before(
+            "HidesTheUnknown", Characters, decode=lambda _, rows: [[n for n in r if n != 1] for r in rows]
+        ),
+    ),
+    "numbers_are_in_the_vocabulary": (
+        instead("WrongSize", Characters, size=property(lambda self: Characters.size.fget(self) - 20)),
+        SpellsSpecials,
+    ),
+    "unknown_characters_are_not_dropped": (
+        encoding("DropsTheUnknown", lambda row: [number for number in row if number != UNKNOWN]),
+    ),
+    "nothing_gives_nothing": (reading("StartsEveryText", "a{}".format),),
+    "words_give_the_tokens_of_their_text": (
+        instead("ForgetsWhereWordsBegin", BPE, encode_words=BPE.encode),
+        FirstWordWithoutSpace,
+        # has no row for a word without tokens: all tags behind it are those of other words
+        after("PassesOverWords", Whitespace, encode_words=lambda self, rows, _: [row for row in rows if row]),
+    ),
+    "known_text_survives": (reading("LosesLetters", lambda text: text.replace("x", "")),),
     "decoded_text_is_stable": (
         ForgetsTheSpace,
-        DoublesQuotes,
+        after("DoublesQuotes", BPE, decode=lambda _, texts, rows: [t.replace("'", "''") for t in texts]),
     ),
-    "batches_equal_single_texts": (RemembersTheBatch,),
-    "drawn_tokens_spell_the_same_text": (DrawsOtherTexts, DrawsSpecials),
+    "batches_equal_single_texts": (  # knows in a batch what came before
+        after(
+            "Remembers", Characters, encode=lambda _, rows, texts: [*rows[:1], *([*r, 5] for r in rows[1:])]
+        ),
+    ),
+    "drawn_tokens_spell_the_same_text": (
+        DrawsOtherTexts,
+        instead("DrawsPadding", DrawsOtherTexts, drawn=lambda self, row: [0, *row]),
+    ),
     "draws_follow_the_generator": (DrawsFromElsewhere, GoesOnDrawing),
     "trained_twice_is_the_same": (RemembersTraining,),
     "trained_in_another_process_is_the_same": (OrderOfAHashTable,),
     "saved_and_loaded_is_the_same": (
-        KeepsACase,
-        LosesWhatWordsAre,
-        LosesSpellings,
+        before("KeepsACase", LearnsACase, encode=in_its_case),
+        before("LosesWhatWordsAre", LearnsACase, encode_words=in_its_case),
+        after("LosesSpellings", LearnsACase, tokens=lambda self, tokens, _: in_its_case(self, tokens)),
         LosesWhatItDraws,
         OrderOfAHashTable,
     ),
@@ -272,13 +214,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("arguments", "status"), [(["mine.py"], "passed"), (["-c", SCRIPT], "skipped")])
-def test_another_process_finds_the_class_of_a_script(tmp_path, arguments, status):
-    """But none that was typed at a prompt."""
+def test_another_process_finds_the_class_of_a_script(tmp_path):
     (tmp_path / "mine.py").write_text(SCRIPT)
-    command = [sys.executable, *arguments]
+    command = [sys.executable, "mine.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [status], done.stderr
+    assert done.stdout.split() == ["passed"], done.stderr
 
 
-test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.TOKENIZER)
+test_is_caught, test_every_check_catches_one = mutant_tests(
+    MUTANTS, Kind.TOKENIZER, raising=("OrderOfAHashTable",)
+)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.testing.mutants import assert_caught, mutant_tests
+from tests.testing.mutants import after, assert_caught, instead, mutant_tests
 
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
@@ -16,34 +16,17 @@ from plugformer_plugins.metric.regression import MeanSquaredError
 from plugformer_testing import Status, check
 
 
-class OneDimension(ExactMatch):
-    def statistics(self, predictions, references):
-        return super().statistics(predictions, references)[:, 0]
-
-
 class ComparesToTheFirst(ExactMatch):
     """Counts repetitions of the batch's first prediction."""
 
     def statistics(self, predictions, references):
-        return super().statistics(predictions, references) + [
-            [predictions[0] == prediction] for prediction in predictions
-        ]
+        repeated = [[predictions[0] == prediction] for prediction in predictions]
+        return super().statistics(predictions, references) + repeated
 
 
-class NoNumber(ExactMatch):
-    def aggregate(self, statistics):
-        return statistics.mean(axis=0)
-
-
-class WeighsByPlace(ExactMatch):
-    def aggregate(self, statistics):
-        return float(np.average(statistics[:, 0], weights=np.arange(1, len(statistics) + 1)))
-
-
-class ShiftedInterval(ExactMatch):
-    def interval(self, statistics, level=0.95):
-        low, high = super().interval(statistics, level)
-        return low + 1, high + 1
+class FirstReferenceOnly(ExactMatch):
+    def statistics(self, predictions, references):
+        return super().statistics(predictions, [answers[:1] for answers in references])
 
 
 class DrawnInterval(OutputMetric):
@@ -58,44 +41,6 @@ class DrawnInterval(OutputMetric):
     def interval(self, statistics, level=0.95):
         middle, width = self.aggregate(statistics), np.random.random()
         return middle - width, middle + width
-
-
-class Backwards(ExactMatch):
-    higher_is_better = False
-
-
-class FirstReferenceOnly(ExactMatch):
-    def statistics(self, predictions, references):
-        return super().statistics(predictions, [answers[:1] for answers in references])
-
-
-class TwoLines(ExactMatch):
-    def signature(self, references):
-        return "case:mixed\ntok:none"
-
-
-class RaggedTable(ExactMatch):
-    def table(self, predictions, references):
-        return Table("hits", ["right", "wrong"], {"right": [1]})
-
-
-class OtherLength(SameLength):
-    def hit(self, source, prediction):
-        return not super().hit(source, prediction)
-
-
-class RaggedSourceTable(MirroredRepeats):
-    def table(self, sources, predictions, references):
-        return Table("mirrored", ["yes", "no"], {"with a repeat": [len(sources)]})
-
-
-class PerplexityUpwards(Perplexity):
-    higher_is_better = True
-
-
-class LastExample(Perplexity):
-    def aggregate(self, statistics):
-        return float(statistics[-1, 0])
 
 
 class TakesMatchesAway(TagAccuracy):
@@ -127,27 +72,15 @@ class CountsElsewhere(ExactMatch):
         return float(statistics.sum() / self.count)
 
 
-class Curve(Schedule):
-    def factor(self, step, *, steps, width):
-        return 1.0
+def weighed_by_place(self, statistics):
+    return float(np.average(statistics[:, 0], weights=np.arange(1, len(statistics) + 1)))
 
 
-class DividesByZero(Curve):
-    def factor(self, step, *, steps, width):
-        return (step - 1) / (steps - 1)
+def curve(name, factor):
+    return instead(name, Schedule, factor=lambda self, step, *, steps, width: factor(step, steps, width))
 
 
-class Negative(Curve):
-    def factor(self, step, *, steps, width):
-        return 1 - 2 * step / steps
-
-
-class StartsAtZero(Curve):
-    def factor(self, step, *, steps, width):
-        return (step - 1) / steps
-
-
-class Remembers(Curve):
+class Remembers(Schedule):
     last = 1.0
 
     def factor(self, step, *, steps, width):
@@ -155,7 +88,7 @@ class Remembers(Curve):
         return self.last
 
 
-class KeepsTheFirst(Curve):
+class KeepsTheFirst(Schedule):
     """Works out what it needs once."""
 
     length = 0
@@ -165,17 +98,16 @@ class KeepsTheFirst(Curve):
         return 1 / (1 + step / self.length)
 
 
-class WideOnly(Curve):
-    def factor(self, step, *, steps, width):
-        return 1 / math.log(width) if width > 1 else math.inf
-
-
 class Parameters(Optimizer):
     def __init__(self, *, lr: float = 0.01) -> None:
         self.lr = lr
 
     def build(self, parameters):
-        return torch.optim.SGD([parameter for _, parameter in parameters], lr=self.lr)
+        return self.made([parameter for _, parameter in parameters])
+
+
+def making(name, made):
+    return instead(name, Parameters, made=made)
 
 
 class ReadsTwice(Parameters):
@@ -187,29 +119,12 @@ class ReadsTwice(Parameters):
         return torch.optim.SGD(matrices + rest, lr=self.lr)
 
 
-class Ascends(Parameters):
-    def build(self, parameters):
-        return torch.optim.SGD([p for _, p in parameters], lr=self.lr, maximize=True)
+def without_vectors(self, parameters):
+    return torch.optim.SGD([{"params": [p], "lr": 0.0 if p.dim() == 1 else self.lr} for p in parameters])
 
 
-class LeavesVectors(Parameters):
-    def build(self, parameters):
-        return torch.optim.SGD(
-            [{"params": [p], "lr": 0.0 if p.dim() == 1 else self.lr} for _, p in parameters]
-        )
-
-
-class Thaws(Parameters):
-    def build(self, parameters):
-        kept = [p for _, p in parameters]
-        for parameter in kept:
-            parameter.requires_grad_(True)
-        return torch.optim.SGD(kept, lr=self.lr)
-
-
-class OwnRate(Parameters):
-    def build(self, parameters):
-        return torch.optim.SGD([p for _, p in parameters], lr=0.5)
+def thawed(self, parameters):
+    return torch.optim.SGD([parameter.requires_grad_(True) for parameter in parameters], lr=self.lr)
 
 
 class CustomSGD(torch.optim.SGD):
@@ -230,44 +145,13 @@ class CustomSGD(torch.optim.SGD):
                     self.update(self, parameter, group["lr"])
 
 
-class Custom(Parameters):
-    def build(self, parameters):
-        return CustomSGD([p for _, p in parameters], self.update, lr=self.lr)
+def updating(name, update):
+    return making(name, lambda self, parameters: CustomSGD(parameters, update, lr=self.lr))
 
 
-class IgnoresTheSchedule(Custom):
-    def update(self, optimizer, parameter, lr):
-        parameter.sub_(parameter.grad, alpha=self.lr)
-
-
-class DecaysWithoutRate(Custom):
-    def update(self, optimizer, parameter, lr):
-        parameter.sub_(parameter.grad, alpha=lr).mul_(0.99)
-
-
-class ForgetsThePeriod(Custom):
-    """Every tenth step is longer, by a count that is not in its state."""
-
-    def update(self, optimizer, parameter, lr):
-        parameter.sub_(parameter.grad, alpha=lr * (2 if optimizer.steps % 10 == 0 else 1))
-
-
-class Forgets(Custom):
-    """Steps grow by a number that is not in its state."""
-
-    def update(self, optimizer, parameter, lr):
-        parameter.sub_(parameter.grad, alpha=lr * optimizer.steps)
-
-
-class KeepsText(Custom):
-    def update(self, optimizer, parameter, lr):
-        parameter.sub_(parameter.grad, alpha=lr)
-        optimizer.state[parameter]["name"] = "weight"
-
-
-class Jitters(Custom):
-    def update(self, optimizer, parameter, lr):
-        parameter.sub_(parameter.grad + torch.randn_like(parameter), alpha=lr)
+def descend_and_name(optimizer, parameter, lr):
+    parameter.sub_(parameter.grad, alpha=lr)
+    optimizer.state[parameter]["name"] = "weight"
 
 
 class LooksLikeOne(Hook):
@@ -287,28 +171,21 @@ class Stops(Hook):
         return True
 
 
-class Explodes(Hook):
-    @hookimpl(wrapper=True)
-    def training_loss(self):
-        loss = yield
-        return loss._replace(total=loss.total / 0)
-
-
 class LooksAtValues(Hook):
     @hookimpl
     def model_built(self, run):
         self.largest = max(parameter.max().item() for parameter in run.model.parameters())
 
 
-class Counts(Hook):
-    """Does otherwise after the first update, which its state does not tell."""
+class ChangesLosses(Hook):
+    """Counts updates, which its state does not tell."""
 
     updates = 0
 
     @hookimpl(wrapper=True)
     def training_loss(self):
         loss = yield
-        return loss._replace(total=loss.total * (1 + self.updates))
+        return loss._replace(total=self.changed(loss))
 
     @hookimpl(wrapper=True)
     def optimizer_step(self):
@@ -316,13 +193,8 @@ class Counts(Hook):
         return (yield)
 
 
-class CountsToTen(Counts):
-    """Does something else at every tenth update, which its state does not tell."""
-
-    @hookimpl(wrapper=True)
-    def training_loss(self):
-        loss = yield
-        return loss._replace(total=loss.total * (1 + (self.updates % 10 == 9)))
+def losing(name, changed):
+    return instead(name, ChangesLosses, changed=changed)
 
 
 class KeepsASet(Hook):
@@ -334,25 +206,11 @@ class KeepsASet(Hook):
         return {"names": {"a"}}
 
 
-class DrawsFromTheProcess(Hook):
-    @hookimpl(wrapper=True)
-    def training_loss(self):
-        loss = yield
-        return loss._replace(total=loss.total * torch.rand(()))
-
-
 class ChangesInPlace(Hook):
     @hookimpl
     def training_batch(self, batch):
         batch.source.ids[:, 0] = 1
         return batch
-
-
-class Averages(Hook):
-    @hookimpl(wrapper=True)
-    def training_loss(self):
-        loss = yield
-        return loss._replace(total=loss.total / loss.targets)
 
 
 class EvaluatesStrangers(Hook):
@@ -369,63 +227,96 @@ class ChangesWhatIsTrained(Hook):
 
 
 MUTANTS = {
-    "statistics_are_numbers": (OneDimension, TakesMatchesAway),
-    "an_example_counts_by_itself": (ComparesToTheFirst, WeighsByPlace, LastExample),
-    "the_aggregate_is_one_number": (NoNumber, SortsInPlace, CountsElsewhere),
-    "the_interval_holds_the_value": (ShiftedInterval, DrawnInterval),
-    "right_predictions_score_best": (Backwards, OtherLength, PerplexityUpwards),
+    "statistics_are_numbers": (
+        after("OneDimension", ExactMatch, statistics=lambda self, found, *_: found[:, 0]),
+        TakesMatchesAway,
+    ),
+    "an_example_counts_by_itself": (
+        ComparesToTheFirst,
+        instead("WeighsByPlace", ExactMatch, aggregate=weighed_by_place),
+        instead("LastExample", Perplexity, aggregate=lambda self, statistics: float(statistics[-1, 0])),
+    ),
+    "the_aggregate_is_one_number": (
+        instead("NoNumber", ExactMatch, aggregate=lambda self, statistics: statistics.mean(axis=0)),
+        SortsInPlace,
+        CountsElsewhere,
+    ),
+    "the_interval_holds_the_value": (
+        after("Shifted", ExactMatch, interval=lambda self, found, *_: tuple(end + 1 for end in found)),
+        DrawnInterval,
+    ),
+    "right_predictions_score_best": (
+        instead("Backwards", ExactMatch, higher_is_better=False),
+        after("OtherLength", SameLength, hit=lambda self, hit, *_: not hit),
+        instead("PerplexityUpwards", Perplexity, higher_is_better=True),
+    ),
     "any_joint_reference_counts": (FirstReferenceOnly,),
-    "reports_can_show_what_stands_beside_the_score": (TwoLines, RaggedTable, RaggedSourceTable),
-    "factors_are_numbers": (DividesByZero, Negative, WideOnly),
-    "only_the_last_update_may_stand_still": (StartsAtZero,),
+    "reports_can_show_what_stands_beside_the_score": (
+        instead("TwoLines", ExactMatch, signature=lambda self, references: "case:mixed\ntok:none"),
+        instead("Ragged", ExactMatch, table=lambda *_: Table("hits", ["right", "wrong"], {"right": [1]})),
+        instead("RaggedToo", MirroredRepeats, table=lambda *_: Table("hits", ["yes", "no"], {"repeat": [1]})),
+    ),
+    "factors_are_numbers": (
+        curve("DividesByZero", lambda step, steps, width: (step - 1) / (steps - 1)),
+        curve("Negative", lambda step, steps, width: 1 - 2 * step / steps),
+        curve("WideOnly", lambda step, steps, width: 1 / math.log(width) if width > 1 else math.inf),
+    ),
+    "only_the_last_update_may_stand_still": (
+        curve("StartsAtZero", lambda step, steps, width: (step - 1) / steps),
+    ),
     "factors_depend_on_the_arguments_alone": (Remembers, KeepsTheFirst),
     "builds_a_torch_optimizer": (ReadsTwice,),
-    "every_parameter_is_updated": (Ascends, LeavesVectors),
-    "frozen_parameters_stay": (Thaws,),
-    "the_schedule_moves_the_learning_rate": (OwnRate, IgnoresTheSchedule, DecaysWithoutRate),
+    "every_parameter_is_updated": (
+        making("Ascends", lambda self, parameters: torch.optim.SGD(parameters, lr=self.lr, maximize=True)),
+        making("LeavesVectors", without_vectors),
+    ),
+    "frozen_parameters_stay": (making("Thaws", thawed),),
+    "the_schedule_moves_the_learning_rate": (
+        making("OwnRate", lambda self, parameters: torch.optim.SGD(parameters, lr=0.5)),
+        updating("IgnoresTheSchedule", lambda _, parameter, lr: parameter.sub_(parameter.grad, alpha=0.01)),
+        updating(
+            "DecaysAnyway", lambda _, parameter, lr: parameter.sub_(parameter.grad, alpha=lr).mul_(0.99)
+        ),
+    ),
     "resuming_changes_nothing": (
-        ForgetsThePeriod,
-        Forgets,
-        KeepsText,
-        Jitters,
-        Counts,
-        CountsToTen,
+        updating("Forgets", lambda sgd, parameter, lr: parameter.sub_(parameter.grad, alpha=lr * sgd.steps)),
+        updating(  # every tenth step is longer
+            "ForgetsThePeriod",
+            lambda sgd, parameter, lr: parameter.sub_(parameter.grad, alpha=lr * (1 + (sgd.steps % 10 == 0))),
+        ),
+        updating("KeepsText", descend_and_name),
+        updating(
+            "Jitters", lambda _, parameter, lr: parameter.sub_(torch.rand(()) * parameter.grad, alpha=lr)
+        ),
+        losing("Counts", lambda self, loss: loss.total * (1 + self.updates)),
+        losing("CountsToTen", lambda self, loss: loss.total * (1 + (self.updates % 10 == 9))),
         KeepsASet,
     ),
     "takes_part": (LooksLikeOne, MisspeltArgument),
-    "a_model_trains_with_it": (Stops, Explodes),
+    "a_model_trains_with_it": (Stops, losing("Explodes", lambda self, loss: loss.total / 0)),
     "a_model_without_values_will_do": (LooksAtValues,),
-    "random_numbers_come_from_its_generator": (DrawsFromTheProcess,),
+    "random_numbers_come_from_its_generator": (
+        losing("DrawsFromTheProcess", lambda self, loss: loss.total * torch.rand(())),
+    ),
     "batches_are_replaced_and_not_changed": (ChangesInPlace,),
-    "losses_add_up": (Averages,),
+    "losses_add_up": (losing("Averages", lambda self, loss: loss.total / loss.targets),),
     "evaluated_parameters_fit": (EvaluatesStrangers, ChangesWhatIsTrained),
 }
 
 
 test_is_caught, test_every_check_catches_one = mutant_tests(
     MUTANTS,
-    Kind.METRIC,
-    Kind.SCHEDULE,
-    Kind.OPTIMIZER,
-    Kind.HOOK,
-    raising=(
-        DividesByZero,
-        LooksAtValues,
-        MisspeltArgument,
-    ),
+    *(Kind.METRIC, Kind.SCHEDULE, Kind.OPTIMIZER, Kind.HOOK),
+    raising=("DividesByZero", "KeepsASet", "LooksAtValues", "MisspeltArgument"),
 )
 
-
-class SquaresUpwards(MeanSquaredError):  # noqa: N818 (a metric)
-    higher_is_better = True
-
-
-class WrongTags(TagAccuracy):
-    def aggregate(self, statistics):
-        return 1 - super().aggregate(statistics)
+ANSWERS = [
+    instead("SquaresUpwards", MeanSquaredError, higher_is_better=True),
+    after("WrongTags", TagAccuracy, aggregate=lambda self, value, _: 1 - value),
+]
 
 
-@pytest.mark.parametrize("metric", [SquaresUpwards, WrongTags])
+@pytest.mark.parametrize("metric", ANSWERS)
 def test_metrics_are_tried_on_answers_of_their_kind(metric):
     assert check(metric.__base__)
     assert_caught(metric, "right_predictions_score_best")

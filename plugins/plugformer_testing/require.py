@@ -1,0 +1,47 @@
+"""Requirements of contracts: each raises Violation with one sentence unless it holds."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from plugformer_testing.contract import Violation
+
+
+def that(condition: object, message: str) -> None:
+    """Raises Violation with the message unless the condition is true."""
+    if not condition:
+        raise Violation(message)
+
+
+def equal(found: object, expected: object, what: str) -> None:
+    """Requires what was found to be what was expected."""
+    that(found == expected, f"{what} is {found!r}, expected {expected!r}")
+
+
+def finite(tensor: Tensor, what: str) -> None:
+    """Requires that a tensor has neither NaN nor infinity."""
+    that(tensor.isfinite().all(), f"{what} is not finite")
+
+
+def close(actual: Tensor, expected: Tensor, message: str, *, tolerance: float = 1e-5) -> None:
+    """Requires two tensors to agree in shape and, within a tolerance, in all values.
+
+    The tolerance is far above the rounding of float64, in which most checks compute, and just above that of
+    float32, in which a component may compute inside. Faults are as large as the values themselves.
+    """
+    try:
+        torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
+    except AssertionError as error:
+        lines = str(error).splitlines()
+        difference = next((line for line in lines if "bsolute difference" in line), lines[0])
+        raise Violation(f"{message} ({difference})") from None
+
+
+def same(
+    actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], how: str, *, tolerance: float = 0.0
+) -> None:
+    """Requires tensors of the same names to have the same values."""
+    equal(sorted(actual), sorted(expected), f"{how}, what there is")
+    for name, value in expected.items():
+        close(actual[name], value, f"{how}, {name} is different", tolerance=tolerance)

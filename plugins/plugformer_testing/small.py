@@ -1,0 +1,277 @@
+"""Small models and tasks: models of built-in parts, encoded examples, and examples of any task type."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from datasets import ClassLabel, Dataset
+from numpy import ndarray
+
+from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
+from plugformer.errors import RegistryError
+from plugformer.interfaces import (
+    IGNORED,
+    Architecture,
+    Encoded,
+    Examples,
+    LayerSpec,
+    Level,
+    Model,
+    ModelSpec,
+    PartSpec,
+    Prediction,
+    Ragged,
+    Sizes,
+    StackSpec,
+    TaskType,
+    Tokenizer,
+    evaluating,
+)
+from plugformer.model import build
+from plugformer.registry import Kind, Registry
+from plugformer.validation import reads, serves
+from plugformer_testing import require
+from plugformer_testing.contract import Violation
+from plugformer_testing.probes import perturbed
+from plugformer_testing.subject import MODEL, OUTPUTS
+
+VOCABULARY = 13
+MAX_LENGTH = MODEL.max_length
+LAYERS = 2
+
+HEADS = {Level.NEXT_TOKEN: "language_model", Level.TOKEN: "token_classifier", Level.SEQUENCE: "classifier"}
+
+
+def small_model(
+    architecture: Architecture,
+    level: Level,
+    sizes: Sizes,
+    *,
+    head: str = "",
+    position: str = "rope",
+    max_length: int = MAX_LENGTH,
+    registry: Registry | None = None,
+) -> Model:
+    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed."""
+    registry = registry or Registry.discover()
+
+    def part(kind: Kind, name: str) -> PartSpec:
+        return PartSpec(registry.load(kind, name), label=f"{kind} {name!r}")
+
+    attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
+    residual, feed_forward = part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
+    stacks: dict[str, StackSpec] = {}
+    for stack in architecture.stacks:
+        crossing = {"cross_attention": attention} if stack.cross else {}
+        sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
+        stacks[stack.name] = StackSpec(
+            name=stack.name,
+            causal=stack.causal,
+            layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
+            position=part(Kind.POSITION, position),
+            norm=norm,
+            read_by=0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks),
+        )
+    shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
+    spec = ModelSpec(
+        architecture=architecture,
+        level=level,
+        stacks=stacks,
+        head=part(Kind.HEAD, head or HEADS[level]),
+        initialization=part(Kind.INITIALIZATION, "default"),
+        max_length=max_length,
+        **shared,
+    )
+    return perturbed(build(spec, sizes))
+
+
+@dataclass(frozen=True)
+class EncodedCase:
+    """Examples by the lengths of their inputs and outputs, if any; packed ones are pieces without END."""
+
+    level: Level
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...] = ()
+    packed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.inputs or self.outputs)
+
+    def encoded(self) -> Encoded:
+        """Returns the examples: the same tokens each time, different in every example."""
+        targets: Ragged | ndarray | None = None
+        if self.level is Level.SEQUENCE:
+            targets = np.arange(len(self)) * 3 % OUTPUTS
+        elif self.level is Level.TOKEN:
+            rows = [(np.arange(length) + row) % OUTPUTS for row, length in enumerate(self.inputs)]
+            for row in rows:
+                row[1::3] = IGNORED
+            targets = Ragged.of([row.tolist() for row in rows])
+        return Encoded(
+            ragged(self.inputs, 1) if self.inputs else None,
+            ragged(self.outputs, 2) if self.outputs else None,
+            targets,
+            Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
+            complete=not self.packed,
+        )
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of a model for them."""
+        return Sizes(VOCABULARY, VOCABULARY if self.level is Level.NEXT_TOKEN else OUTPUTS)
+
+
+CASES = (
+    EncodedCase(Level.NEXT_TOKEN, (3, 1, 5), (2, 4, 1)),
+    EncodedCase(Level.NEXT_TOKEN, (), (4, 2, 5)),
+    EncodedCase(Level.NEXT_TOKEN, (), (4, 4, 3), packed=True),
+    EncodedCase(Level.TOKEN, (3, 1, 5)),
+    EncodedCase(Level.SEQUENCE, (3, 1, 5)),
+)
+"""Examples of every level: with and without an input, whole texts and pieces of texts."""
+
+
+def ragged(lengths: Sequence[int], seed: int) -> Ragged:
+    """Returns sequences of ordinary tokens."""
+    draw = np.random.default_rng(seed)
+    return Ragged(draw.integers(4, VOCABULARY, sum(lengths)), np.array(lengths, dtype=np.int64))
+
+
+def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
+    """Returns some examples, in the order of `rows`."""
+
+    def chosen(part: Ragged | ndarray | None) -> Any:
+        if isinstance(part, Ragged):
+            sequences = part.rows()
+            return Ragged.of([sequences[row] for row in rows])
+        return None if part is None else part[list(rows)]
+
+    parts = ("input", "output", "targets", "start")
+    return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
+
+
+LONGEST = 128  # positions of a model
+_SENTENCES = (
+    "the quick brown fox jumps over the lazy dog",
+    "it rains",
+    "nobody has seen the red house",
+    "a cat sat on the mat and slept",
+    "rain",
+    "new houses are seldom red",
+)
+_NAMES = ("blue", "green", "red")
+
+_MAKE: dict[str, Callable[[int, str], Any]] = {
+    "text": lambda _, text: text,
+    "texts": lambda row, text: [text, _SENTENCES[(row + 1) % len(_SENTENCES)]],
+    "words": lambda _, text: text.split(),
+    "label": lambda row, _: _NAMES[row % 3],
+    "labels": lambda row, _: list(_NAMES[: row % 4]),
+    "tags": lambda row, _: [_NAMES[row % 3]],
+    "number": lambda row, _: 1.5 * row - 2,
+}
+
+
+def _examples_of(task_type: TaskType) -> dict[str, list[Any]]:
+    """Returns examples by column: the type's own, or made-up ones."""
+    own = task_type.check_examples
+    if own:
+        return {name: [example[name] for example in own] for name in own[0]}
+    found: dict[str, list[Any]] = {}
+    for number, column in enumerate(task_type.columns):
+        texts = [_SENTENCES[(row + 2 * number) % len(_SENTENCES)] for row in range(len(_SENTENCES))]
+        if column.along in found:
+            found[column.name] = [[_NAMES[len(word) % 3] for word in row] for row in found[column.along]]
+        elif not column.optional:
+            found[column.name] = [_MAKE[column.holds](*row) for row in enumerate(texts)]
+    return found
+
+
+class SmallTask:
+    """A task of any type that has learned from examples, by default the type's own or made-up ones."""
+
+    def __init__(self, task_type: TaskType, examples: Any = None, registry: Registry | None = None) -> None:
+        self.task_type, self._registry = task_type, registry or Registry.discover()
+        self.examples = _examples_of(task_type) if examples is None else examples
+        texts: list[str] = []
+        features = Dataset.from_dict(dict(self.examples)).features.copy()
+        for column in task_type.columns:
+            values = self.examples.get(column.name, ())
+            if column.holds == "label" and values:
+                features[column.name] = ClassLabel(names=sorted(set(values)))
+            for value in values if column.tokenizer else ():
+                texts += [value] if isinstance(value, str) else value
+        task_type.state = task_type.learn(Dataset.from_dict(dict(self.examples), features=features))
+        tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
+        tokenizer.train(iter(texts))
+        self.known = Processor(tokenizer, tokenizer, task_type)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.examples.values())))
+
+    @property
+    def questions(self) -> Examples:
+        """The input columns of the examples; empty if there are none."""
+        inputs = [column.name for column in self.task_type.columns if column.role == "input"]
+        return {name: self.examples[name] for name in inputs if name in self.examples}
+
+    def encode(self, examples: Any = None, task_type: TaskType | None = None) -> dict[str, list[Any]]:
+        """Returns examples, by default the task's, as the type or another one encodes them."""
+        encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
+        require.that(isinstance(encoded, Mapping), f"it encodes {type(encoded)}, expected lists by name")
+        found: dict[str, Any] = dict(encoded)
+        for part, rows in found.items():
+            found[part] = [list(row) if isinstance(row, Sequence) else row for row in rows]
+        return found
+
+    def split(self, examples: Any = None, *, packed: bool = False, inference: bool = False) -> EncodedSplit:
+        """Returns examples, by default the task's, as training sees them, or prediction (`inference`)."""
+        examples = examples or self.examples
+        data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
+        piece = LONGEST if packed and self.task_type.packed else None
+        encoded = encoded_examples(data, self.task_type.level)
+        return EncodedSplit(encoded, self.task_type, self.architecture, piece=piece, inference=inference)
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """The first installed architecture that serves the type."""
+
+        def fits(found: Any) -> bool:
+            return self.task_type.level in found.levels and reads(self.task_type, found)
+
+        otherwise = "no installed architecture serves its level and columns"
+        name = self._installed(Kind.ARCHITECTURE, fits, otherwise)
+        architecture: Architecture = self._registry.create(Kind.ARCHITECTURE, name)
+        return architecture
+
+    @cached_property
+    def model(self) -> Model:
+        """A small model with a head for the type's answers."""
+        answers = f"its answers are {self.task_type.output_type!r}, which no installed head predicts"
+        head = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(7)
+            parts: dict[str, Any] = {"head": head, "max_length": LONGEST, "registry": self._registry}
+            return small_model(self.architecture, self.task_type.level, self.known.sizes, **parts)
+
+    def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> str:
+        """Returns the first component of a kind that fits, built-in ones first. Broken ones are skipped."""
+        entries = self._registry.entries(kind)
+        for entry in sorted(entries, key=lambda found: found.distribution != "plugformer"):
+            name = f"{entry.distribution}:{entry.name}"
+            with suppress(RegistryError):
+                if fits(self._registry.load(kind, name)):
+                    return name
+        raise Violation(otherwise)
+
+    def answers(self, questions: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:
+        """Returns the answers of its model to questions, by default the task's."""
+        split = self.split(questions or self.questions, inference=True)
+        with evaluating(self.model):
+            batch = split.batch(range(len(split)))
+            return self.task_type.answer(self.model, batch, self.known.tokenizers, n_best)

@@ -1,0 +1,247 @@
+"""The contracts of schedules, optimizers and initial values, see plugformer.interfaces.training."""
+
+import copy
+import math
+
+import torch
+from torch import Tensor, nn
+
+from plugformer.interfaces import Initialization, ParameterContext, Schedule
+from plugformer.model import draw_own_values, random_stream
+from plugformer.registry import Kind
+from plugformer_testing import require
+from plugformer_testing.contract import contract_check
+from plugformer_testing.subject import Subject
+
+LENGTHS = (1, 2, 7, 1000)  # updates of trainings, also shorter ones than a warm-up
+
+
+def _curve(schedule: Schedule, steps: int, width: int = 64) -> list[float]:
+    return [schedule.factor(step, steps=steps, width=width) for step in range(1, steps + 1)]
+
+
+@contract_check((*((steps, 64) for steps in LENGTHS), (100, 1), (100, 8), (100, 1024)), Kind.SCHEDULE)
+def factors_are_numbers(subject: Subject, case: tuple[int, int]) -> None:
+    """The factor of every update is finite and not negative, for any number of updates and model width."""
+    for step, factor in enumerate(_curve(subject.create(), *case), start=1):
+        sound = isinstance(factor, (int, float)) and math.isfinite(factor) and factor >= 0
+        require.that(sound, f"the factor of update {step} is {factor!r}, expected a finite number from 0")
+
+
+@contract_check((2, 7, 1000), Kind.SCHEDULE)
+def only_the_last_update_may_stand_still(subject: Subject, steps: int) -> None:
+    """The factor is positive at every update but the last, where a curve may end at zero."""
+    for step, factor in enumerate(_curve(subject.create(), steps)[:-1], start=1):
+        require.that(factor > 0, f"the factor of update {step} of {steps} is zero: nothing is learned there")
+
+
+@contract_check(LENGTHS, Kind.SCHEDULE)
+def factors_depend_on_the_arguments_alone(subject: Subject, steps: int) -> None:
+    """Called again, in another order or on another object, it gives the same: a resumed run has no past."""
+    schedule: Schedule = subject.create()
+    schedule.factor(1, steps=steps + 1, width=128)
+    forwards = _curve(schedule, steps)
+    backwards = [schedule.factor(step, steps=steps, width=64) for step in range(steps, 0, -1)]
+    same = backwards[::-1] == forwards == _curve(subject.create(), steps)
+    require.that(same, "factors depend on earlier calls: resuming would change the curve")
+
+
+TorchOptimizer = torch.optim.Optimizer
+
+LONG = 20  # updates after which also every tenth update has happened, such as one with new preconditioners
+
+
+class _Quadratic(nn.Module):
+    """A quadratic whose minimum is known: a matrix, a vector and a scalar, each pulled to a target."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.zeros(3, 4))
+        self.vector = nn.Parameter(torch.zeros(5))
+        self.scalar = nn.Parameter(torch.zeros(()))
+
+    def loss(self) -> Tensor:
+        """Returns the sum of squared distances to the targets, which lie between 1 and 2."""
+        targets = [torch.linspace(1, 2, p.numel()).view(p.shape) for p in self.parameters()]
+        losses = [(p - target).square().sum() for p, target in zip(self.parameters(), targets, strict=True)]
+        return torch.stack(losses).sum()
+
+    def optimized(self, optimizer: TorchOptimizer, updates: int = 1) -> "_Quadratic":
+        for _ in range(updates):
+            optimizer.zero_grad()
+            self.loss().backward()
+            optimizer.step()
+        return self
+
+    def values(self) -> dict[str, Tensor]:
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
+
+def _start(subject: Subject, updates: int = 0) -> tuple[_Quadratic, TorchOptimizer]:
+    """Returns a new quadratic and its optimizer; the parameters come as an iterator, as from a model."""
+    quadratic = _Quadratic()
+    built: TorchOptimizer = subject.create().build(iter(list(quadratic.named_parameters())))
+    return quadratic.optimized(built, updates), built
+
+
+@contract_check((None,), Kind.OPTIMIZER)
+def builds_a_torch_optimizer(subject: Subject) -> None:
+    """It builds a torch.optim.Optimizer that holds every parameter once."""
+    quadratic, built = _start(subject)
+    require.that(isinstance(built, TorchOptimizer), f"build returns {built!r}, expected a torch Optimizer")
+    held = [id(parameter) for group in built.param_groups for parameter in group["params"]]
+    for name, parameter in quadratic.named_parameters():
+        require.equal(held.count(id(parameter)), 1, f"how often the {name} is held")
+
+
+@contract_check((None,), Kind.OPTIMIZER)
+def every_parameter_is_updated(subject: Subject) -> None:
+    """Matrices, vectors and scalars all move, and 200 updates bring a quadratic nearer to its minimum."""
+    for name, parameter in _start(subject, updates=3)[0].named_parameters():
+        require.that((parameter != 0).all(), f"the {name} is not updated")
+    before, after = (float(_start(subject, updates)[0].loss()) for updates in (0, 200))
+    require.that(after < before, f"after 200 updates the loss is {after:.4g}, before them {before:.4g}")
+
+
+@contract_check((None,), Kind.OPTIMIZER)
+def frozen_parameters_stay(subject: Subject) -> None:
+    """A parameter that is not trained keeps its value."""
+    quadratic = _Quadratic()
+    quadratic.vector.requires_grad_(False).fill_(0.5)
+    quadratic.optimized(subject.create().build(quadratic.named_parameters()), 3)
+    require.that((quadratic.vector == 0.5).all(), "a parameter that is not trained is changed")
+
+
+@contract_check((None,), Kind.OPTIMIZER)
+def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
+    """`lr` is the learning rate of every group, which the schedule multiplies: at zero nothing moves."""
+    lr = getattr(subject.create(), "lr", None)
+    require.that(isinstance(lr, float), f"lr is {lr!r}, expected the learning rate")
+    quadratic, built = _start(subject)
+    require.equal({float(group["lr"]) for group in built.param_groups}, {lr}, "the learning rates of groups")
+    for parameter in quadratic.parameters():
+        parameter.data.fill_(0.5)
+    for group in built.param_groups:
+        group["lr"] = 0.0
+    for name, parameter in quadratic.optimized(built).named_parameters():
+        require.that((parameter == 0.5).all(), f"the {name} moves although the learning rate is zero")
+
+
+@contract_check((1, 5), Kind.OPTIMIZER)
+def resuming_changes_nothing(subject: Subject, steps: int) -> None:
+    """With its state, tensors and plain values, saved and loaded, training continues exactly.
+
+    The same gradients give the same updates.
+    """
+    quadratic, built = _start(subject, updates=steps)
+    require.same(_start(subject, updates=steps)[0].values(), quadratic.values(), "with the same gradients")
+    state = copy.deepcopy(built.state_dict())
+    for index, values in state["state"].items():
+        for name, value in values.items():
+            plain = isinstance(value, (Tensor, int, float))
+            require.that(plain, f"the state {name!r} of parameter {index} is {value!r}, no plain value")
+    resumed, again = _start(subject)
+    resumed.load_state_dict(quadratic.state_dict())
+    again.load_state_dict(state)
+    found, expected = resumed.optimized(again, LONG), quadratic.optimized(built, LONG)
+    require.same(found.values(), expected.values(), "after loading its state")
+
+
+WIDTH, HIDDEN = 12, 20
+UPDATES = 100
+
+
+class _SmallNetwork(nn.Module):
+    """An embedding, two linear maps with a residual connection, a norm, matrices of experts, and a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.experts = nn.Parameter(torch.empty(3, WIDTH, WIDTH))
+        self.number = nn.Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.experts, std=WIDTH**-0.5)
+        nn.init.ones_(self.number)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x: Tensor = self.embedding(ids)
+        x = x + self.down(self.up(x).relu())
+        output: Tensor = self.norm(x) @ self.experts.sum(dim=0) * self.number
+        return output
+
+
+def _drawn(
+    scheme: Initialization, *, seed: int = 1, backwards: bool = False, network: _SmallNetwork | None = None
+) -> dict[str, nn.Parameter]:
+    """Returns all parameters of a network, drawn by a scheme in their order or backwards."""
+    if network is None:
+        draw_own_values(network := _SmallNetwork(), seed)
+    modules, parameters = dict(network.named_modules()), dict(network.named_parameters())
+    for path in reversed(parameters) if backwards else parameters:
+        parent, _, name = path.rpartition(".")
+        layers = 4 if path == "down.weight" else 0
+        context = ParameterContext(name=name, path=path, module=modules[parent], residual_layers=layers)
+        with random_stream(seed, path), torch.no_grad():
+            scheme.draw(parameters[path], context)
+    return parameters
+
+
+@contract_check((None,), Kind.INITIALIZATION)
+def values_are_finite(subject: Subject) -> None:
+    """Parameters of every shape have finite values: a number, vectors, matrices, several matrices in one."""
+    for path, parameter in _drawn(subject.create()).items():
+        require.finite(parameter, f"{path} of shape {tuple(parameter.shape)}")
+
+
+@contract_check((None,), Kind.INITIALIZATION)
+def parameters_stay_what_they_are(subject: Subject) -> None:
+    """Values change in place: a parameter keeps its shape, type and memory, and is trained as before."""
+    network = _SmallNetwork()
+    before = {path: _identity(parameter) for path, parameter in network.named_parameters()}
+    for path, parameter in _drawn(subject.create(), network=network).items():
+        require.equal(_identity(parameter), before[path], f"{path}, whose values are to be set in place,")
+
+
+def _identity(parameter: nn.Parameter) -> tuple[object, ...]:
+    return parameter.shape, parameter.dtype, parameter.data_ptr(), parameter.requires_grad
+
+
+@contract_check((None,), Kind.INITIALIZATION)
+def values_follow_the_seed(subject: Subject) -> None:
+    """The same seed gives the same values, another one others: only torch's generator is used."""
+    one, same, other = (_drawn(subject.create(), seed=seed) for seed in (1, 1, 2))
+    require.same(same, one, "drawn again from the same seed")
+    differ = any(not torch.equal(one[path], other[path]) for path in one if one[path].dim() > 1)
+    require.that(differ, "another seed gives matrices the same values: replicates of a study would be one")
+
+
+@contract_check((None,), Kind.INITIALIZATION)
+def each_parameter_is_drawn_alone(subject: Subject) -> None:
+    """Values do not depend on which parameters were drawn before."""
+    scheme: Initialization = subject.create()
+    one = _drawn(scheme)
+    for again in (scheme, subject.create()):
+        require.same(_drawn(again, backwards=True), one, "drawn in another order")
+
+
+@contract_check((None,), Kind.INITIALIZATION)
+def a_small_network_learns(subject: Subject) -> None:
+    """A small network that starts with these values learns."""
+    draw_own_values(network := _SmallNetwork(), 1)
+    _drawn(subject.create(), network=network)
+    targets = torch.sin(torch.arange(7 * WIDTH, dtype=torch.float32) * 1.7).view(7, WIDTH)
+    targets -= targets.mean(dim=0)  # biases alone cannot fit them
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    losses = []
+    for _ in range(UPDATES):
+        loss = (network(torch.arange(7)) - targets).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    learns = losses[-1] < 0.5 * min(losses[0], targets.square().mean().item())
+    require.that(learns, f"after {UPDATES} updates the loss is {losses[-1]:.3g}, before {losses[0]:.3g}")
