@@ -38,7 +38,8 @@ def annotated_modules() -> Iterator[str]:
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
 from plugformer.experiment import Experiment
@@ -80,15 +81,10 @@ UNCHECKED = {
     *("ablation", "commands", "configuration", "docs", "fuzzing", "inspection"),
     *("plugins", "registry", "runs", "tasks", "testing", "training"),
 }
-"""Folders whose tests call what those of others call with its shapes checked.
+"""Folders whose tests call, as long tests do, what those of others call with its shapes checked.
 
-Contract tests have to find wrong shapes by themselves; and no compiler traces these checks, which double the
-time of a training. Tests marked long call what others call, too.
+Contract tests find wrong shapes by themselves, and the checks double the time of a training.
 """
-
-MakeTask = Callable[..., Task]
-MakeModel = Callable[..., Model]
-Train = Callable[..., Report]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -154,7 +150,7 @@ def registry() -> Registry:
 
 
 @pytest.fixture(scope="session")
-def tiny_task(registry: Registry) -> MakeTask:
+def tiny_task(registry: Registry) -> Callable[..., Task]:
     """Makes a task like `dates`, but tiny and without dropout, with overrides as after --set."""
     return cache(
         lambda *overrides, task="dates": check_components(resolve(task, tiny(*overrides), registry)).task
@@ -167,7 +163,7 @@ def tiny(*overrides: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny_task: MakeTask, registry: Registry) -> MakeModel:
+def tiny_model(tiny_task: Callable[..., Task], registry: Registry) -> Callable[..., Model]:
     """Makes the model of a tiny task, for twelve tokens on either side."""
 
     def make(*overrides: str, task: str = "dates") -> Model:
@@ -190,7 +186,7 @@ def sentences() -> Callable[..., Tokens]:
 
 
 @pytest.fixture(scope="session")
-def train_tiny(registry: Registry) -> Train:
+def train_tiny(registry: Registry) -> Callable[..., Report]:
     """Trains a tiny `dates` in a run directory, with overrides as after --set."""
 
     def run(out: Path, *overrides: str, **watching: Any) -> Report:
@@ -271,7 +267,7 @@ class Trained:
 
 
 @pytest.fixture(scope="session")
-def trained(train_tiny: Train, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(train_tiny: Callable[..., Report], tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A finished run, to be looked at and not to be changed."""
     directory, seen, notices = tmp_path_factory.mktemp("runs") / "run", Recorder(), []
     report = train_tiny(directory, "training.keep_checkpoints=2", observers=[seen], notify=notices.append)
@@ -292,7 +288,16 @@ THINGS = [("house", "Haus", "maison", "房"), ("tree", "Baum", "arbre", "树"), 
 def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small files in place of all that bundled tasks read from PLUGFORMER_DATA."""
     folder = tmp_path_factory.mktemp("data")
-    english, german, french, chinese = zip(*_sentences(), strict=True)
+    sentences = [
+        (
+            f"I see {number} {color[0]} {thing[0]}s.",
+            f"Ich sehe {number} {thing[1]} in {color[1]}.",
+            f"Je vois {number} {thing[2]} en {color[2]}.",
+            f"我看见{number}{color[3]}{thing[3]}",
+        )
+        for number, color, thing in product(range(2, 7), COLORS, THINGS)
+    ]
+    english, german, french, chinese = zip(*sentences, strict=True)
     for name in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
         _write(folder / f"multi30k/{name}.en", english)
         _write(folder / f"multi30k/{name}.de", german)
@@ -317,17 +322,6 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("train", "trial", "test_annotated"):
         _write(folder / f"sick/SICK_{name}.txt", related)
     return folder
-
-
-def _sentences() -> Iterator[tuple[str, str, str, str]]:
-    """Yields 45 sentences in English, German, French and Chinese."""
-    for number, color, thing in product(range(2, 7), COLORS, THINGS):
-        yield (
-            f"I see {number} {color[0]} {thing[0]}s.",
-            f"Ich sehe {number} {thing[1]} in {color[1]}.",
-            f"Je vois {number} {thing[2]} en {color[2]}.",
-            f"我看见{number}{color[3]}{thing[3]}",
-        )
 
 
 def _write(file: Path, lines: Sequence[str]) -> None:

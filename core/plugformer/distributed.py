@@ -21,19 +21,15 @@ from torch import distributed
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RunError, described
 
-__all__ = ["SINGLE_PROCESS", "Processes"]
+__all__ = ["Processes"]
 
 T = TypeVar("T")
 
 STEP = timedelta(minutes=10)
-"""Time-out of a process that waits for another one within a step."""
-
 PREPARATION = timedelta(days=7)
-"""Time-out of processes that wait for one that prepares data, scores outputs or writes."""
+"""Time-outs of processes that wait for others within a step, and for one that prepares, scores or writes."""
 
 _CHOSEN = "ACCELERATE_TORCH_DEVICE"
-"""The variable that Accelerate reads the device from."""
-
 _chosen_here: set[str | None] = set()
 """The devices that this process has chosen itself."""
 
@@ -57,11 +53,7 @@ def chosen_device(name: str | torch.device | None = None) -> torch.device:
 
 
 def use_device(name: str | torch.device | None) -> None:
-    """Makes Accelerate train on a device from now on; on the best one, or the launcher's, if None.
-
-    Raises:
-        ConfigurationError: There is no such device, or a launcher has started several processes.
-    """
+    """Makes Accelerate train on a device from now on; on the best one, or the launcher's, if None."""
     if name is None and os.environ.get(_CHOSEN) not in _chosen_here:
         return  # nothing is chosen, or the user has set the variable
     if name is not None and int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -95,11 +95,7 @@ class Experiment:
 
     @cached_property
     def spec(self) -> ModelSpec:
-        """The specification of the model, with initial values only if `kinds` has `Kind.INITIALIZATION`.
-
-        Raises:
-            RegistryError: A part cannot be loaded.
-        """
+        """The specification of the model, with initial values only if `kinds` has `Kind.INITIALIZATION`."""
         return model_spec(
             self.task.model,
             self.registry,
@@ -111,11 +107,7 @@ class Experiment:
 
     @cached_property
     def data(self) -> Data:
-        """The data component, with the rows in memory if there are any.
-
-        Raises:
-            RegistryError: It is not installed, or its constructor raises an error.
-        """
+        """The data component, with the rows in memory if there are any."""
         data: Data = self.create(Kind.DATA, self.task.data)
         if self.rows:
             data.rows = self.rows

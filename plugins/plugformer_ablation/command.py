@@ -1,7 +1,6 @@
 """`plugformer ablate`: a study that compares parts of a model, from the first training to the report."""
 
 import json
-import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -54,7 +53,7 @@ def command(
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Primary metric.")] = None,
     split: Annotated[str | None, typer.Option(metavar="NAME", help="Split of the final comparison.")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The study's folder; studies/NAME if not given.")
+        Path | None, typer.Option(metavar="DIR", help="The study's folder; studies/TITLE if not given.")
     ] = None,
     workers: Annotated[
         int | None,
@@ -104,7 +103,7 @@ def command(
     from plugformer_ablation.report import report_text, write_report
     from plugformer_ablation.running import run_study
 
-    folder = out or _folder(study, declared)
+    folder = out or declared.default_folder
     console = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
     results = run_study(declared, folder, known, _executor(executor, workers), console)
     findings = find(results)
@@ -138,16 +137,6 @@ def _plan(study: "Study", registry: "Registry", *, as_json: bool) -> str:
     if trials:
         lines.append(f"before them {trials} trainings that choose the settings of each arm")
     return "\n".join([*lines, *(f"  {name}" for name in values)])
-
-
-def _folder(study: str, declared: "Study") -> Path:
-    """Returns the default folder of a study: always the same, so that the study resumes there."""
-    from plugformer.configuration import short_name
-
-    name = short_name(study)
-    if declared.task == study:  # a task, so that the options alone say what is studied
-        name = "-".join([name, *declared.factors])
-    return Path("studies", re.sub(r"[^\w.-]+", "-", name))
 
 
 def _executor(name: str, workers: int | None) -> "Executor":

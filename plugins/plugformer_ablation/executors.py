@@ -193,9 +193,8 @@ class LocalExecutor(Executor):
 
 
 def _cause_of_end(worker: _Worker) -> str:
-    status = worker.process.exitcode
-    reason = f"its process ended with status {status}"
-    if status == -signal.SIGKILL:
+    reason = f"its process ended with status {worker.process.exitcode}"
+    if worker.process.exitcode == -signal.SIGKILL:
         reason = "its process was ended by SIGKILL, perhaps because memory ran out: try fewer --workers"
     return f"{reason}; {worker.cell.log} has its output"
 

@@ -22,13 +22,11 @@ LOSS = "validation loss"
 class Findings:
     """All that a report tells.
 
-    Attributes:
-        results: What they follow from.
-        record: What `report.json` holds, without the curves and statistics of single cells. `arms` has for
-            each one summaries of `score` and `loss`, of the `others`, metrics that are not judged, and its
-            `cost`, all None where every cell failed; parameters and operations are counted, the rest is
-            measured, as the median of the cells. `comparisons` is what `judge` returns, with the difference
-            of validation losses and its 95 % t interval over seeds, neither corrected nor judged.
+    `record` is what `report.json` holds. `arms` has for each one summaries of `score` and `loss`, of the
+    `others`, metrics that are not judged, and its `cost`, all None where every cell failed; parameters and
+    operations are counted, the rest is measured, as the median of the cells. `comparisons` is what `judge`
+    returns, with the difference of validation losses and its 95 % t interval over seeds, neither corrected
+    nor judged.
     """
 
     results: StudyResults

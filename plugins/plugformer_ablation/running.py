@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -53,9 +52,6 @@ def ablate(
         out: The study's folder; `studies/TITLE` if None.
         workers: Largest number of cells at a time; one for each GPU, or else core, if None.
 
-    Returns:
-        The findings, which print as sentences and display as tables in a notebook.
-
     Raises:
         ConfigurationError: The study or the configuration of an arm is wrong; nothing has been run.
         DataError: The data cannot be read; nothing has been run.
@@ -69,16 +65,13 @@ def ablate(
         declared = read_study(tree)
     else:
         declared = read_study(str(study))
-    rows = data if isinstance(data, Mapping) and "train" in data else {"train": data}
-    executor: Executor
+    rows = data if data is None or (isinstance(data, Mapping) and "train" in data) else {"train": data}
+    executor: Executor = LocalExecutor(workers)
     if registry is not installed or data is not None:
         console.print("cells run one after the other: classes and rows of this session stay in this process")
-        options = {} if data is None else {"data": rows}
-        executor = InlineExecutor(registry=registry, **options)
-    else:
-        executor = LocalExecutor(workers)
-    folder = Path(out or Path("studies", re.sub(r"[^\w.-]+", "-", declared.title)))
-    findings = find(run_study(declared, folder, registry, executor, console, None if data is None else rows))
+        executor = InlineExecutor(registry=registry, data=rows)
+    folder = Path(out or declared.default_folder)
+    findings = find(run_study(declared, folder, registry, executor, console, rows))
     write_report(findings, folder, partial(console.print, markup=False, highlight=False))
     return findings
 

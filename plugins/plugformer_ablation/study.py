@@ -1,5 +1,6 @@
 """What a study says, in a file, in a dict, in a command's options or in several of them."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -110,6 +111,11 @@ class Study(Settings):
     def title(self) -> str:
         """The title, or the task and what is compared."""
         return self.study or f"{self.task_name}: {', '.join(self.factors or self.arms)}"
+
+    @property
+    def default_folder(self) -> Path:
+        """Where its results are by default: always the same, so that it resumes there."""
+        return Path("studies", re.sub(r"[^\w.-]+", "-", self.title))
 
     @property
     def task_name(self) -> str:

@@ -182,11 +182,10 @@ def branch(path: str, paths: Sequence[str]) -> str:
     return "  " * len(around) + path.removeprefix(f"{max(around, key=len, default='')}.")
 
 
-def rounded(number: int) -> str:
+def rounded(number: float) -> str:
     """Returns a large number with three digits and its SI prefix: `1.23 M`."""
-    value = float(number)
     for prefix in ("", " k", " M", " G", " T"):
-        if value < 999.5:
-            return f"{value:.3g}{prefix}"
-        value /= 1000
-    return f"{value:.0f} P"
+        if number < 999.5:
+            return f"{number:.3g}{prefix}"
+        number /= 1000
+    return f"{number:.0f} P"

@@ -72,15 +72,15 @@ class CommandGroup(TyperGroup):
         except PlugformerError as error:  # help must work whatever is wrong with a manifest
             entries = _ready(Registry.built_in())
             problem = f"\nCommands of plugins are not shown: {error}\n"
-        with formatter.section("Commands"):
-            formatter.write_dl([(entry.name, entry.summary) for entry in entries if _is_built_in(entry)])
-        formatter.write(problem)
-        rows = [
+        own = [(entry.name, entry.summary) for entry in entries if _is_built_in(entry)]
+        others = [
             (entry.name, f"{entry.summary} ({entry.owner})") for entry in entries if not _is_built_in(entry)
         ]
-        if rows:
-            with formatter.section("Commands of plugins"):
-                formatter.write_dl(rows)
+        for heading, rows in (("Commands", own), ("Commands of plugins", others)):
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+        formatter.write(problem)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command; errors that Typer would take for signals of its own become Plugformer's.

@@ -38,14 +38,9 @@ ASSUMED_LENGTH = 32
 
 @dataclass(frozen=True)
 class ModuleSummary:
-    """One module.
+    """A module by the name of its class, and the shape of its output, empty if that is no tensor.
 
-    Attributes:
-        path: Its path in the model.
-        module: The name of its class.
-        shape: Shape of its output; empty if that is no tensor.
-        parameters: Number of its parameters, each counted once in the whole model.
-        flops: Floating-point operations of a forward pass; a multiplication and an addition are two.
+    Each parameter counts once. In `flops` of a forward pass, a multiplication and an addition are two.
     """
 
     path: str
@@ -56,15 +51,9 @@ class ModuleSummary:
 
 
 def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[ModuleSummary], str]:
-    """Returns the modules of a task's model, which nobody has trained, with costs for one example.
+    """Returns the modules of a task's untrained model, and words about the example and the vocabularies.
 
-    Args:
-        experiment: A validated task.
-        read_data: Prepare the data, for the sizes of the vocabularies and an example of median length;
-            otherwise both are assumed.
-
-    Returns:
-        The modules; and words about the example and the vocabularies.
+    With `read_data` these are the data's and the example has median length; otherwise both are assumed.
     """
     if read_data:
         data = prepared_data(experiment)
@@ -107,12 +96,7 @@ def _assumed_example(experiment: Experiment) -> Batch:
 
 
 def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
-    """Runs a forward pass and returns the model and its modules, down to the sublayers of each layer.
-
-    Args:
-        model: Any model; it is left in the mode that it was in.
-        batch: The batch that shapes and operations are given for.
-    """
+    """Runs a forward pass and returns the model and its modules, down to the sublayers of each layer."""
     shapes: dict[str, tuple[int, ...]] = {}
     flops: Counter[str] = Counter()
     counter = FlopCounterMode(display=False)
@@ -140,16 +124,12 @@ def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
         with counter:
             shapes[""] = tuple(model.logits(batch).shape)
     flops[""] = counter.get_total_flops()
-    return [
-        ModuleSummary(
-            path=path,
-            module=type(module).__name__,
-            shape=shapes.get(path, ()),
-            parameters=sum(parameter.numel() for parameter in module.parameters()),
-            flops=flops[path],
-        )
-        for path, module in shown
-    ]
+    summaries = []
+    for path, module in shown:
+        parameters = sum(parameter.numel() for parameter in module.parameters())
+        name, shape = type(module).__name__, shapes.get(path, ())
+        summaries.append(ModuleSummary(path, name, shape, parameters, flops[path]))
+    return summaries
 
 
 def _shown(model: nn.Module) -> list[tuple[str, nn.Module]]:

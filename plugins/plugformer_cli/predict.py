@@ -147,12 +147,10 @@ class _Printer:
             record["truncated"] = True
         if answer.unknown:
             record["unknown"] = list(answer.unknown)
-        alternatives = [
-            {"output": output.output, "score": output.score}
-            for output in answer.alternatives
-            if not self._improbable(output)
-        ]
-        return {**record, "alternatives": alternatives} if alternatives else record
+        probable = [output for output in answer.alternatives if not self._improbable(output)]
+        if probable:
+            record["alternatives"] = [{"output": each.output, "score": each.score} for each in probable]
+        return record
 
     def _improbable(self, answer: "Prediction") -> str:
         """Returns why an answer is omitted; an empty text if it is not."""

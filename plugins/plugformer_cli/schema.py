@@ -82,16 +82,16 @@ def schema(registry: Registry) -> Schema:
 
 def _required(mapping: Schema, definitions: Schema) -> Schema:
     """Returns the keys that a task and the mappings in it must have."""
-    inner = {}
+    properties = {}
     for key, value in mapping.get("properties", {}).items():
         name = _reference(value)
         if name in _BLOCKS:
-            inner[key] = {} if value.get("default") else {"required": ["name"]}
+            properties[key] = {} if value.get("default") else {"required": ["name"]}
         elif name in definitions and name != "TokenizerSettings":
-            inner[key] = _required(definitions[name], definitions)
-    properties = {key: keys for key, keys in inner.items() if keys}
-    keys = {"required": mapping["required"]} if mapping.get("required") else {}
-    return {**keys, **({"properties": properties} if properties else {})}
+            properties[key] = _required(definitions[name], definitions)
+    properties = {key: keys for key, keys in properties.items() if keys}
+    found = {"required": mapping.get("required"), "properties": properties}
+    return {key: value for key, value in found.items() if value}
 
 
 def _reference(value: Schema) -> str:

@@ -51,8 +51,13 @@ def command(
     known = installed(ctx, registry)
     if allow_changes and not resume:
         raise ConfigurationError("--allow-changes is an option of --resume: give both")
-    run = _run_to_resume(task, out) if resume else None
-    if task is None and run is None:
+    run = None
+    if resume:
+        if (task is None) == (out is None):
+            hint = f"write `plugformer train --resume --out {out or 'DIR'}`"
+            raise ConfigurationError(f"--resume needs a run, which has a task of its own\n  {hint}")
+        run = out or Path(str(task))
+    elif task is None:
         names = ", ".join(entry.name for entry in known.entries("task"))
         raise ConfigurationError(f"no TASK given\n  known: {names}; or a file such as tasks/mine.yaml")
     if run is None:
@@ -87,14 +92,3 @@ def command(
     if not as_json:
         print_self_check(trained.report)
         print_next_steps(trained)
-
-
-def _run_to_resume(task: str | None, out: Path | None) -> Path:
-    """Returns the run to resume, which has a task of its own."""
-    if task is not None and out is not None:
-        raise ConfigurationError(
-            f"--resume takes the task from the run\n  write `plugformer train --resume --out {out}`"
-        )
-    if task is None and out is None:
-        raise ConfigurationError("--resume needs a run\n  write `plugformer train --resume --out DIR`")
-    return out or Path(str(task))

@@ -1,6 +1,7 @@
 """`plugformer validate`: checks a task without reading its examples."""
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import typer
@@ -49,22 +50,15 @@ def command(
 
 def _problems(error: PlugformerError) -> list[str]:
     """Returns the problems of an error: in a task's each begins at the margin, its hints are indented."""
-    if not isinstance(error, ConfigurationError):
-        return [str(error).replace("\n", "\n  ")]
-    blocks: list[str] = []
-    for line in str(error).splitlines():
-        if blocks and line.startswith(" "):
-            blocks[-1] += f"\n{line}"
-        else:
-            blocks.append(line)
-    return blocks
+    if isinstance(error, ConfigurationError):
+        return re.split(r"\n(?! )", str(error))
+    return [str(error).replace("\n", "\n  ")]
 
 
 def _summary(experiment: "Experiment") -> str:
     task, model, stacks = experiment.task, experiment.task.model, experiment.architecture.stacks
     depth = "+".join(str(getattr(model, stack.name).layers or model.layers) for stack in stacks)
     parts = [model.position, model.attention, model.feed_forward, model.norm, model.head]
-    return (
-        f"{task.type.name} on {task.data.name}: {model.architecture.name}, width {model.width}, "
-        f"{depth} layers of {model.heads} heads, {', '.join(part.name for part in parts)}"
-    )
+    names = ", ".join(part.name for part in parts)
+    size = f"width {model.width}, {depth} layers of {model.heads} heads"
+    return f"{task.type.name} on {task.data.name}: {model.architecture.name}, {size}, {names}"

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle
 from typing import Any, Literal, NamedTuple, cast
 
@@ -64,9 +63,6 @@ def observing(model: Model) -> Iterator[list[AttentionRecord]]:
     An observed attention takes its plain path (`AttentionContext.observed`) and records the weights that it
     uses. A linear attention has no weights and records nothing. Each call of the model adds to the records,
     and so does each step of incremental decoding.
-
-    Args:
-        model: Any model, in any mode; it is not changed.
     """
     records: list[AttentionRecord] = []
     places: dict[nn.Module, dict[int, list[AttentionLocation]]] = {}
@@ -90,29 +86,22 @@ def _pre_hook(
     """
     turns = cycle(calls)
 
-    def hook(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001 (torch's signature)
+    def recording(place: AttentionLocation, context: AttentionContext) -> AttentionContext:
+        def record(name: str, value: Tensor) -> None:
+            records.append(AttentionRecord(place, name, value))
+            if context.observer is not None:
+                context.observer(name, value)
+
+        return context.observed_by(record)
+
+    def hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         places = iter(next(turns))
         return tuple(
-            value.observed_by(partial(_record, records, next(places), value.observer))
-            if isinstance(value, AttentionContext)
-            else value
+            recording(next(places), value) if isinstance(value, AttentionContext) else value
             for value in inputs
         )
 
     return hook
-
-
-def _record(
-    records: list[AttentionRecord],
-    place: AttentionLocation,
-    outer: Callable[[str, Tensor], None] | None,
-    name: str,
-    value: Tensor,
-) -> None:
-    """Adds a tensor to the records, and passes it to an observer that was there before."""
-    records.append(AttentionRecord(place, name, value))
-    if outer is not None:
-        outer(name, value)
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,7 @@ def draw_attention(views: Iterable[AttentionView]) -> Iterator[Drawing]:
         if view.weights is None:
             continue
         stack, layer, kind = view.place
-        caption = (
-            "Each row shows the weights with which a token reads the tokens of the columns; it sums to 1."
-        )
-        if stack == "decoder":
-            caption += " The model writes the next token from what it reads there."
+        caption = "Each row shows the weights with which a token reads the tokens of the columns."
         longest = max(len(view.query), len(view.key))
         if longest > MOST_TOKENS:
             caption += f" The first {MOST_TOKENS} of {longest} tokens are drawn."

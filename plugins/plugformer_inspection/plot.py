@@ -22,12 +22,7 @@ def plot(
 ) -> list[Path]:
     """Draws a run's learning curves, positions and attention; returns the files, the page last.
 
-    Args:
-        trained: The model of the run.
-        out: A folder; files of earlier plots in it are replaced.
-        text: The input whose attention is drawn; None for the first validation example.
-        notify: Receives notices about what cannot be drawn.
-        layers: The layers whose attention is drawn; a few of each stack if none are given.
+    Attention is drawn for a text, or else the first validation example, and some layers, or else a few.
 
     Raises:
         ConfigurationError: There is no such layer.

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -40,12 +40,7 @@ def plugin(
         problem = "no --kind given" if kind is None else f"unknown --kind {kind!r}{nearest(kind, KINDS)}"
         raise ConfigurationError(f"{problem}\n  known: {', '.join(KINDS)}")
     folder, known = out or Path(name), installed(ctx, registry)
-    core: Any = ctx.find_root().command
-    if chosen is EntryKind.COMMAND:
-        taken = [*core.commands, *(entry.name for entry in known.entries("command"))]
-    else:
-        taken = [entry.name for entry in known.entries(chosen)]
-    names, texts = plugin_files(name, chosen, taken)
+    names, texts = plugin_files(name, chosen, [entry.name for entry in known.entries(chosen)])
     write(folder, texts)
     path = str(folder) if folder.is_absolute() else f"./{folder}"  # without ./ pip would look for a name
     check = [f"plugformer check {chosen}/{names['new_component']}"] * (chosen is not EntryKind.COMMAND)

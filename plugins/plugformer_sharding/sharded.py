@@ -30,8 +30,8 @@ class Sharded(TrainingStrategy):
     Decoding, with another number of passes in each process, needs the full model. It is in main memory, and
     on the device while it is used.
 
-    Tensors are gathered and sharded one by one, because `torch.distributed.checkpoint.state_dict` refuses
-    tied parameters and optimizers without tensors. A copy of `model` is trained.
+    `torch.distributed.checkpoint.state_dict` refuses tied parameters and optimizers without tensors, so that
+    tensors are gathered and sharded one by one. A copy of `model` is trained.
 
     Raises:
         ConfigurationError: A parameter cannot be sharded, or the precision is float16.
@@ -75,7 +75,7 @@ class Sharded(TrainingStrategy):
         return loss
 
     def sharing_out(self, hook: Hook) -> Stateful:
-        """Returns a hook's `Stateful`: it saves the full state and restores the shards of this process."""
+        """Returns a hook's state with full tensors; it restores the shards of this process."""
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:

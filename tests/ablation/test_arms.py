@@ -73,8 +73,3 @@ def test_the_primary_metric_is_one_of_the_tasks(registry):
         resolve_arms(declared(settings=["evaluation.metrics=[]"]), registry)
     study = declared()
     assert primary_metric(study, resolve_arms(study, registry)[0].resolved) == "exact_match"
-
-
-def test_values_of_tuning_that_are_the_same_are_refused(registry):
-    with pytest.raises(ConfigurationError, match="two of the settings to try are the same task"):
-        resolve_arms(declared(tune=("training.optimizer.lr=[0.1, 1e-1]",)), registry)

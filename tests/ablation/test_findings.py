@@ -55,27 +55,6 @@ def test_failed_cells_are_told_and_leave_fewer_pairs(made_up):
     assert arm["cells"] == comparison["pairs"] == 4
 
 
-def test_an_arm_that_failed_altogether(made_up):
-    failed = tuple(CellResult("better", seed, failure="no memory") for seed in range(1, 6))
-    found = find(made_up(ARMS, cells=failed))
-    arm, comparison = found.record["arms"][2], found.comparisons[1]
-    assert (arm["score"], arm["loss"], arm["cost"]) == (None, None, None)
-    assert set(comparison["loss_difference"].values()) == {None}
-    assert comparison["verdict"] == Verdict.NONE
-
-
-def test_arms_with_different_test_examples_are_not_paired(made_up):
-    results = made_up(ARMS)
-    shorter = tuple(
-        replace(cell, statistics={"exact_match": cell.statistics["exact_match"][:-1]})
-        if cell.arm == "better"
-        else cell
-        for cell in results.cells
-    )
-    found = find(replace(results, cells=shorter))
-    assert [each["verdict"] for each in found.comparisons] == [Verdict.NOT_DISTINGUISHABLE, Verdict.NONE]
-
-
 def test_a_score_that_is_no_number_is_left_out(made_up):
     results = made_up(ARMS)
     cells = tuple(

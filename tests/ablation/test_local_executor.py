@@ -62,16 +62,6 @@ def test_a_worker_sees_its_gpu_alone(monkeypatch):
     assert seen == ["2"]
 
 
-def test_gpus_are_called_as_the_user_calls_them(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
-    assert executors.visible_gpus() == []
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-1b")
-    assert executors.visible_gpus() == ["3", "GPU-1b"]
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert executors.visible_gpus() == ["0", "1"]
-
-
 def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):
     waiting = cells(tmp_path, registry)
     ended = [message for _, message in advanced(LocalExecutor(2), waiting) if message.ended]

@@ -8,9 +8,7 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import declared, run
 
-from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
-from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.executors import LocalExecutor
 from plugformer_ablation.running import run_study
 
@@ -44,8 +42,3 @@ def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(man
     source.write_text(source.read_text() + "# faster\n")
     _, begun = run(study, tmp_path / "s", Registry.discover().with_local(manifest), console)
     assert begun == ["feed_forward=squared_relu(bias=false), seed 1"]
-
-
-def test_a_plugin_that_is_not_installed_is_an_unknown_value(registry):
-    with pytest.raises(ConfigurationError, match="unknown attention 'differential'"):
-        resolve_arms(declared("model.attention=[mha, differential]"), registry)

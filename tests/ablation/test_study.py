@@ -80,20 +80,6 @@ def test_tuning_tries_every_combination(file):
     ]
 
 
-def test_options_say_the_same_as_a_file():
-    declared = read_study(
-        "dates",
-        swaps=["model.attention=[mha, gqa]", "model.encoder.attention=[mha, mqa]"],
-        settings=["training.steps=5"],
-        seeds=2,
-        match=None,
-    )
-    assert declared.task_path == "dates"
-    assert declared.factors["attention"].values == ["mha", "gqa"]
-    assert declared.factors["model.encoder.attention"].values == ["mha", "mqa"]
-    assert (declared.seed_list, declared.match) == ([1, 2], "none")
-
-
 def test_options_go_above_the_file(file):
     study = read_study(file(STUDY), settings=["training.steps=5"], seeds=1)
     assert study.changes == {"training.steps": 5, "model": {"width": 64}}
@@ -213,12 +199,6 @@ def test_a_task_without_factors_is_no_study(file):
 def test_more_trainings_than_anybody_makes_are_refused_at_once(options, message):
     with pytest.raises(ConfigurationError, match=message):
         read_study("dates", swaps=["model.attention=[mha, mqa]"], **options)
-
-
-def test_a_grid_of_many_factors_is_counted_not_made():
-    swaps = [f"model.a{number}=[1, 2]" for number in range(1000)]
-    with pytest.raises(ConfigurationError, match=r"trainings, .*or write `design: one-factor`"):
-        read_study("dates", swaps=swaps, design="grid")
 
 
 def read_dict(study):

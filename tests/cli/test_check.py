@@ -1,7 +1,5 @@
 """`plugformer check`: what it prints and returns."""
 
-import json
-
 import pytest
 
 SCHEDULES = """
@@ -71,13 +69,6 @@ def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):
     assert "schedule/powered   PARTIAL: 0 of 3 checks ran" in outcome.out
     assert "skipped  all: needs a value for power, which has no default" in outcome.out
     assert "5 components: PARTIAL: 10 of 13 checks ran, 2 failed, 1 failed as declared" in outcome.out
-
-
-def test_options_are_given_with_set(run, local):
-    outcome = run("check", "schedule/powered", "--registry", local, "--set", "power=0.5", "--json")
-    assert outcome.status == 0
-    (record,) = json.loads(outcome.out)
-    assert (record["summary"], record["options"]) == ("3 of 3 checks passed", {"power": 0.5})
 
 
 @pytest.mark.parametrize(

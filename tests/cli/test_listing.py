@@ -36,25 +36,12 @@ def test_json_is_an_array_of_exactly_these_keys(run):
     }
 
 
-def test_everything_is_listed_by_kind_with_tasks_and_commands(run):
-    records = json.loads(run("list", "--json").out)
-    kinds = list(dict.fromkeys(record["kind"] for record in records))
-    assert kinds[:3] == ["task_type", "architecture", "tokenizer"]
-    assert kinds[-3:] == ["task", "command", "hooks"]
-    assert "dates" in {record["name"] for record in records if record["kind"] == "task"}
-
-
 def test_a_pipe_gets_one_unbroken_line_for_each_entry(run, manifest):
     lines = run("list", "attention", "--registry", str(manifest(CONFLICT % LONG))).out.splitlines()
     assert lines[0].split() == ["kind", "name", "distribution", "version", "state", "summary"]
     mine = next(line for line in lines if " mine " in line)
     assert mine.endswith(LONG)
     assert len({line.index(" ready ") for line in lines if " ready " in line}) == 1
-
-
-def test_a_terminal_gets_lines_that_fit(run, manifest, terminal):
-    lines = run("list", "--registry", str(manifest(CONFLICT % LONG))).out.splitlines()
-    assert all(len(line) <= 80 for line in lines)
 
 
 def test_a_quarantined_plugin_shows_its_cause(run, manifest):
@@ -91,22 +78,3 @@ def test_info_shows_what_a_plugin_offers(run, manifest):
     assert [record["name"] for record in records] == ["local", "one", "two", "sums"]
     assert "unknown task 'loacl'" in run("info", "loacl", "--registry", file).err
     assert "local is not a task" in run("info", "local", "--set", "a=1", "--registry", file).err
-
-
-def test_local_manifests_are_named_before_and_after_the_command(run, tmp_path):
-    for name in ("first", "second", "third"):
-        (tmp_path / f"{name}.yaml").write_text(
-            f"components: {{norm: {{{name}: {{class: 'local_{name}:X', summary: One.}}}}}}"
-        )
-    arguments = (
-        "--registry",
-        "first.yaml",
-        "list",
-        "norm",
-        "--registry",
-        "second.yaml",
-        "--registry",
-        "third.yaml",
-    )
-    found = run(*arguments).out
-    assert all(name in found for name in ("first", "second", "third"))

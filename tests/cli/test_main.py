@@ -5,17 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import plugformer
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer_cli import listing
 
 COMMANDS = ["list", "info", "validate", "schema", "train", "evaluate", "predict", "check", "new"]
-
-
-def test_no_arguments_show_the_help(run):
-    outcome = run()
-    assert outcome.status == 2
-    assert "Start with: plugformer train dates" in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -25,10 +18,6 @@ def test_every_command_has_help_with_an_example(run, command):
     examples = outcome.out.partition("Examples:\n")[2].splitlines()
     assert any(f"plugformer {command}" in line for line in examples)
     assert all(len(line) <= 80 for line in outcome.out.splitlines())
-
-
-def test_version(run):
-    assert run("--version").out == f"plugformer {plugformer.__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,3 @@ from plugformer_cli.info import in_words
 )
 def test_a_type_in_words(annotation, words):
     assert in_words(TypeAdapter(annotation).json_schema()) == words
-
-
-def test_info_shows_source_class_and_options(run):
-    out = run("info", "schedule/warmup_cosine").out
-    assert out.startswith("schedule/warmup_cosine\n")
-    assert "class         plugformer_plugins.schedule.warmup:WarmupCosine" in out
-    assert "warmup_steps: integer >= " in out

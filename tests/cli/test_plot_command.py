@@ -63,17 +63,3 @@ def test_a_run_without_its_log_has_no_curves(run, run_copy):
     assert outcome.err == f"no learning curves: {run_copy / 'metrics.jsonl'} is missing\n"
     assert "learning" not in outcome.out
     assert "attention-encoder-self-layer-0.svg" in outcome.out
-
-
-def test_a_damaged_run_is_told(run, run_copy):
-    (run_copy / "model.safetensors").write_text("")
-    outcome = run("plot", str(run_copy), "7/4/76")
-    assert outcome.status == 2
-    assert "model.safetensors" in outcome.err
-    assert "Traceback" not in outcome.err
-
-
-def test_no_such_layer(run, run_copy):
-    outcome = run("plot", str(run_copy), "7/4/76", "--layer", "1")
-    assert outcome.status == 2
-    assert "--layer 1: no such layer; expected a number from 0 to 0\n" in outcome.err

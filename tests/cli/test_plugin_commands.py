@@ -99,20 +99,6 @@ def test_a_command_may_have_commands_of_its_own(run, manifest):
     assert run("--registry", file, "words", "leave").status == 4
 
 
-def test_the_examples_of_a_command_are_those_of_its_module(run, manifest):
-    code = PROBE + "\nEXAMPLES = ('plugformer probe so --times 2',)\n"
-    file = str(manifest(MANIFEST, local_probe=code))
-    assert "Examples:\n    plugformer probe so --times 2" in run("--registry", file, "probe", "--help").out
-
-
-def test_one_of_a_quarantined_plugin_says_why(run, manifest):
-    file = manifest("plugformer: '>=99'\n" + MANIFEST)
-    outcome = run("--registry", str(file), "probe")
-    assert outcome.status == 2
-    assert "command 'probe' (local) is quarantined: needs plugformer >=99" in outcome.err
-    assert "Commands of plugins" not in run("--registry", str(file), "--help").out
-
-
 FAILING = """
 import sys
 import typer

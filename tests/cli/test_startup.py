@@ -4,9 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 IMPORTED = """
 import atexit, json, sys
@@ -99,12 +96,3 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(manifest):
     command = [sys.executable, "-m", "plugformer", "--registry", str(file), "ended"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_a_full_disk_behind_standard_output_is_named():
-    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
-    with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "plugformer", "list"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, env=environment)
-    assert (done.returncode, done.stderr) == (2, b"Error: [Errno 28] No space left on device\n")

@@ -4,11 +4,6 @@ from plugformer_cli import printing
 from plugformer_cli.info import print_model
 
 
-def test_columns_are_aligned(capsys):
-    printing.print_table(("a", "number"), [("longer", "1"), ("b", "1,000")], right=("number",))
-    assert capsys.readouterr().out == "a       number\nlonger       1\nb        1,000\n"
-
-
 def test_columns_with_chinese_are_aligned_on_a_terminal(capsys):
     """A terminal gives each of these characters two columns, and an accent of its own none."""
     printing.print_table(

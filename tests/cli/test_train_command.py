@@ -187,15 +187,6 @@ def test_what_components_print_is_no_result(run, monkeypatch, command):
     assert "noise of a component" in outcome.err
 
 
-def test_next_steps_name_the_local_manifests_and_put_tabs_between_texts(run, monkeypatch):
-    model = trained(inputs=2, arguments=" --registry parts.yaml")
-    monkeypatch.setattr("plugformer.train", lambda *_, **__: model)
-    assert run("train", "dates").out.splitlines()[-2:] == [
-        r"next  plugformer predict 'runs/a b' $'some text\tsome text' --registry parts.yaml",
-        "      plugformer evaluate 'runs/a b' --split validation --registry parts.yaml",
-    ]
-
-
 def test_evaluate_measures_the_split_or_the_files_that_are_given(run, monkeypatch):
     class Model:
         device = torch.device("cpu")

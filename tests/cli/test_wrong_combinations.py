@@ -65,19 +65,13 @@ class Wrong:
 
 WRONG = {
     "head of another level": Wrong(
-        r"TASK:6:9  model\.head: head 'classifier' predicts from sequence, a tagging task from token; "
+        r"TASK:6:9  model\.head: head 'classifier' .* from sequence, a tagging task tags from token; "
         "expected 'token_classifier'",
         type="tagging",
         data=TAGGED,
     ),
-    "head for other answers": Wrong(
-        r"TASK:6:9  model\.head: head 'classifier' predicts label or .*, a regression task number; "
-        "expected 'regressor'",
-        type="regression",
-        data=NUMBERED,
-    ),
     "head for tokens, not tags": Wrong(
-        r"TASK:6:9  model\.head: head 'language_model' predicts text or tokens, a tagging task tags; "
+        r"TASK:6:9  model\.head: head 'language_model' predicts text or tokens from .* task tags .*; "
         "expected 'token_classifier'",
         type="tagging",
         data=TAGGED,
@@ -96,15 +90,6 @@ WRONG = {
         "answers with label; expected 'accuracy' or ",
         metrics=["tag_accuracy"],
     ),
-    "metric of another scheme": Wrong(
-        r"TASK:14:24  evaluation\.metrics\.0: tag 'X' is none of the scheme IOB2, expected O, B-TYPE, "
-        "I-TYPE; give entity_f1 the scheme that the data follow",
-        type="tagging",
-        data=TAGGED,
-        head="token_classifier",
-        metrics=["entity_f1"],
-        command="train",
-    ),
     "decoding of what is not decoded": Wrong(
         r"TASK:15:18  decoding\.name: a classification task decodes nothing; take it out",
         more="decoding: {name: beam}\n",
@@ -122,33 +107,9 @@ WRONG = {
         "needs text and label; choose other data",
         data="{name: brackets}",
     ),
-    "data with words for a text of that name": Wrong(
-        r"TASK:2:14  data\.name: data 'conll' has words and tags, but the task's column words holds text",
-        type="{name: regression, inputs: [words]}",
-        data=TAGGED.replace("tags:", "number:"),
-        head="regressor",
-    ),
     "columns that a table does not have": Wrong(
         r"TASK:2:\d+  data\.columns: .*a\.csv:1: there is no column 'labels' \(did you mean 'label'\?\); ",
         data=LABELED.replace("label: label", "label: labels"),
-    ),
-    "a column with two roles": Wrong(
-        r"TASK:1:7  type: inputs: \['text', 'label'\]: each needs a name of its own, other than 'label'",
-        type="{name: classification, inputs: [text, label]}",
-    ),
-    "a word without a tag": Wrong(
-        r"short\.conll:4: 1 columns, expected text in column 2; correct the line",
-        type="tagging",
-        data=CONLL.format("short.conll"),
-        head="token_classifier",
-        command="train",
-    ),
-    "an unseen tag in a test file": Wrong(
-        r"other\.conll:3: unknown tag 'Z'; the tags are \['X', 'Y'\]",
-        type="tagging",
-        data=CONLL.format("other.conll"),
-        head="token_classifier",
-        command="train",
     ),
     "an unseen label in a test file": Wrong(
         r"other\.csv:3: unknown label 'bda' \(did you mean 'bad'\?\); expected one of \['bad', 'good', ",
@@ -222,17 +183,6 @@ def runs(tmp_path_factory, registry):
         ),
         (
             "classes",
-            ["evaluate", "--set", "data.labels=[good, bad]", "--data", "FOLDER/a.csv"],
-            r"the data have the classes \['good', 'bad'\], in another order",
-        ),
-        ("classes", ["evaluate", "--data", "FOLDER/other.csv"], r"other\.csv:3: unknown label 'bda' .*'bad'"),
-        (
-            "tags",
-            ["evaluate", "--data", "FOLDER/other.conll"],
-            r"other\.conll:3: unknown tag 'Z'; the tags are",
-        ),
-        (
-            "classes",
             ["evaluate", "--set", "evaluation.metrics=[accuracy, tag_accuracy]"],
             r"--set '.*'  evaluation\.metrics\.1: metric 'tag_accuracy' measures .* expected 'accuracy'",
         ),
@@ -252,8 +202,6 @@ def runs(tmp_path_factory, registry):
             r"decoding\.pattern: a tagging task decodes nothing",
         ),
         ("classes", ["predict", "out", "--n-best", "3"], "n_best is 3, but there are only 2 labels"),
-        ("tags", ["predict", "a", "--n-best", "2"], "n_best is 2, but tags have no alternatives"),
-        ("numbers", ["predict", "a\tb", "--n-best", "2"], "n_best is 2, but a number has no alternatives"),
         ("numbers", ["predict", "a"], "'a' has 1 of 2 texts; give text, second with tabs between"),
         (
             "tags",
@@ -284,10 +232,3 @@ def test_an_answer_without_a_probability_is_printed(run, runs):
     scored = run("predict", str(runs / "numbers"), "out\there", "--scores", "--threshold", "0.5")
     assert (scored.status, scored.err) == (0, "")
     assert float(scored.out) == pytest.approx(record["output"], rel=1e-5)
-
-
-def test_classes_in_the_order_of_the_run_are_no_others(run, runs):
-    """Whatever the files make of them, and though one is more."""
-    for labels in ("[bad, good]", "[bad, ugly, good]"):
-        outcome = run("evaluate", str(runs / "classes"), "--set", f"data.labels={labels}", "--json")
-        assert outcome.status == 0, outcome.err

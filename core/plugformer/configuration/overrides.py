@@ -36,10 +36,6 @@ def read_overrides(arguments: Iterable[str]) -> MappingNode:
     """Reads arguments such as `model.attention=gqa`, in any order; values are YAML.
 
     Shorter keys apply first, so that `model.attention=gqa` and `model.attention.kv_heads=2` combine.
-
-    Raises:
-        ConfigurationError: An argument is not KEY=VALUE, its value is not YAML, a key is given twice, or goes
-            into a value that is not a mapping.
     """
     settings = [read_setting(argument, Origin.of_argument("--set", argument)) for argument in arguments]
     root = MappingNode({}, {}, Origin("--set"))
@@ -62,11 +58,7 @@ def read_overrides(arguments: Iterable[str]) -> MappingNode:
 
 
 def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Node]:
-    """Reads `KEY=VALUE`; returns the keys that lead to the value, and the value.
-
-    Raises:
-        ConfigurationError: The argument is not KEY=VALUE, or its value is not YAML.
-    """
+    """Reads `KEY=VALUE`; returns the keys that lead to the value, and the value, which is YAML."""
     key, equals, text = argument.partition("=")
     path = keys(key.strip())
     if not equals or "" in path:
@@ -144,11 +136,9 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
 
 
 def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]:
-    """Merges layers, the lowest first.
+    """Merges layers, the lowest first; returns a notice for each setting that a later layer cleared.
 
-    Returns:
-        The merged tree, whose nodes keep the origins of the layers that wrote them, and a notice for each
-        setting that a later layer cleared.
+    The nodes of the merged tree keep the origins of the layers that wrote them.
     """
     notices: list[str] = []
     return reduce(lambda base, over: _mappings(base, over, (), notices), layers), notices

@@ -118,12 +118,7 @@ _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 
 
 def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]) -> Task:
-    """Returns the task that a merged tree describes; components of these kinds must be in the registry.
-
-    Raises:
-        ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range, components
-            unknown, settings contradict each other; every problem with its place.
-    """
+    """Returns the task that a merged tree describes; components of these kinds must be in the registry."""
     task, problems = _validated(tree, Task, ("extends",))
     for block in blocks(tree):
         if block.name is not None and block.kind in kinds:
@@ -139,12 +134,7 @@ def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]
 
 
 def check_settings(tree: MappingNode, model: type[S]) -> S:
-    """Returns the settings that a document describes, as a model derived from `Settings`.
-
-    Raises:
-        ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range; every
-            problem with its place.
-    """
+    """Returns the settings that a document describes, or raises ConfigurationError with every problem."""
     settings, problems = _validated(tree, model)
     if settings is None:
         raise ConfigurationError(report(problems))

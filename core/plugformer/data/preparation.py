@@ -224,12 +224,8 @@ def _encoded(data: Data, part: str, name: str, experiment: Experiment, processor
 class PreparedEntry(BaseModel):
     """A task's examples with their token numbers, and the files of its tokenizers, in a folder of the cache.
 
-    The first split is in `0.arrow`; all attributes but `folder` are in `entry.json`.
-
-    Attributes:
-        hashes: A hash of each split's content without token numbers.
-        learned: A hash of the state of each tokenizer and of the task's type.
-        task_type: The state of the task's type.
+    The first split is in `0.arrow`. `entry.json` has hashes of each split's texts and of what each tokenizer
+    and the task's type have learned, the state of the type, and notices.
     """
 
     folder: Path = Field(exclude=True)
@@ -323,8 +319,7 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
             {"name": block.name, "options": block.options, **component_lock(kind, block.name, registry)}
             for kind, block in blocks
         ],
-        "split": task.data.split and task.data.split.model_dump(),
-        "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
+        "data": task.data.model_dump(include={"split", "streaming"}),
         "shared": task.tokenizer.shared,
         "version": version,
         "files": files_version(learned),

@@ -198,11 +198,7 @@ class Validation:
         self.rows = decoded if evaluator.output_metrics else self.shown
 
     def evaluate(self, step: int) -> EvaluationResult:
-        """Returns the loss, all metrics and samples after `step` updates.
-
-        Raises:
-            NotFiniteError: The loss is infinite or no number.
-        """
+        """Returns the loss, all metrics and samples after `step` updates; NotFiniteError if it is none."""
         started = time.perf_counter()
         right = self.evaluator.likelihoods(self.split)
         if not math.isfinite(right.loss):

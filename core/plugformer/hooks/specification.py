@@ -233,7 +233,7 @@ class Hooks:
 class TrainingHooks:
     """The hooks by which components of the kind `hook` take part in a training.
 
-    `model` is the model that is trained. With `training.shard`, its parameters are this process's shards.
+    With `training.shard`, the parameters of `model` are this process's shards.
     """
 
     @hookspec
@@ -248,8 +248,7 @@ class TrainingHooks:
     def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:
         """Returns the loss of a batch; the core returns `model.forward(batch)`.
 
-        The update's loss is the sum of `total` over its batches, divided by the number of its targets, and
-        the mean of `auxiliary`. Call methods of the model, not the model itself.
+        Call methods of the model, not the model itself.
         """
 
     @hookspec(firstresult=True)

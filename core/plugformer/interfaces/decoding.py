@@ -26,12 +26,7 @@ class AllowedTokens:
     """Which tokens may follow each row of a batch, by the length of its output; BEGIN and PADDING never may.
 
     A subclass that forbids more overrides `mask`, and `extend` and `select` if it keeps a state of each row.
-
-    Args:
-        vocabulary: Number of tokens.
-        least: Fewest tokens of each row's output, END not counted.
-        most: Most tokens of each row's output.
-        never: More tokens that no output may have.
+    Outputs have `least` to `most` tokens, END not counted, and none that is in `never`.
     """
 
     def __init__(

@@ -86,10 +86,7 @@ class Head(nn.Module, ABC):
     def logits(
         self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch *length outputs"]:
-        """Returns unnormalized scores of each position, or at level `sequence` (batch, outputs).
-
-        The scores of a position depend on its own hidden state only.
-        """
+        """Returns unnormalized scores of each position by itself, or at level `sequence` (batch, outputs)."""
 
     @abstractmethod
     def loss(
@@ -110,10 +107,7 @@ class Head(nn.Module, ABC):
         targets: Shaped[Tensor, " batch *length"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns the likelihoods of each example's targets, by default of independent targets.
-
-        Their log-probabilities sum to the negative of `loss` in evaluation mode.
-        """
+        """Returns the likelihoods of each example's targets, by default independent; they sum to -`loss`."""
         if targets.dim() < real.dim():
             log_probabilities, correct = _likelihoods(self.logits(hidden, real), targets)
             return Likelihoods(log_probabilities, torch.ones_like(targets), correct)

@@ -19,13 +19,7 @@ from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
 
 
 class Loss(NamedTuple):
-    """The loss of a batch; sums over micro-batches and processes are exact.
-
-    Attributes:
-        total: Sum over the batch's targets.
-        targets: Number of targets.
-        auxiliary: Losses of components, which are added to the mean loss.
-    """
+    """The sum over a batch's targets, their number, and losses of components that join the mean loss."""
 
     total: Float[Tensor, ""]
     targets: Int[Tensor, ""]
@@ -143,8 +137,7 @@ class Generative(Model):
     def begin(self, batch: Batch) -> tuple[Any, Int[Tensor, " batch"]]:
         """Returns the cache of all given tokens but the last, and the last token.
 
-        The cache has the method `select(rows)`, which keeps rows in this order, and `reorder(rows)` for rows
-        that replace rows of the same example.
+        Its `select(rows)` keeps rows in this order, `reorder(rows)` if each replaces one of the same example.
         """
 
     @abstractmethod

@@ -129,11 +129,7 @@ class PositionalEncoding(nn.Module):
         heads: Float[Tensor, "batch heads length head_width"],
         positions: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Rotates query or key heads by their positions; the lengths of all change by the same factor.
-
-        Raises:
-            ConfigurationError: The head width is odd.
-        """
+        """Rotates query or key heads by their positions; the lengths of all change by the same factor."""
         return heads
 
     def bias(
@@ -158,7 +154,5 @@ class PositionalEncoding(nn.Module):
         attention (https://arxiv.org/abs/2006.03654). Heads are rotated; head h reads group
         h // (heads / groups).
 
-        Raises:
-            ConfigurationError: The heads have another width than the encoding's own vectors.
         """
         return None

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 class LayerContext:
     """The place of a part in a model.
 
-    A constructor raises ConfigurationError for a place that the component does not support, for example a
-    recurrence in cross-attention.
+    A constructor raises ConfigurationError for a place that the component does not support.
 
     Attributes:
         stack: `encoder` or `decoder`.

@@ -35,9 +35,8 @@ class Column:
             strings that make up a text; `label`, the name of one class; `labels`, a list of names, empty or
             not; `tags`, a list of names, one for each of the words in the column `along`; `number`, a float.
         role: `input` if it is given, `output` if it is to be predicted: questions have no outputs.
-        tokenizer: `source` or `target`, the side whose tokenizer learns from it; None for what is not
-            tokenized. One column at least is tokenized as source.
-        along: Of tags, the name of the column with their words; None of all others.
+        tokenizer: The side whose tokenizer learns from it, if any; one column at least has `source`.
+        along: Of tags, the name of the column with their words.
         optional: Whether examples may lack it.
 
     Raises:
@@ -83,10 +82,8 @@ class TaskType(ABC):
         level: What it predicts from. It decides what `encode` returns and which heads fit.
         packed: Whether outputs are concatenated, each followed by END, and cut into pieces of the model's
             length. Each token is predicted once; the last token of a piece also begins the next piece.
-        output_type: The type of its answers, an `OutputType` or another name. It decides which heads and
-            metrics fit.
-        state_type: The type of the value that `learn` returns, such as `list[str]`; None for no state. A
-            run keeps the state as JSON, which is validated with this type.
+        output_type: An `OutputType` or another name. It decides which heads and metrics fit.
+        state_type: The type of the value that `learn` returns and a run keeps as JSON, such as `list[str]`.
         state: The value that `learn` has returned. The core sets it before anything is encoded.
         mask_tokens: Tokens that users write for masked words in questions; never reported as unknown.
         check_examples: A few examples for `plugformer check`, if values of columns must fit one another.
@@ -106,10 +103,7 @@ class TaskType(ABC):
         """The columns of its examples, inputs before outputs."""
 
     def learn(self, train: "Dataset") -> Any:  # noqa: ARG002 (a default)
-        """Returns the state, such as `sorted(set(chain.from_iterable(train["tags"])))`.
-
-        In a column of labels the values are numbers, and `train.features["label"].names` are their names.
-        """
+        """Returns the state, such as `train.features["label"].names`, the names of the labels' numbers."""
         return None
 
     @property
@@ -127,9 +121,9 @@ class TaskType(ABC):
         | `token` | token ids | | an integer or a float for each token, or None |
         | `sequence` | token ids | | one or several numbers; none for questions |
 
-        Training, evaluation and prediction all call it. It is deterministic. Questions have no columns of
-        outputs. At level `token` they still have targets, any number for each token that is to be labeled.
-        Targets are finite. The head receives integers as integers and floats as float32.
+        It is deterministic. Questions have no columns of outputs. At level `token` they still have targets,
+        any number for each token that is to be labeled. Targets are finite. The head receives integers as
+        integers and floats as float32.
 
         Raises:
             ExampleError: An example cannot be encoded, such as one with an unknown label.

@@ -1,10 +1,6 @@
-"""Models: stacks of layers, built from a specification.
+"""Models: stacks of layers, built from a specification."""
 
-Reading order: layer, encoder, decoder, build. Architectures use these names.
-"""
-
-from plugformer.generators import random_stream
-from plugformer.model.build import Builder, build, draw_own_values, initialize, refuse_hidden_values
+from plugformer.model.build import Builder, build
 from plugformer.model.decoder import Cache, Decoder
 from plugformer.model.encoder import Encoder
 from plugformer.model.layer import Layer
@@ -17,10 +13,6 @@ __all__ = [
     "Encoder",
     "Layer",
     "build",
-    "draw_own_values",
-    "initialize",
-    "random_stream",
-    "refuse_hidden_values",
     "replaced",
     "watched",
 ]

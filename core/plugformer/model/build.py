@@ -33,9 +33,7 @@ from plugformer.model.layer import Layer
 def build(spec: ModelSpec, sizes: Sizes) -> Model:
     """Returns the model of a specification, with initial values that depend on its seed alone.
 
-    Args:
-        spec: What the model consists of; without an initialization, modules only draw their own values.
-        sizes: Sizes of the vocabulary and of the head.
+    Without an initialization, modules only draw their own values.
 
     Raises:
         ConfigurationError: A component refuses its options or the model's sizes.
@@ -61,8 +59,7 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
     """Returns a component.
 
     Raises:
-        PlugformerError: The component's constructor raises it.
-        RegistryError: The constructor raises anything else, or no `reset_parameters` draws some parameters.
+        RegistryError: The constructor raises no PlugformerError, or no `reset_parameters` draws parameters.
     """
     try:
         component = part.make(*context, **part.options)
@@ -139,16 +136,9 @@ class Builder:
         position = self._part(stack.position, stack.place())
         layers = self._layers(stack, range(len(stack.layers)) if order is None else order)
         has_norm = layers[-1].residual.final_norm if has_norm is None else has_norm
-        return {
-            "embedding": embedding,
-            "position": position,
-            "layers": layers,
-            "final_norm": self._part(stack.norm, stack.place(len(stack.layers)))
-            if has_norm
-            else nn.Identity(),
-            "dropout": self.spec.dropout,
-            "recompute": self.spec.recompute,
-        }
+        norm = self._part(stack.norm, stack.place(len(stack.layers))) if has_norm else nn.Identity()
+        shared = {"dropout": self.spec.dropout, "recompute": self.spec.recompute}
+        return {"embedding": embedding, "position": position, "layers": layers, "final_norm": norm, **shared}
 
     def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:
         """Returns the layers in the order of computation; raises ConfigurationError for a wrong order."""
@@ -201,11 +191,7 @@ def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
 
 
 def draw_own_values(model: nn.Module, seed: int) -> None:
-    """Lets every module that holds parameters draw them in `reset_parameters`, children before parents.
-
-    Raises:
-        RegistryError: A module holds parameters, but neither it nor a parent has `reset_parameters`.
-    """
+    """Lets every module that holds parameters draw them in `reset_parameters`, children before parents."""
     refuse_hidden_values(model)
     for path, module in reversed(list(model.named_modules())):
         reset: Callable[[], object] | None = getattr(module, "reset_parameters", None)

@@ -63,9 +63,6 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
     Returns:
         The problems, each once for a part: all that constructors refuse; or else the first failure of the
         computation; or else the parts that do not fit each other.
-
-    Raises:
-        Exception: The architecture raises it while it builds the model.
     """
     failures: list[Failure] = []
     for device in ("meta", "cpu"):  # what fails without the constructors' values is tried again with them
@@ -94,13 +91,7 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
 
 
 def example_batch(architecture: Architecture, level: Level, *, reads: bool = True) -> Batch:
-    """Returns two examples of three and two unknown tokens, with the targets 0 and 1.
-
-    Args:
-        architecture: The architecture of the model.
-        level: What the model predicts from.
-        reads: Whether the examples have inputs.
-    """
+    """Returns two examples of three and two unknown tokens, with the targets 0 and 1; inputs if `reads`."""
     tokens = Ragged.of([[UNKNOWN] * 3, [UNKNOWN] * 2])
     targets = {
         Level.NEXT_TOKEN: None,

@@ -241,9 +241,8 @@ def compute_layers(
         caches: The state of the tokens so far in each layer, if it is kept or shared.
         cross: From the new tokens to those of the other stack, if there is one to read.
         sources: The state of the other stack's output in each layer.
-        recompute: Save only the inputs of layers, keep the caches empty, and compute each layer again in the
-            backward pass, with the same random numbers (Chen et al. 2016, section 4:
-            https://arxiv.org/abs/1604.06174).
+        recompute: Save only the inputs of layers, and compute each layer again in the backward pass (Chen et
+            al. 2016, section 4: https://arxiv.org/abs/1604.06174); caches stay empty.
     """
     layers = list(layers)
     recompute = recompute and torch.is_grad_enabled()

@@ -61,9 +61,6 @@ class Registry:
         """Reads the manifests of all installed distributions, and local ones.
 
         `PLUGFORMER_REGISTRY` names a local one if there are no others.
-
-        Raises:
-            RegistryError: A local manifest cannot be read.
         """
         return cls(discover_installed())._with_manifests(local)
 
@@ -182,12 +179,7 @@ class Registry:
         return function
 
     def load(self, kind: Kind | str, name: str) -> type:
-        """Imports a component's class.
-
-        Raises:
-            RegistryError: As for `find`; or importing fails in any way; or the class does not implement the
-                kind's interface.
-        """
+        """Imports a component's class, or raises RegistryError."""
         return load_component(self.find(kind, name), Kind(kind))
 
     def create(self, kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:

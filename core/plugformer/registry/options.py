@@ -63,8 +63,7 @@ def checked_options(component: type, options: Mapping[str, Any], what: str) -> d
 def written_options(options: BaseModel) -> dict[str, Any]:
     """Returns checked options as a task file has them: complete, with aliases as keys.
 
-    Raises:
-        RegistryError: They would change when the file is read: a validator changes its own result.
+    A validator that changes its own result is refused.
     """
     written: dict[str, Any] = options.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
     if type(options).model_validate(written) != options:

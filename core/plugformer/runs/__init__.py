@@ -1,13 +1,10 @@
 """Runs on disk: their files, checkpoints and locks. Nothing that is read here is executed."""
 
-from plugformer.generators import generator_states
 from plugformer.runs.checkpoint import Stateful, TrainingProgress
 from plugformer.runs.directory import RunDirectory, is_trained
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import made_of
 from plugformer.runs.store import (
-    RESTORE,
-    join_tensors,
     load_tensors,
     own_tensors,
     read_file,
@@ -15,18 +12,14 @@ from plugformer.runs.store import (
     refuse_links,
     replacing,
     save_tensors,
-    split_tensors,
 )
 
 __all__ = [
-    "RESTORE",
     "RunDirectory",
     "Stateful",
     "TrainedModel",
     "TrainingProgress",
-    "generator_states",
     "is_trained",
-    "join_tensors",
     "load_tensors",
     "made_of",
     "own_tensors",
@@ -35,5 +28,4 @@ __all__ = [
     "refuse_links",
     "replacing",
     "save_tensors",
-    "split_tensors",
 ]

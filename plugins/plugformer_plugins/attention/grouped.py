@@ -21,8 +21,8 @@ def head_width(model: ModelContext) -> int:
         below = model.width // model.heads * model.heads
         nearest = " and ".join(str(width) for width in (below, below + model.heads) if width)
         raise ConfigurationError(
-            f"{model.heads} heads do not divide the width {model.width}; with so many the nearest "
-            f"widths are {nearest}: change model.width or model.heads"
+            f"{model.heads} heads do not divide the width {model.width}; with {model.heads} heads the "
+            f"nearest widths are {nearest}: change model.width or model.heads"
         )
     return model.width // model.heads
 

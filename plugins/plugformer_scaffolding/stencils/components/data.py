@@ -35,12 +35,8 @@ class NewComponent(Data):
         self.check_columns(columns)
         draw = random.Random(1)
         splits = {}
-        for name, count in {
-            "train": self.size,
-            "validation": self.size // 10,
-            "test": self.size // 10,
-        }.items():
-            rows = [draw.choices("123456789", k=draw.randint(2, 6)) for _ in range(count)]
+        for name, share in {"train": 1, "validation": 10, "test": 10}.items():
+            rows = [draw.choices("123456789", k=draw.randint(2, 6)) for _ in range(self.size // share)]
             source, target = [" ".join(row) for row in rows], [" ".join(row[::-1]) for row in rows]
             splits[name] = Dataset.from_dict({"source": source, "target": target})
         return DatasetDict(splits)

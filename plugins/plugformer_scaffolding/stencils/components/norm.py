@@ -18,7 +18,6 @@ class NewComponent(Norm):
     https://arxiv.org/abs/1910.07467. The weight is (width,).
 
     Args:
-        model: Sizes of the model.
         epsilon: Added to the mean square before the root.
     """
 

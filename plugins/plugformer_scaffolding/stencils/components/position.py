@@ -12,9 +12,6 @@ class NewComponent(PositionalEncoding):
 
     Attention Is All You Need, Vaswani et al. 2017, section 3.5: https://arxiv.org/abs/1706.03762. It
     implements `embed`; an encoding may implement `rotate` or `bias` instead.
-
-    Args:
-        model: Sizes of the model.
     """
 
     def __init__(self, model: ModelContext) -> None:

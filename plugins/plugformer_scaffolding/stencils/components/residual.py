@@ -14,9 +14,6 @@ class NewComponent(Residual):
 
     Batch Normalization Biases Residual Blocks Towards the Identity Function in Deep Networks, De and Smith
     2020, section 4 (SkipInit): https://arxiv.org/abs/2002.10444; here the norms remain.
-
-    Args:
-        model: Names the sublayers and makes their norms.
     """
 
     def __init__(self, model: ResidualContext) -> None:
