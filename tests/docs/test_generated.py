@@ -61,6 +61,7 @@ FIELDS = [
     for cls in CLASSES
     if is_dataclass(cls) or hasattr(cls, "_fields")
     for field in inspect.get_annotations(cls)
+    if field != "_"  # dataclasses.KW_ONLY
 ]
 
 
