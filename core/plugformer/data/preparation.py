@@ -41,8 +41,6 @@ class PreparedData:
 
     Attributes:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
-        processor: What was learned from the training examples.
-        lengths: Counts of the examples of each split.
         hashes: A hash of each split's content as text; of one that is streamed, of the data's version.
         notices: Messages for people about the preparation.
         batches: If `train` is streamed, returns a `plugformer.training.BatchStream` of three arguments: what
@@ -73,7 +71,7 @@ def prepare(
     afterwards. `plugformer.hooks.prepared_data` does the same, and serves tasks that stream too.
 
     Args:
-        experiment: Its task type gets what it learns from the training examples.
+        experiment: Its task type gets its state.
         processor: Learned from the training examples if None; the tokenizers may come from another run.
         read: Reads the examples; those of the data component, split as the task says, if None.
 
