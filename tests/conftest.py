@@ -38,7 +38,8 @@ def annotated_modules() -> Iterator[str]:
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
 from plugformer.experiment import Experiment

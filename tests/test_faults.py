@@ -2,7 +2,8 @@
 
 import pytest
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers

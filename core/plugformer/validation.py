@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from plugformer.configuration import ResolvedTask
-from plugformer.configuration.resolving import tokenizer_of
+from plugformer.configuration.resolving import ResolvedTask, tokenizer_of
 from plugformer.configuration.task import Component, DecodingBlock, TokenizerSettings
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment

@@ -21,7 +21,6 @@ PACKAGES = (
     "plugformer.runs",
     "plugformer.hooks",
     "plugformer_cli",
-    "plugformer.lazy",
     "plugformer_blocks",
 )
 """What may be imported. Other modules inside of these are private."""

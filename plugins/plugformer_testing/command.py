@@ -43,7 +43,8 @@ def command(
     that shows it. PARTIAL means that checks were skipped, for the reasons given. A component, command or hook
     that cannot be imported is reported with the cause. The exit status is 1 if a check failed.
     """
-    from plugformer.configuration import plain, read_overrides
+    from plugformer.configuration import plain
+    from plugformer.configuration.overrides import read_overrides
     from plugformer_testing.report import CheckReport
     from plugformer_testing.runner import check_entries, offered
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from plugformer.configuration import checked_options
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
+from plugformer.registry.options import checked_options
 from plugformer_testing import require
 from plugformer_testing.contract import NotApplicable, contract_check, is_list_of_text
 from plugformer_testing.processes import in_another_process

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Head, OutputType
-from plugformer.model import draw_own_values
+from plugformer.model.build import draw_own_values
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch

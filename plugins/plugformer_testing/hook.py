@@ -14,7 +14,7 @@ from plugformer.configuration import Task, TrainingSettings
 from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
 from plugformer.interfaces import Batch, Hook, Model
 from plugformer.registry import Kind, Registry
-from plugformer.runs import join_tensors, split_tensors
+from plugformer.runs.store import join_tensors, split_tensors
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.small import SmallTask

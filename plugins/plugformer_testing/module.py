@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.model import draw_own_values, refuse_hidden_values
+from plugformer.model.build import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
 from plugformer_testing import head, position, require

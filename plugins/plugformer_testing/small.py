@@ -12,7 +12,8 @@ import torch
 from datasets import ClassLabel, Dataset
 from numpy import ndarray
 
-from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
+from plugformer.data import EncodedSplit, Processor
+from plugformer.data.arrow import encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
     IGNORED,

@@ -8,10 +8,11 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from plugformer.configuration import checked_options, options_model
+from plugformer.configuration import options_model
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import HeadContext, LayerContext, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, interface_of
+from plugformer.registry.options import checked_options
 from plugformer_testing import require
 from plugformer_testing.contract import Violation
 from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed

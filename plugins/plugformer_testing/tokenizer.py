@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.configuration import checked_options
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from plugformer.registry.options import checked_options
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.processes import in_another_process

@@ -6,8 +6,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from plugformer.generators import random_stream
 from plugformer.interfaces import Initialization, ParameterContext, Schedule
-from plugformer.model import draw_own_values, random_stream
+from plugformer.model.build import draw_own_values
 from plugformer.registry import Kind
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import ResolvedTask, check_components, checked_options, dump, resolve
+from plugformer.configuration import dump, resolve
+from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
+from plugformer.registry.options import checked_options
 
 
 def checked(registry: Registry, *overrides: str, file: str = "base.yaml") -> ResolvedTask:

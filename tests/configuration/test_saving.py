@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from plugformer.configuration import Task, check_components, dump, resolve
+from plugformer.configuration import Task, dump, resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.registry import Registry
 from plugformer.yaml_tree import plain, read_mapping
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from plugformer.registry import Kind, Plugin, Registry, parse
+from plugformer.registry import Kind, Registry
+from plugformer.registry.manifest import Plugin, parse
 from plugformer_cli.schema import schema
 
 jsonschema = pytest.importorskip("jsonschema", reason="comes with the dev extra")

@@ -82,7 +82,5 @@ def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> No
     ((path, message),) = data.problems(PAIRS)
     assert path == ("files", "train", 0, "source")
     assert "gone.de: no such file" in message
-    with pytest.raises(
-        ConfigurationError, match="it has source and target, and the task needs text and label"
-    ):
+    with pytest.raises(ConfigurationError, match="has source and target, and the task needs text and label"):
         data.check_columns(LABELS)

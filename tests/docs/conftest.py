@@ -41,7 +41,8 @@ import pytest
 import yaml
 
 from plugformer.configuration import resolve
-from plugformer.registry import Registry, parse
+from plugformer.registry import Registry
+from plugformer.registry.manifest import parse
 from plugformer.validation import validate
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.study import read_study

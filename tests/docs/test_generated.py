@@ -1,9 +1,11 @@
 """Generated sections are fresh, and nothing that they should name is missing."""
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,21 @@ def test_every_public_name_of_the_interfaces_and_blocks_is_on_a_page() -> None:
     described = set(re.findall(r"^::: plugformer[.\w]+\.(\w+)$", pages, re.MULTILINE))
     described |= set(re.findall(r"`([A-Z]+)` = \d", pages))
     assert described == {*interfaces.__all__, *plugformer_blocks.__all__}
+
+
+CLASSES = [cls for name in interfaces.__all__ if isinstance(cls := getattr(interfaces, name), type)]
+FIELDS = [
+    (cls, field)
+    for cls in CLASSES
+    if is_dataclass(cls) or hasattr(cls, "_fields")
+    for field in inspect.get_annotations(cls)
+    if field != "_"  # dataclasses.KW_ONLY
+]
+
+
+@pytest.mark.parametrize(("cls", "field"), FIELDS)
+def test_every_field_of_the_interfaces_is_described(cls: type, field: str) -> None:
+    assert re.search(rf"^\s+{field}: \S", cls.__doc__ or "", re.MULTILINE)
 
 
 def test_every_kind_has_a_built_in_to_read() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from plugformer.errors import DataError
-from plugformer.evaluation import measure
+from plugformer.evaluation.evaluator import measure
 from plugformer.interfaces import Metric, OutputMetric
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity

@@ -4,7 +4,8 @@ import pytest
 import torch
 from tests.recomputing import RecomputingSession
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.data.processor import Inputs, Processor
 from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.experiment import Experiment

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from plugformer.errors import RegistryError
-from plugformer.evaluation import measure
-from plugformer.evaluation.evaluator import aggregated
+from plugformer.evaluation.evaluator import aggregated, measure
 from plugformer.interfaces import OutputMetric
 
 ROWS = np.array([[0.0], [1.0], [1.0]])

@@ -6,7 +6,8 @@ import shutil
 import pytest
 import torch
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load

@@ -10,7 +10,8 @@ import pytest
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HOOKS, HookManager, load_observers, output_pattern
-from plugformer.registry import Registry, parse
+from plugformer.registry import Registry
+from plugformer.registry.manifest import parse
 
 
 def manager(*observers: object, **options: bool) -> HookManager:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugformer.evaluation import measure
+from plugformer.evaluation.evaluator import measure
 from plugformer_plugins.metric.accuracy import ConfusionMatrix
 from plugformer_plugins.metric.f1 import MacroF1
 

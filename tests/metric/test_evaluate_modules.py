@@ -5,7 +5,7 @@ import pytest
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.evaluation import measure
+from plugformer.evaluation.evaluator import measure
 from plugformer.validation import validate
 from plugformer_plugins.metric.evaluate_module import Evaluate
 

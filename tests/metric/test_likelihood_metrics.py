@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from plugformer.evaluation import measure
+from plugformer.evaluation.evaluator import measure
 from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 
 # One target with probability 1/2, three with 1/8 each: the geometric mean is (1/2 * 1/512) ** (1/4).

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from plugformer.evaluation import measure
+from plugformer.evaluation.evaluator import measure
 from plugformer_plugins.metric.sacrebleu import BLEU, CHRF, TokenizedBLEU
 
 TEXT = "The the a Man woman runs, walks ( slowly ) in on U.S. street street . ! 3.5 don't 北京"

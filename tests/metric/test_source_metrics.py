@@ -7,8 +7,7 @@ from datasets import Dataset
 
 from plugformer.data.arrow import encoded_examples
 from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation import measure
-from plugformer.evaluation.evaluator import Evaluator
+from plugformer.evaluation.evaluator import Evaluator, measure
 from plugformer.evaluation.predictor import Predictor
 from plugformer.interfaces import Level, Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly

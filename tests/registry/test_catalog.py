@@ -7,15 +7,8 @@ from dataclasses import replace
 import pytest
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.registry import (
-    Entry,
-    EntryKind,
-    EntryState,
-    Kind,
-    Plugin,
-    Registry,
-    parse,
-)
+from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry
+from plugformer.registry.manifest import Plugin, parse
 
 SCHEDULES = """
 from typing import Annotated

@@ -8,8 +8,9 @@ import pytest
 
 import plugformer
 from plugformer.errors import RegistryError
-from plugformer.registry import Plugin, Registry
+from plugformer.registry import Registry
 from plugformer.registry.discovery import discover_installed
+from plugformer.registry.manifest import Plugin
 
 MANIFEST = "components: {norm: {mine: {class: 'plug_one.norms:Mine', summary: Mine.}}}"
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from plugformer.configuration import check_components, options_model, resolve
+from plugformer.configuration import options_model, resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Norm
 from plugformer.registry import Registry

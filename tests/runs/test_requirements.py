@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from plugformer.errors import ConfigurationError, RegistryError, RunError
-from plugformer.registry import Registry, parse
+from plugformer.registry import Registry
 from plugformer.registry.discovery import discover_built_in
+from plugformer.registry.manifest import parse
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 

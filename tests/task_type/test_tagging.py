@@ -5,7 +5,8 @@ import json
 import pytest
 from tests.pieces import Pieces
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.resolving import check_components
 from plugformer.data.preparation import prepare
 from plugformer.data.processor import Inputs
 from plugformer.errors import DataError, ExampleError

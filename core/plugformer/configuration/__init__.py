@@ -7,12 +7,9 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 from plugformer.configuration.overrides import (
     nested,
     read_dictionary,
-    read_overrides,
     read_setting,
 )
 from plugformer.configuration.resolving import (
-    ResolvedTask,
-    check_components,
     dump,
     is_file,
     resolve,
@@ -20,7 +17,7 @@ from plugformer.configuration.resolving import (
 )
 from plugformer.configuration.structure import check_settings
 from plugformer.configuration.task import Component, Settings, Task, TrainingSettings
-from plugformer.registry.options import checked_options, options_model, shown
+from plugformer.registry.options import options_model, shown
 from plugformer.yaml_tree import (
     MappingNode,
     Origin,
@@ -33,14 +30,11 @@ __all__ = [
     "Component",
     "MappingNode",
     "Origin",
-    "ResolvedTask",
     "ScalarNode",
     "Settings",
     "Task",
     "TrainingSettings",
-    "check_components",
     "check_settings",
-    "checked_options",
     "dump",
     "is_file",
     "nested",
@@ -48,7 +42,6 @@ __all__ = [
     "plain",
     "read_dictionary",
     "read_file",
-    "read_overrides",
     "read_setting",
     "resolve",
     "short_name",

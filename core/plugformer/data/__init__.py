@@ -8,13 +8,13 @@ from plugformer.data.processor import Processor
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.data.arrow import encode, encoded_examples, limited, on_disk, with_numbers
+    from plugformer.data.arrow import limited, on_disk, with_numbers
     from plugformer.data.preparation import PreparedData, TextSplits, prepare
     from plugformer.data.splitting import refuse_other_classes
 else:  # they import datasets, which predictions do not need
     __getattr__ = lazily(
         {
-            "plugformer.data.arrow": ("encode", "encoded_examples", "limited", "on_disk", "with_numbers"),
+            "plugformer.data.arrow": ("limited", "on_disk", "with_numbers"),
             "plugformer.data.preparation": ("PreparedData", "TextSplits", "prepare"),
             "plugformer.data.splitting": ("refuse_other_classes",),
         }
@@ -27,8 +27,6 @@ __all__ = [
     "SplitStats",
     "TextSplits",
     "check_file",
-    "encode",
-    "encoded_examples",
     "limited",
     "on_disk",
     "open_bytes",

@@ -34,11 +34,7 @@ ROWS = 1000
 
 
 def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> None:
-    """Writes the columns of `features` of all tables into one file, which `Dataset.from_file` reads.
-
-    Raises:
-        DataError: The disk is full, or fails.
-    """
+    """Writes the columns of `features` of all tables into one file, which `Dataset.from_file` reads."""
     schema = features.arrow_schema
     try:
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
@@ -52,10 +48,7 @@ def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> N
 
 
 def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
-    """Returns rows, each with a value for every column of `features`, as a memory-mapped data set.
-
-    They need not fit in memory.
-    """
+    """Returns rows, which need not fit in memory, as a memory-mapped data set with these columns."""
     schema, remaining = features.arrow_schema, iter(rows)
 
     def tables() -> Iterator[pa.Table]:
@@ -74,10 +67,7 @@ def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
 
 
 class Texts(Iterable[str]):
-    """The texts of columns, one column after the other, for any number of iterations.
-
-    Words of a text are joined by spaces.
-    """
+    """The texts of columns, one column after the other, for any number of iterations; spaces join words."""
 
     def __init__(self, data: Dataset, *columns: str) -> None:
         self._data = data
@@ -91,11 +81,7 @@ class Texts(Iterable[str]):
 
 
 def encode_to_file(file: Path, data: Dataset, processor: Processor, split: str) -> Dataset:
-    """Writes examples to an Arrow file with their numbers, and returns the task's columns without numbers.
-
-    Raises:
-        DataError: An example cannot be encoded; its column `place`, if it has one, says where it is.
-    """
+    """Writes examples to an Arrow file with their numbers, and returns the task's columns without numbers."""
     names = [column.name for column in processor.task_type.columns]
     kept = data.select_columns([name for name in names if name in data.column_names])
 

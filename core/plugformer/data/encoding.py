@@ -33,11 +33,8 @@ def token_batches(
     Examples of similar length share a batch. Each epoch, counted from 0, draws again which examples, and the
     order of the batches. An example that exceeds the budget is a batch by itself.
 
-    Args:
-        lengths: Tokens of each example's source and target, special tokens included.
-        tokens: The budget for a batch's rows times (longest source + longest target).
-        seed: Of the run.
-        epoch: Its number.
+    The budget `tokens` is for a batch's rows times (longest source + longest target). `lengths` has the
+    tokens of each example's source and target, special tokens included.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(lengths))
@@ -171,9 +168,6 @@ class EncodedSplit:
     """The examples of one split, as numbers and as text.
 
     Args:
-        data: The examples and their numbers.
-        task_type: Knows the columns, and draws random parts.
-        architecture: Makes batches.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Least length of a batch; None for that of its longest example.

@@ -86,13 +86,8 @@ def files_version(files: Iterable[Path]) -> str:
 class SplitStats:
     """Counts of the rows that were read; a row counts again in every pass.
 
-    Attributes:
-        rows: Number of rows.
-        bad: Number of rows left out because of a fault.
-        faults: The first faults.
-        dropped: Number of examples left out because of their length.
-        truncated: Number of examples shortened.
-        longest: Tokens of the longest side before, special tokens not counted.
+    Bad rows are left out because of a fault, dropped examples because of their length. The longest side is
+    counted in tokens, without special tokens, before it is truncated.
     """
 
     rows: int = 0

@@ -41,8 +41,6 @@ class PreparedData:
 
     Attributes:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
-        processor: What was learned from the training examples.
-        lengths: Counts of the examples of each split.
         hashes: A hash of each split's content as text; of one that is streamed, of the data's version.
         notices: Messages for people about the preparation.
         batches: If `train` is streamed, returns a `plugformer.training.BatchStream` of three arguments: what
@@ -73,7 +71,7 @@ def prepare(
     afterwards. `plugformer.hooks.prepared_data` does the same, and serves tasks that stream too.
 
     Args:
-        experiment: Its task type gets what it learns from the training examples.
+        experiment: Its task type gets its state.
         processor: Learned from the training examples if None; the tokenizers may come from another run.
         read: Reads the examples; those of the data component, split as the task says, if None.
 
@@ -224,12 +222,8 @@ def _encoded(data: Data, part: str, name: str, experiment: Experiment, processor
 class PreparedEntry(BaseModel):
     """A task's examples with their token numbers, and the files of its tokenizers, in a folder of the cache.
 
-    The first split is in `0.arrow`; all attributes but `folder` are in `entry.json`.
-
-    Attributes:
-        hashes: A hash of each split's content without token numbers.
-        learned: A hash of the state of each tokenizer and of the task's type.
-        task_type: The state of the task's type.
+    The first split is in `0.arrow`. `entry.json` has hashes of each split's texts and of what each tokenizer
+    and the task's type have learned, the state of the type, and notices.
     """
 
     folder: Path = Field(exclude=True)
@@ -323,8 +317,7 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
             {"name": block.name, "options": block.options, **component_lock(kind, block.name, registry)}
             for kind, block in blocks
         ],
-        "split": task.data.split and task.data.split.model_dump(),
-        "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
+        "data": task.data.model_dump(include={"split", "streaming"}),
         "shared": task.tokenizer.shared,
         "version": version,
         "files": files_version(learned),

@@ -34,10 +34,7 @@ SIDES = ("input", "output")
 class Processor:
     """Turns text into numbers and back; learned from the training examples before a model is built.
 
-    Attributes:
-        source: Tokenizer of the input.
-        target: Tokenizer of the output; the same object if both sides share it, or if there is no output.
-        task_type: The task's type with its state.
+    `target` is the same object as `source` if both sides share it, or if there is no output.
     """
 
     source: Tokenizer
@@ -152,8 +149,7 @@ class Inputs:
     """Encoded input texts.
 
     Attributes:
-        split: All texts, also those with a fault.
-        faults: By row, why a text cannot be answered.
+        faults: By row, why a text, which is in `split` all the same, cannot be answered.
         truncated: Rows of the texts that were cut.
         unknown: By row, the parts of a text that the vocabulary cannot spell.
     """

@@ -1,7 +1,6 @@
 """Evaluation: predictions, their scores, and how sure of them we can be."""
 
-from plugformer.evaluation.evaluator import measure
 from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.evaluation.report import Report, Score
 
-__all__ = ["GenerativePredictor", "Report", "Score", "measure"]
+__all__ = ["GenerativePredictor", "Report", "Score"]

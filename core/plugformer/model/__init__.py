@@ -1,7 +1,6 @@
 """Models: stacks of layers, built from a specification."""
 
-from plugformer.generators import random_stream
-from plugformer.model.build import Builder, build, draw_own_values, refuse_hidden_values
+from plugformer.model.build import Builder, build
 from plugformer.model.decoder import Cache, Decoder
 from plugformer.model.encoder import Encoder
 from plugformer.model.layer import Layer
@@ -14,9 +13,6 @@ __all__ = [
     "Encoder",
     "Layer",
     "build",
-    "draw_own_values",
-    "random_stream",
-    "refuse_hidden_values",
     "replaced",
     "watched",
 ]

@@ -5,7 +5,6 @@ from plugformer.runs.directory import RunDirectory, is_trained
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import made_of
 from plugformer.runs.store import (
-    join_tensors,
     load_tensors,
     own_tensors,
     read_file,
@@ -13,7 +12,6 @@ from plugformer.runs.store import (
     refuse_links,
     replacing,
     save_tensors,
-    split_tensors,
 )
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
     "TrainedModel",
     "TrainingProgress",
     "is_trained",
-    "join_tensors",
     "load_tensors",
     "made_of",
     "own_tensors",
@@ -31,5 +28,4 @@ __all__ = [
     "refuse_links",
     "replacing",
     "save_tensors",
-    "split_tensors",
 ]

@@ -54,8 +54,7 @@ class ExactMatch(Accuracy):
     """The share of outputs that equal one of their references, character by character."""
 
 
-MOST = 100
-"""Classes of a table: numbers are as many as their square, and nobody reads millions."""
+MOST = 100  # classes of a table: numbers are as many as their square, and nobody reads millions
 
 
 class ConfusionMatrix(Accuracy):

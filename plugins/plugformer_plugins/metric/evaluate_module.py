@@ -18,8 +18,7 @@ from pydantic import Field
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import OutputMetric
 
-_PUBLISHER = "evaluate-metric"
-"""Who owns the metrics of Hugging Face: https://huggingface.co/evaluate-metric."""
+_PUBLISHER = "evaluate-metric"  # of the metrics of Hugging Face: https://huggingface.co/evaluate-metric
 
 
 class Evaluate(OutputMetric):
