@@ -105,11 +105,7 @@ class BlockReader:
 def _blocks(
     examples: StreamedExamples, number: int, count: int, position: StreamPosition
 ) -> Iterator[tuple[StreamPosition, EncodedSplit, SplitStats]]:
-    """Yields the blocks of a share, pass after pass, each with the stats of all rows since the block before.
-
-    Raises:
-        DataError: A row is malformed, or no example of a whole pass can be used.
-    """
+    """Yields the blocks of a share, pass after pass, each with the stats of the rows since the one before."""
     stats = SplitStats()
     while True:
         stream = examples.share(number, count)

@@ -23,14 +23,9 @@ from plugformer.errors import DataError, ExampleError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, Examples, Level, Limits, Tokenizer
 
-ENCODED = "encoded_"
-"""Prefix of the columns with numbers."""
-
-PLACE = "examples"
-"""Folder of the cache for examples."""
-
-ROWS = 1000
-"""Rows that are in memory at a time."""
+ENCODED = "encoded_"  # prefix of the columns with numbers
+PLACE = "examples"  # folder of the cache
+ROWS = 1000  # in memory at a time
 
 
 def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> None:

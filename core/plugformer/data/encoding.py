@@ -230,13 +230,10 @@ class EncodedSplit:
         epoch: Sequence[int] | None = None,
         padding: int | None = None,
     ) -> Batch:
-        """Returns some examples as a batch.
+        """Returns some examples as a batch, whose least length is `padding`, or that of the split's batches.
 
-        Args:
-            rows: Their numbers in the split.
-            outputs: Token numbers that replace the examples' outputs.
-            epoch: In training the seed and the number of the epoch: random parts depend on them.
-            padding: Least length of the batch; that of the split's batches if None.
+        In training, random parts depend on `epoch`, the seed and the number of the epoch. The token numbers
+        `outputs` replace those of the examples.
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
         encoded = self._encoded(chosen, epoch)

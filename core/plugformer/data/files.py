@@ -14,11 +14,8 @@ from pathlib import Path
 
 from plugformer.errors import DataError
 
-SHOWN = 3
-"""Faults that a notice shows."""
-
-FEW = 0.03
-"""Largest share of bad rows without a warning."""
+SHOWN = 3  # faults in a notice
+FEW = 0.03  # the largest share of bad rows without a warning
 
 
 def check_file(file: Path) -> None:

@@ -163,12 +163,7 @@ OtherData = tuple[EncodedSplit, SplitStats, Sequence[str]]
 
 
 def read_files(files: Sequence[Path], experiment: Experiment, processor: Processor) -> OtherData:
-    """Reads one file, two parallel ones or several that follow one another as a task's data component does.
-
-    Raises:
-        ConfigurationError: The data component reads no files, or not these.
-        DataError: A file is malformed, or an example is too long and the task refuses it.
-    """
+    """Reads one file, two parallel ones or several that follow one another, as a task reads its data."""
     block, registry = experiment.task.data, experiment.registry
     model = options_model(registry.load(Kind.DATA, block.name))
     if "files" not in keys_of(model):

@@ -135,11 +135,7 @@ def _file(folder: Path, side: str) -> Path:
 
 
 def load_processor(experiment: Experiment, folder: Path, learned: object) -> Processor:
-    """Returns the processor with the tokenizers in a folder; the experiment's task type gets its state.
-
-    Raises:
-        RunError: A file is missing or damaged.
-    """
+    """Returns the processor with the tokenizers in a folder; the experiment's task type gets its state."""
     experiment.task_type.state = learned
     return Processor(*create_tokenizers(experiment, folder), experiment.task_type)
 
