@@ -30,10 +30,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.data.encoding import sized_batches, token_batches
-from plugformer.data.files import read_lines
 from plugformer.interfaces import PADDING, Ragged
 from plugformer.registry import Registry
-from plugformer_blocks import pad
+from plugformer_blocks import pad, read_lines
 
 BATCH = 64
 LIKE_LENGTHS = ", like lengths"

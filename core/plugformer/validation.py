@@ -65,7 +65,7 @@ def validate(
     refused = {path for path, _ in findings}
     with random_stream(0, "trial"):
         findings += [finding for finding in _tried(experiment) if finding[0] not in refused]
-        if ("model", "architecture") not in refused:
+        if refused.isdisjoint({("model", "architecture"), ("model", "head")}):
             findings += [finding for finding in _model_problems(experiment) if finding[0] not in refused]
         findings = findings or list(_refused_by_hooks(experiment)) or list(_other_tokenizers(experiment))
     if data:
@@ -123,10 +123,12 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         yield ("model", "architecture"), f"{name!r} does not fit {task}{expected}"
     head: Any = registry.load(Kind.HEAD, settings.head.name)
     if not serves(head, task_type):
-        levels, types = " or ".join(sorted(head.levels)), " or ".join(sorted(head.output_types))
-        message = f"head {settings.head.name!r} predicts {types} from {levels}"
+        offered, wanted = " or ".join(sorted(head.output_types)), str(task_type.output_type)
+        if level not in head.levels:
+            offered, wanted = f"from {' or '.join(sorted(head.levels))}", f"from {level}"
+        message = f"head {settings.head.name!r} predicts {offered}, {task} {wanted}"
         expected = _names(registry, Kind.HEAD, lambda other: serves(other, task_type))
-        yield ("model", "head"), f"{message}, {task} {task_type.output_type} from {level}{expected}"
+        yield ("model", "head"), f"{message}{expected}"
     yield from unfit_metrics(experiment)
     for stack in {"encoder", "decoder"} - {stack.name for stack in architecture.stacks}:
         if (overrides := getattr(settings, stack)) != type(overrides)():

@@ -1,9 +1,10 @@
-"""What components are built of: softmax attention, states, padding, losses, Hugging Face tokenizers.
+"""What components are built of: softmax attention, states, padding, losses, tokenizers, files of examples.
 
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
 
 from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
+from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
@@ -17,9 +18,12 @@ __all__ = [
     "attention_scores",
     "attention_weights",
     "byte_piece",
+    "check_file",
     "linear_cross_entropy",
+    "open_bytes",
     "pad",
     "pad_targets",
+    "read_lines",
     "read_pipeline",
     "softmax_attention",
 ]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.data.files import read_lines
 from plugformer.errors import DataError
+from plugformer_blocks import read_lines
 
 CONTENT = "\ufefferste Zeile\r\n zweite\u2028noch immer \n\nletzte".encode()
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import SplitStats, check_file, open_bytes, read_lines
+from plugformer.data.files import SplitStats
 from plugformer.data.processor import Processor
 from plugformer.lazy import lazily
 
@@ -26,12 +26,9 @@ __all__ = [
     "Processor",
     "SplitStats",
     "TextSplits",
-    "check_file",
     "limited",
     "on_disk",
-    "open_bytes",
     "prepare",
-    "read_lines",
     "refuse_other_classes",
     "with_numbers",
 ]

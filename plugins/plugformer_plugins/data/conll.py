@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, require_columns
+from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
 from plugformer_plugins.data.rows import LoadedRow, Policy, needed
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from plugformer.data import check_file
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
+from plugformer_blocks import check_file
 from plugformer_plugins.data.rows import RowData
 
 SplitName = Annotated[str, Field(pattern=r"^(train|validation|test\w*)$")]

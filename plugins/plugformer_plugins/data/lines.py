@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from plugformer.data import read_lines
 from plugformer.errors import DataError
 from plugformer.interfaces import Column, require_columns
+from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
 from plugformer_plugins.data.rows import LoadedRow, Policy, require_text
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from plugformer.data import check_file, open_bytes, read_lines
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column
+from plugformer_blocks import check_file, open_bytes, read_lines
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
 from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed, require_text
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, require_one_text
+from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
 from plugformer_plugins.data.rows import LoadedRow
 

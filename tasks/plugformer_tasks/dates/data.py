@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
+from plugformer_blocks import read_lines
 from plugformer_tasks.generated import GeneratedData
 
 HELD_OUT = 0.05
