@@ -148,7 +148,9 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         yield ("tokenizer",), message
     source: Any = registry.load(Kind.TOKENIZER, tokenizer.source.name)
     if task_type.packed and source.sampling is not Tokenizer.sampling:
-        message = f"tokenizer {tokenizer.source.name!r} cuts texts anew in every epoch, {task} cuts them once"
+        message = (
+            f"tokenizer {tokenizer.source.name!r} cuts texts differently in each epoch, {task} cuts them once"
+        )
         yield ("tokenizer", "source"), f"{message}; choose another one"
     if not task_type.packed and level in architecture.levels:
         limits = architecture.limits(settings.max_length, level)

@@ -14,7 +14,7 @@ from plugformer.interfaces import BEGIN, END, IGNORED, NO_TARGETS, PADDING, Padd
 def pad(
     rows: Ragged, *, begin: bool = False, end: bool = True, side: Side = "right", length: int | None = None
 ) -> Tokens:
-    """Puts END behind every sequence, BEGIN in front if asked, and padding beside.
+    """Appends END to every sequence, prepends BEGIN if asked, and pads.
 
     Args:
         rows: Token numbers without special tokens.

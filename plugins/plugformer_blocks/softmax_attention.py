@@ -44,7 +44,7 @@ def softmax_attention(
         scale: Factor on the scores; one over the square root of the head width if None.
         dropout: Rate at which weights are dropped; give 0 in evaluation mode.
         mask: True where a query may attend, among the keys that the context allows; all of them if None.
-        bias: Added to the scores after scaling, beside the encoding's; finite.
+        bias: Added to the scores after scaling, in addition to the encoding's; finite.
     """
     if context.observed:
         scores = attention_scores(query, key, context, scale=scale, bias=bias)

@@ -104,7 +104,7 @@ def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
         plain.load_state_dict(dropping.state_dict())
         one, other = (PlacedAttention(part, there.place, batch.at(Turning())) for part in (plain, dropping))
         expected = one.read(x, query)
-        require.close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
+        require.close(other.read(x, query), expected, "attention dropout is active in evaluation mode")
         plain.train()
         require.close(one.read(x, query), expected, "training mode changes the output, though nothing drops")
 
@@ -339,7 +339,7 @@ def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> No
 
 @contract_check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1), (1,), (0, 2)))
 def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
-    """After rows of the state were moved, repeated or dropped, each continues as if it were read anew."""
+    """After rows of the state were moved, repeated or dropped, each continues as if it were read from the beginning."""
     index, batch = torch.tensor(rows), PaddedBatch(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
     x, step = subject.tokens(3, 4), subject.tokens(len(rows), 1)
     again = torch.arange(len(rows)).flip(0)  # rows move more than once
@@ -350,4 +350,6 @@ def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
             state = project(x, placed.positions) if placed.place.cross else _project_two(placed, x, 2)
             turned = selected.at(selected.positions.select(again))
             moved = _continue(turned, step[again], state.select(index).select(again))[again]
-        require.close(moved, alone, f"after rows were selected, a row goes on differently, in {placed.place}")
+        require.close(
+            moved, alone, f"after rows were selected, a row continues differently, in {placed.place}"
+        )

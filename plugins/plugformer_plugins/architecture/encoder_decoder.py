@@ -58,8 +58,8 @@ class EncoderDecoder(Architecture):
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of source and target in a batch."""
         source, target = lengths.T
-        beside = np.where(target >= 0, target + 2, int(level is Level.SEQUENCE))
-        return np.stack([source + 1, beside], axis=1)
+        generated = np.where(target >= 0, target + 2, int(level is Level.SEQUENCE))
+        return np.stack([source + 1, generated], axis=1)
 
     def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that END leaves to the source, and BEGIN to the target."""

@@ -22,7 +22,7 @@ class ExponentialMovingAverage(Hook):
     Args:
         decay: Share of the average that stays at each update; about 1 / (1 - decay) updates count.
         warm_up: Let the first updates count more, so that the average soon forgets the initial values: after
-            n updates the decay is at most (1 + n) / (10 + n), as of TensorFlow's ExponentialMovingAverage
+            n updates the decay is at most (1 + n) / (10 + n), as in TensorFlow's ExponentialMovingAverage
             with `num_updates`.
     """
 
@@ -57,5 +57,5 @@ class ExponentialMovingAverage(Hook):
         return {"updates": self.updates, "average": self.average}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with an average."""
+        """Continues with an average."""
         self.updates, self.average = state["updates"], dict(state["average"])

@@ -14,12 +14,12 @@ class Freeze(Hook):
     """Keeps parameters at the values that they begin with; they get no gradients and no optimizer state.
 
     How transferable are features in deep neural networks?, Yosinski et al. 2014, section 3:
-    https://arxiv.org/abs/1411.1792. With `initialize_from` these are the values of another run. Dropout
-    goes on in frozen parts.
+    https://arxiv.org/abs/1411.1792. With `initialize_from` these are the values of another run. Frozen
+    parts keep their dropout.
 
     Args:
-        parameters: Patterns of paths, as of files: `encoder`, with all that is in it, or `*.norms.*`,
-            where `*` stands for any characters, dots as well.
+        parameters: Patterns of paths, like those of files: `encoder`, with all that is in it, or `*.norms.*`,
+            where `*` matches any characters, dots as well.
     """
 
     def __init__(self, *, parameters: Annotated[list[str], Field(min_length=1)]) -> None:

@@ -37,7 +37,7 @@ class Perplexity(Ratio, LikelihoodMetric):
 class TokenAccuracy(Ratio, LikelihoodMetric):
     """The share of targets, END included, that are the most probable output after the right ones before them.
 
-    It says less than a metric of outputs: a model that answers by itself goes on after its own mistakes.
+    It says less than a metric of outputs: a model that answers by itself continues after its own mistakes.
     Tokens of one example depend on each other, so that its interval resamples examples.
     """
 

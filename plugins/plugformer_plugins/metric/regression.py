@@ -10,7 +10,7 @@ from plugformer.interfaces import OutputMetric, OutputType
 
 
 class NumberMetric(OutputMetric):
-    """A metric of predicted numbers beside the right ones."""
+    """A metric that compares predicted numbers with the right ones."""
 
     accepts = frozenset({OutputType.NUMBER})
 

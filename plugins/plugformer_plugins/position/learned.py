@@ -28,7 +28,7 @@ class Learned(PositionalEncoding):
         """Adds each token's row.
 
         Raises:
-            LengthError: A token stands at or beyond `model.max_length`.
+            LengthError: The position of a token is `model.max_length` or more.
         """
         index = positions.index
         longest = self.table.num_embeddings

@@ -27,11 +27,11 @@ from plugformer.interfaces import (
 from plugformer_plugins.task_type.labels import refuse_alternatives
 
 MASK = "[MASK]"
-"""What stands in a question for a token to be predicted."""
+"""The text of a question at a token that is to be predicted."""
 
 
 class MaskedLanguageModelling(TaskType):
-    """Predicts a share of a text's tokens, drawn anew in every epoch and always the same in evaluation.
+    """Predicts a share of a text's tokens, drawn again in every epoch and always the same in evaluation.
 
     Of those drawn, 80 % are replaced by UNKNOWN, which is the mask, 10 % by another token of the text, and
     10 % stay. Devlin et al. 2019, section 3.1, https://arxiv.org/abs/1810.04805, draw the second from the

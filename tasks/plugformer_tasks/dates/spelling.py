@@ -92,7 +92,7 @@ _ABBREVIATIONS = {
     "Wednesday": ["Wed", "Weds"],
     "Thursday": ["Thu", "Thur", "Thurs"],
 }
-"""Where people write others beside the locale's own."""
+"""Where people write others in addition to the locale's own."""
 
 _TO_TWENTY = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),

@@ -36,7 +36,7 @@ FRAMES = (
     "nobody in PLACE remembers PERSON .",
     "nobody was late .",
 )
-"""What stands around a name says which kind it is: words before or behind it, near or far."""
+"""The context of a name decides its kind: words before or after it, near or far."""
 
 
 class Names(GeneratedData):
