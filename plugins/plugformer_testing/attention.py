@@ -339,7 +339,7 @@ def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> No
 
 @contract_check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1), (1,), (0, 2)))
 def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
-    """After rows of the state were moved, repeated or dropped, each continues as if it were read from the beginning."""
+    """After rows of the state were moved, repeated or dropped, each continues as without it."""
     index, batch = torch.tensor(rows), PaddedBatch(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
     x, step = subject.tokens(3, 4), subject.tokens(len(rows), 1)
     again = torch.arange(len(rows)).flip(0)  # rows move more than once
