@@ -32,9 +32,9 @@ components:
 SHOWN = {
     "missing-manifest": "has no registry.yaml",
     "invalid-yaml": "is not valid YAML",
-    "unknown-kind": "unknown kind 'nrom' (did you mean 'norm'?)",
+    "unknown-kind": "unknown key 'nrom' (did you mean 'norm'?)",
     "wrong-version": "needs plugformer >=99; installed is ",
-    "name-conflict": "plugin-00 1.0 offers the same name; write plugin-name-conflict:norm-00",
+    "name-conflict": "plugin-00 1.0, plugin-name-conflict 1.0 offer the same name; write plugin-name-conflict:norm-00",
 }
 """Faults that metadata and manifest show, and how they do."""
 

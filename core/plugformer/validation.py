@@ -65,8 +65,10 @@ def validate(
     refused = {path for path, _ in findings}
     with random_stream(0, "trial"):
         findings += [finding for finding in _tried(experiment) if finding[0] not in refused]
-        if refused.isdisjoint({("model", "architecture"), ("model", "head")}):
-            findings += [finding for finding in _model_problems(experiment) if finding[0] not in refused]
+        if ("model", "architecture") not in refused:
+            computes = ("model", "head") not in refused
+            problems = _model_problems(experiment, computes=computes)
+            findings += [finding for finding in problems if finding[0] not in refused]
         findings = findings or list(_refused_by_hooks(experiment)) or list(_other_tokenizers(experiment))
     if data:
         refused = {path for path, _ in findings}
@@ -251,8 +253,8 @@ def _tried(experiment: Experiment) -> Iterator[Finding]:
         yield from _finding(path, action)
 
 
-def _model_problems(experiment: Experiment) -> list[Finding]:
-    """Returns what is wrong with the parts of the model."""
+def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
+    """Returns what is wrong with the parts of the model; some are found only if it computes a batch."""
     place = ("model", "architecture")
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
     task_type = experiment.task_type
@@ -262,7 +264,7 @@ def _model_problems(experiment: Experiment) -> list[Finding]:
     findings: list[Finding] = []
 
     def run() -> None:
-        failures = dry_run(experiment.spec, _SIZES, batch, targets=targets)
+        failures = dry_run(experiment.spec, _SIZES, batch if computes else None, targets=targets)
         findings.extend((place if part is None else part.origin, message) for part, message in failures)
 
     return _finding(place, lambda: guarded(entry, "building the model", run)) or findings

@@ -51,13 +51,13 @@ _Parts = Sequence[tuple[nn.Module, PartSpec]]
 _Slots = set[tuple[int, int, str]]
 
 
-def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> list[Failure]:
+def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None, *, targets: bool) -> list[Failure]:
     """Builds a model and computes a batch.
 
     Args:
         spec: What the model consists of.
         sizes: Sizes of its vocabulary and head, small ones.
-        batch: Two examples of different lengths.
+        batch: Two examples of different lengths; None to compute nothing.
         targets: Whether the batch has targets, so that the head's loss is computed, too.
 
     Returns:
@@ -78,7 +78,7 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
             if device == "cpu":
                 return [_failure(error, builder.parts)]
             continue
-        if sum(parameter.numel() for parameter in model.parameters()) > _LARGEST:
+        if batch is None or sum(parameter.numel() for parameter in model.parameters()) > _LARGEST:
             return []
         if device == "meta":
             model.to_empty(device="cpu")

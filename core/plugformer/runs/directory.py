@@ -15,6 +15,7 @@ import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, nearest
 from plugformer.runs.store import (
+    RESTORE,
     read_file,
     read_json,
     remove_leftovers,
@@ -142,7 +143,10 @@ class RunDirectory:
     def logged(self) -> list[dict[str, Any]]:
         """Returns the records in `metrics.jsonl`; half a line that a crash has left is ignored."""
         lines = read_file(self.metrics).decode(errors="replace").split("\n")
-        return [json.loads(line) for line in lines[:-1]]
+        try:
+            return [json.loads(line) for line in lines[:-1]]
+        except ValueError as error:
+            raise RunError(f"{self.metrics} is damaged: {error}; {RESTORE}") from error
 
     def seconds(self) -> float:
         """Returns the wall time of all updates up to the newest checkpoint."""
