@@ -34,7 +34,7 @@ SHOWN = {
     "invalid-yaml": "is not valid YAML",
     "unknown-kind": "unknown key 'nrom' (did you mean 'norm'?)",
     "wrong-version": "needs plugformer >=99; installed is ",
-    "name-conflict": "plugin-00 1.0, plugin-name-conflict 1.0 offer the same name; write plugin-name-conflict:norm-00",
+    "name-conflict": "offer the same name; write plugin-name-conflict:norm-00",
 }
 """Faults that metadata and manifest show, and how they do."""
 
