@@ -73,7 +73,7 @@ def test_texts_that_are_joined_are_not_cut_anew(validated, monkeypatch):
     validated("tokenizer: bpe")
     with pytest.raises(
         ConfigurationError,
-        match=r"top.yaml:\d+:\d+  tokenizer.source: tokenizer 'bpe' cuts texts anew",
+        match=r"top.yaml:\d+:\d+  tokenizer.source: tokenizer 'bpe' cuts texts differently",
     ):
         validated("type: language-modelling\nmodel: {architecture: decoder-only}\ntokenizer: bpe")
 
