@@ -100,7 +100,7 @@ def orthogonalized(matrix: Float[Tensor, "rows columns"], iterations: int) -> Fl
     """Returns nearly the orthogonal factor U V^T of a matrix U S V^T: singular values between 0.7 and 1.2."""
     a, b, c = COEFFICIENTS
     is_tall = matrix.shape[0] > matrix.shape[1]
-    wide = matrix.T if is_tall else matrix
+    wide: Tensor = matrix.T if is_tall else matrix
     wide = wide / wide.norm().clamp(min=1e-7)  # so that no singular value is above 1
     for _ in range(iterations):
         squared = wide @ wide.T
