@@ -2,7 +2,7 @@
 
 from plugformer.interfaces.attention import Attention, AttentionContext, State
 from plugformer.interfaces.batch import (
-    IGNORED,
+    ABSENT,
     NO_TARGETS,
     NO_TOKENS,
     Batch,
@@ -41,9 +41,9 @@ from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS,
 from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
 
 __all__ = [
+    "ABSENT",
     "BEGIN",
     "END",
-    "IGNORED",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
