@@ -45,7 +45,8 @@ class RecallAtK(Share, RankingMetric):
         self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
     ) -> Float[ndarray, "examples 1"]:
         """Returns 1 or 0 for each example."""
-        return np.isfinite(self.places(predictions, references)).astype(float)
+        found: Float[ndarray, "examples 1"] = np.isfinite(self.places(predictions, references)) * 1.0
+        return found
 
 
 class MeanReciprocalRank(RankingMetric):
