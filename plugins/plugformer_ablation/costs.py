@@ -1,4 +1,6 @@
-"""costs"""
+"""What arms cost, and the order in which this is found out."""
+
+
 from collections.abc import Sequence
 from typing import TypeVar
 
