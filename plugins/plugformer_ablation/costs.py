@@ -1,6 +1,5 @@
 """What arms cost, and the order in which this is found out."""
 
-
 from collections.abc import Sequence
 from typing import TypeVar
 
