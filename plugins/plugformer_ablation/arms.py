@@ -95,8 +95,8 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
         for tuned in tunings(study):
             places = [(path, changes[factor].place) for factor, path in paths.items()]
             places += [(path, change.place) for path, change in tuned.items()]
-            for place, message in clearings(study, places):
-                mistakes.setdefault(str(study.mistakes([(place, message)])), name)
+            for where, message in clearings(study, places):
+                mistakes.setdefault(str(study.mistakes([(where, message)])), name)
             layers = [layer for change in (*changes.values(), *tuned.values()) for layer in change.layers]
             try:
                 in_memory = rows is not None
