@@ -132,6 +132,9 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         message = f"head {settings.head.name!r} predicts {offered}, {task} {wanted}"
         expected = _names(registry, Kind.HEAD, lambda other: serves(other, task_type))
         yield ("model", "head"), f"{message}{expected}"
+    if getattr(head, "depends_on", "") == "batch" and experiment.task.training.batch_size is None:
+        message = f"the loss of head {settings.head.name!r} (model.head) compares the examples of a batch"
+        yield ("training", "batch_size"), f"{message}: say how many, such as 64, instead of batch_tokens"
     yield from unfit_metrics(experiment)
     for stack in {"encoder", "decoder"} - {stack.name for stack in architecture.stacks}:
         if (overrides := getattr(settings, stack)) != type(overrides)():

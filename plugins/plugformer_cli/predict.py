@@ -5,7 +5,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -18,6 +19,9 @@ from plugformer_cli.printing import print_device
 if TYPE_CHECKING:
     from plugformer.interfaces import Prediction
     from plugformer.runs import TrainedModel
+
+Answer = Callable[..., "list[Prediction | PlugformerError]"]
+"""Answers texts, as `TrainedModel.predict_each` does."""
 
 PORTION = 1000
 """Texts that are answered together at most."""
@@ -47,6 +51,13 @@ def command(
     threshold: Annotated[
         float, typer.Option(metavar="P", min=0, max=1, help="Omit outputs with a probability below P.")
     ] = 0.0,
+    among: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Texts, one on each line: print the nearest of them.")
+    ] = None,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Print the vector of each text.")] = False,
+    name: Annotated[
+        str | None, typer.Option("--input", metavar="NAME", help="With --vectors: which input texts are.")
+    ] = None,
     settings: RunSettings = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -58,10 +69,15 @@ def command(
     {"input", "output", "score"}; the score is the natural logarithm of the whole output's probability. With
     --n-best every text gets N lines, or one line of JSON whose "alternatives" hold the others.
 
+    A model with a vector for each text finds the nearest of those in a file (--among), or prints vectors
+    (--vectors): of the first input of the task type, or of the one that --input names.
+
     A text that is too long (unless the task truncates) or not UTF-8 gets an empty line, with --json an
     "output" of null and an "error". So does one whose probability is below --threshold. Standard error says
     why, and what was truncated or unknown. The exit status is 2 if there was an error.
     """
+    if among is not None and vectors:
+        raise ConfigurationError("--among and --vectors exclude each other: give one")
     if texts and file is not None:
         raise ConfigurationError("TEXT and --file exclude each other: give one")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -73,7 +89,10 @@ def command(
         with contextlib.redirect_stdout(sys.stderr):  # components may print
             model = load(run, installed(ctx, registry), overrides=settings or [], device=device)
         print_device(model)
-        printer = _Printer(model, n_best, scores=scores, threshold=threshold, as_json=as_json)
+        answer = partial(model.predict_each, n_best=n_best)
+        if vectors or among is not None:
+            answer = _by_vectors(model, None if among is None else _texts(among), name, n_best)
+        printer = _Printer(answer, n_best, scores=scores, threshold=threshold, as_json=as_json)
         if not texts and file is None and sys.stdin.isatty() and sys.stdout.isatty():
             _converse(printer)
             return
@@ -84,12 +103,10 @@ def command(
 
 
 class _Printer:
-    """Prints what a model answers, and notes about the texts on standard error."""
+    """Prints answers, and notes about the texts on standard error."""
 
-    def __init__(
-        self, model: "TrainedModel", n_best: int, *, scores: bool, threshold: float, as_json: bool
-    ) -> None:
-        self.model = model
+    def __init__(self, answer: Answer, n_best: int, *, scores: bool, threshold: float, as_json: bool) -> None:
+        self.answer = answer
         self.n_best = n_best
         self.scores = scores
         self.threshold = threshold
@@ -100,7 +117,7 @@ class _Printer:
     def print(self, texts: list[str]) -> None:
         """Prints a line for each text, or `n_best` lines."""
         with contextlib.redirect_stdout(sys.stderr):
-            answers = self.model.predict_each(texts, first=self.count, n_best=self.n_best)
+            answers = self.answer(texts, first=self.count)
         for text, answer in zip(texts, answers, strict=True):
             self.count += 1
             if isinstance(answer, PlugformerError):
@@ -157,6 +174,32 @@ class _Printer:
         if answer.probability is None or answer.probability >= self.threshold:
             return ""
         return f"its probability {answer.probability:.4g} is below {self.threshold:g}"
+
+
+def _by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str | None, n_best: int) -> Answer:
+    """Returns what answers texts with their vectors, or with the nearest candidates if there are any."""
+    from plugformer.interfaces import Prediction
+    from plugformer_blocks import nearest_texts
+
+    if candidates is None:
+        find = lambda vectors: [Prediction(vector.tolist()) for vector in vectors]  # noqa: E731
+    else:
+        searched = model.vectors(candidates, model.experiment.task_type.inputs[-1].name)
+        find = partial(nearest_texts, vectors=searched, texts=candidates, n_best=n_best)
+
+    def answer(texts: Sequence[str], *, first: int = 0) -> list["Prediction | PlugformerError"]:  # noqa: ARG001
+        try:
+            return [*find(model.vectors(texts, name))]
+        except PlugformerError as error:
+            return [error] if len(texts) == 1 else [found for text in texts for found in answer([text])]
+
+    return answer
+
+
+def _texts(file: Path) -> list[str]:
+    """Returns the lines of a file."""
+    with _opened(file) as stream:
+        return [line for portion in lines(stream) for line in portion]
 
 
 def lines(stream: BinaryIO) -> Iterator[list[str]]:

@@ -10,12 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from plugformer.evaluation import GenerativePredictor
 from plugformer.interfaces import (
     BEGIN,
     END,
     UNKNOWN,
     Attention,
     AttentionContext,
+    Batch,
     Level,
     Model,
     Tokenizer,
@@ -145,7 +147,7 @@ def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
         LengthError: The text is longer than the model can process, and the task does not truncate.
     """
     model, processor = trained.model, trained.processor
-    batch, output = trained.with_answer(text)
+    batch, output = with_answer(trained, text)
     with evaluating(model), observing(model) as records:
         model.hidden(batch)
     source = _tokens(processor.source, batch.source.ids.flatten().tolist())
@@ -160,6 +162,21 @@ def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
         weights = _weights(records, place, (len(query), len(key)))
         views.append(AttentionView(place, type(attention).__name__, query, key, weights))
     return Inspection(text, output, views)
+
+
+def with_answer(trained: TrainedModel, text: str) -> tuple[Batch, str]:
+    """Returns a text as a batch, and the model's answer; one that it generates is in the batch, too.
+
+    `model.hidden(batch)` then computes what the model computed while it answered, in one pass.
+    """
+    split, predictor = trained.questions([text]), trained.predictor()
+    with evaluating(trained.model):
+        (batch,) = predictor.batches(split, [0])
+        if not isinstance(predictor, GenerativePredictor):
+            return batch, predictor.answer(batch, 0)[0].text
+        best = predictor.search(batch, 0)[0][0]
+    (output,) = trained.processor.target.decode([best.tokens])
+    return split.batch([0], outputs=[best.tokens]).to(batch.device), output
 
 
 def _weights(

@@ -156,8 +156,13 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(cls, texts: Sequence[str], experiment: Experiment, processor: Processor) -> "Inputs":
-        """Encodes texts; one that is too long is cut if the task truncates examples, or else has a fault."""
+    def of(
+        cls, texts: Sequence[str], experiment: Experiment, processor: Processor, column: str | None = None
+    ) -> "Inputs":
+        """Encodes texts, of one column if it is given.
+
+        One that is too long is cut if the task truncates examples, or else has a fault.
+        """
         task, task_type = experiment.task, processor.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
@@ -165,7 +170,7 @@ class Inputs:
             question: Example = {}
             try:
                 text.encode()
-                question = task_type.example_from_text(text)
+                question = {column: text} if column else task_type.example_from_text(text)
             except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
                 faults[row] = DataError(
                     f"{text[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for example "

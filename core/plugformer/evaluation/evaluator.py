@@ -20,11 +20,13 @@ from plugformer.evaluation.report import Report, Score
 from plugformer.experiment import Experiment
 from plugformer.hooks.specification import EvaluationResult, SampleOutput
 from plugformer.interfaces import (
+    Batch,
     LikelihoodMetric,
     Likelihoods,
     OutputMetric,
     Prediction,
     SourceMetric,
+    TaskType,
     as_text,
 )
 from plugformer.interfaces.decoding import not_finite
@@ -45,11 +47,14 @@ class Evaluator:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
         processes: They share the examples, and each gets all results.
+        group: Examples of a batch, in their order, if the loss depends on it; a last group is filled up with
+            those before, which do not count again.
     """
 
     predictor: Predictor
     metrics: Mapping[str, OfFamily]
     processes: Processes = SINGLE_PROCESS
+    group: int = 1
 
     @property
     def output_metrics(self) -> dict[str, OfFamily]:
@@ -59,11 +64,16 @@ class Evaluator:
 
     def likelihoods(self, split: EncodedSplit) -> Likelihoods:
         """Returns the likelihoods of each example's targets, in main memory; each given those before it."""
-        shared = self.processes.share(range(len(split)))
-        columns = np.zeros((len(Likelihoods._fields), len(split)))
-        for rows, likelihoods in self.predictor.computed(split, shared, self.predictor.model.likelihoods):
-            for column, values in zip(columns, likelihoods, strict=True):
-                column[rows] = np.nan if values is None else values.cpu().numpy()
+        columns, model = np.zeros((len(Likelihoods._fields), len(split))), self.predictor.model
+        if model.head.depends_on == "batch":
+            for start in self.processes.share(range(0, len(split), self.group)):
+                stop = min(start + self.group, len(split))
+                batch = split.batch(range(max(stop - self.group, 0), stop))
+                with self.predictor.computing():
+                    numbers = self._numbers(batch.to(next(model.parameters()).device))
+                columns[:, start:stop] = np.transpose(numbers[start - stop :])
+        elif shared := self.processes.share(range(len(split))):
+            columns[:, shared] = np.transpose(self.predictor.computed(split, shared, self._numbers))
         # Rows of another process are zeros here.
         losses, targets, log_probabilities, correct = torch.from_numpy(self.processes.total(columns))
         return Likelihoods(
@@ -73,12 +83,27 @@ class Evaluator:
             None if correct.isnan().any() else correct.long(),
         )
 
+    def _numbers(self, batch: Batch) -> list[ndarray]:
+        """Returns the likelihoods of each example of a batch as numbers, NaN for None."""
+        found = self.predictor.model.likelihoods(batch)
+        absent = torch.full_like(found.losses, math.nan)
+        return [*np.transpose([(absent if part is None else part).cpu().numpy() for part in found])]
+
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
+        predictor, task_type = self.predictor, self.predictor.processor.task_type
+        ranks = type(task_type).rank is not TaskType.rank
+        compute: Any = predictor.vectors if ranks else predictor.predict
+        every = range(len(split)) if ranks else rows
         with self.processes.raise_everywhere():
-            predictions = self.predictor.predict(split, self.processes.share(rows))
-        shares = self.processes.gather(predictions)
-        return [shares[place % len(shares)][place // len(shares)] for place in range(len(rows))]
+            results = compute(split, self.processes.share(every))
+        shares = self.processes.gather(results)
+        found = [shares[place % len(shares)][place // len(shares)] for place in range(len(every))]
+        if ranks:
+            examples = [split.example(row) for row in every]
+            answers = task_type.rank(torch.stack(found), examples, predictor.n_best)
+            found = [answers[row] for row in rows]
+        return found
 
     def values(
         self, split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction], right: Likelihoods
@@ -105,7 +130,7 @@ class Evaluator:
         columns: dict[str, tuple[Any, ...]] = {}
         for name, metric in self.metrics.items():
             if not isinstance(metric, LikelihoodMetric):
-                outputs = _outputs(metric, ranked), references
+                outputs = [each[: metric.depth] if metric.depth else each[0] for each in ranked], references
                 columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
             elif right is not None:
                 targets = right.targets.numpy()
@@ -138,12 +163,6 @@ class Evaluator:
         scores = {name: score for name, (score, _) in results.items()}
         statistics = {name: statistics for name, (_, statistics) in results.items()}
         return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
-
-
-def _outputs(metric: OfFamily, ranked: Sequence[list[Any]]) -> list[Any]:
-    """Returns the outputs that a metric measures: the best of each list, or as many as it reads."""
-    depth = metric.depth if isinstance(metric, OutputMetric) else None
-    return [outputs[0] if depth is None else outputs[:depth] for outputs in ranked]
 
 
 def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "examples statistics"]]:
@@ -248,16 +267,16 @@ def unscored(experiment: Experiment, split: EncodedSplit) -> Iterator[tuple[tupl
     """Yields the metrics that refuse right answers, such as tags in another scheme, and their messages."""
     rows = spread(range(len(split)), CHECKED)
     references = [split.references(row) for row in rows]
-    answers = [right[:1] for right in references]
     sources = [split.input(row) for row in rows]
     certain = np.ones(len(rows), dtype=np.int64)
     for index, block in enumerate(experiment.task.evaluation.metrics):
         metric = experiment.create(Kind.METRIC, block)
+        answers = [right[:1] if metric.depth else right[0] for right in references]
         try:
             if isinstance(metric, OutputMetric):
-                aggregated(metric, _outputs(metric, answers), references)
+                aggregated(metric, answers, references)
             elif isinstance(metric, SourceMetric):
-                aggregated(metric, sources, _outputs(metric, answers), references)
+                aggregated(metric, sources, answers, references)
             elif isinstance(metric, LikelihoodMetric):
                 aggregated(metric, -0.1 * certain, certain, certain)
         except PlugformerError as error:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Task
 from plugformer.data.encoding import EncodedSplit, evaluation_order
@@ -63,7 +65,7 @@ class Predictor:
     n_best: int = field(default=1, kw_only=True)
 
     @contextmanager
-    def _computing(self) -> Iterator[None]:
+    def computing(self) -> Iterator[None]:
         """Inside, the model is in evaluation mode and computes in the precision (float16: only on a GPU)."""
         device, dtype = next(self.model.parameters()).device.type, _DTYPES.get(self.precision or "")
         mixed = dtype is not None and torch.amp.is_autocast_available(device)
@@ -96,10 +98,12 @@ class Predictor:
         if self.n_best < 1:
             raise ConfigurationError(f"{self.n_best} outputs are asked for; ask for one or more")
         rows = range(len(split)) if rows is None else rows
-        answers: dict[int, Prediction] = {}
-        for chosen, predictions in self.computed(split, rows, lambda batch: self.answer(batch, first)):
-            answers.update(zip(chosen, predictions, strict=True))
-        return [answers[row] for row in rows]
+        return self.computed(split, rows, lambda batch: self.answer(batch, first))
+
+    def vectors(self, split: EncodedSplit, rows: Sequence[int]) -> list[Float[Tensor, "inputs size"]]:
+        """Returns the vectors of each example's inputs, in main memory."""
+        head, model = self.model.head, self.model
+        return self.computed(split, rows, lambda batch: [*head.vectors(model.hidden(batch)).float().cpu()])
 
     def batches(self, split: EncodedSplit, rows: Sequence[int]) -> Iterator[Batch]:
         """Yields the batches of some rows, on the model's device."""
@@ -108,16 +112,15 @@ class Predictor:
             yield split.batch(chosen).to(device)
 
     def computed(
-        self, split: EncodedSplit, rows: Sequence[int], compute: Callable[[Batch], T]
-    ) -> Iterator[tuple[list[int], T]]:
-        """Yields the rows and the result of each batch of some rows; batches are halved if memory is full."""
-        remaining = [*rows]
-        while remaining:
-            done: set[int] = set()
+        self, split: EncodedSplit, rows: Sequence[int], compute: Callable[[Batch], Sequence[T]]
+    ) -> list[T]:
+        """Returns what is computed of each of some rows; batches are halved if memory is full."""
+        results: dict[int, T] = {}
+        while remaining := [row for row in rows if row not in results]:
             for batch in self.batches(split, remaining):
                 try:
-                    with self._computing():
-                        result = compute(batch)
+                    with self.computing():
+                        values = compute(batch)
                 except Exception as error:
                     if not out_of_memory(error):
                         raise
@@ -133,9 +136,8 @@ class Predictor:
                         stacklevel=2,
                     )
                     break
-                done.update(batch.rows)
-                yield batch.rows, result
-            remaining = [row for row in remaining if row not in done]
+                results.update(zip(batch.rows, values, strict=True))
+        return [results[row] for row in rows]
 
 
 @dataclass(eq=False)

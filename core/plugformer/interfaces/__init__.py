@@ -14,7 +14,7 @@ from plugformer.interfaces.batch import (
     token_targets,
     unpad,
 )
-from plugformer.interfaces.data import Data, require_columns, require_one_text
+from plugformer.interfaces.data import Data, require_columns
 from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.layer import FeedForward, Norm, Residual, Sublayer
@@ -122,7 +122,6 @@ __all__ = [
     "next_tokens",
     "places_of",
     "require_columns",
-    "require_one_text",
     "token_targets",
     "unpad",
 ]

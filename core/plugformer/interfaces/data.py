@@ -19,15 +19,6 @@ def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]
         raise ConfigurationError(f"data {data!r} has {has}, and the task needs {needs}; choose other data")
 
 
-def require_one_text(data: str, columns: Sequence[Column]) -> Column:
-    """Returns the column that a task needs; raises ConfigurationError if that is not one text."""
-    needed = [column for column in columns if not column.optional]
-    if [column.holds for column in needed] != ["text"]:
-        needs = " and ".join(column.name for column in needed)
-        raise ConfigurationError(f"data {data!r} has one text, and the task needs {needs}; choose other data")
-    return needed[0]
-
-
 class Data(ABC):
     """A source of examples, in named splits.
 

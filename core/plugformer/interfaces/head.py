@@ -95,6 +95,10 @@ class Head(nn.Module, ABC):
     ) -> Float[Tensor, "batch *length outputs"]:
         """Returns unnormalized scores of each position by itself, or at level `sequence` (batch, outputs)."""
 
+    def vectors(self, hidden: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows size"]:
+        """Returns the vectors of level `vector`; the product of two says how near their texts are."""
+        return hidden
+
     @abstractmethod
     def loss(
         self,

@@ -30,6 +30,7 @@ class Metric(ABC):
     Attributes:
         accepts: The types of outputs that it measures.
         higher_is_better: The direction for early stopping and the best checkpoint.
+        depth: If not 0, predictions are lists of at most so many outputs of each example, the best first.
         resamples: Number of bootstrap resamples for intervals.
         check_examples: Pairs of a right and a wrong answer for `plugformer check`; only for answers with a
             structure, such as tags of entities.
@@ -37,6 +38,7 @@ class Metric(ABC):
 
     accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})
     higher_is_better: bool = True
+    depth: int = 0
     resamples: int = 1000
     check_examples: Sequence[tuple[Value, Value]] = ()
 
@@ -75,13 +77,7 @@ class Metric(ABC):
 
 
 class OutputMetric(Metric):
-    """A metric of a model's outputs and the references.
-
-    Attributes:
-        depth: If not None, predictions are lists of at most so many outputs, the best first.
-    """
-
-    depth: int | None = None
+    """A metric of a model's outputs and the references."""
 
     @abstractmethod
     def statistics(

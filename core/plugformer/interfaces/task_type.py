@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
+from jaxtyping import Float
+from torch import Tensor
+
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.interfaces.batch import Encoded
 from plugformer.interfaces.prediction import Level, Prediction, Value
@@ -145,6 +148,16 @@ class TaskType(ABC):
 
         Raises:
             ConfigurationError: There are fewer answers.
+        """
+        raise NotImplementedError
+
+    def rank(
+        self, vectors: Float[Tensor, "examples inputs size"], examples: Sequence[Example], n_best: int
+    ) -> list[Prediction]:
+        """Returns the answers to all examples of a split, found among the inputs of all of them.
+
+        A type at level `vector` may define it; the evaluation then calls it in place of `answer`, with the
+        vectors of the head.
         """
         raise NotImplementedError
 

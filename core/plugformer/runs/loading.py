@@ -7,20 +7,22 @@ from pathlib import Path
 from typing import Any, cast, overload
 
 import torch
+from jaxtyping import Float
 from pydantic import ConfigDict, TypeAdapter
+from torch import Tensor
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import files_version
 from plugformer.data.processor import Inputs, Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
-from plugformer.errors import DataError, PlugformerError, RegistryError, RunError, nearest
+from plugformer.errors import ConfigurationError, DataError, PlugformerError, RegistryError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
-from plugformer.interfaces import Batch, Constraint, Generative, Level, Model, Prediction, evaluating
+from plugformer.interfaces import Constraint, Generative, Level, Model, Prediction
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory
@@ -138,23 +140,25 @@ class TrainedModel:
             answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
         return [answers[row] for row in range(len(texts))]
 
-    def with_answer(self, text: str) -> tuple[Batch, str]:
-        """Returns a text as a batch, and the model's answer; one that it generates is in the batch, too.
-
-        `model.hidden(batch)` then computes what the model computed while it answered, in one pass. Errors are
-        those of `predict`.
-        """
-        inputs = Inputs.of([text], self.experiment, self.processor)
+    def questions(self, texts: Sequence[str], column: str | None = None) -> EncodedSplit:
+        """Returns texts, of one column if it is given, as a split; errors are those of `predict`."""
+        inputs = Inputs.of(texts, self.experiment, self.processor, column)
         for fault in inputs.faults.values():
             raise fault
-        predictor = self.predictor()
-        with evaluating(self.model):
-            (batch,) = predictor.batches(inputs.split, [0])
-            if not isinstance(predictor, GenerativePredictor):
-                return batch, predictor.answer(batch, 0)[0].text
-            best = predictor.search(batch, 0)[0][0]
-        (output,) = predictor.processor.target.decode([best.tokens])
-        return inputs.split.batch([0], outputs=[best.tokens]).to(batch.device), output
+        return inputs.split
+
+    def vectors(self, texts: Sequence[str], name: str | None = None) -> Float[Tensor, "texts size"]:
+        """Returns the vectors of texts, each as one of the task type's inputs, by default the first.
+
+        Raises:
+            ConfigurationError: The model has no vectors, or there is no such input.
+        """
+        names = [part.name for part in self.experiment.task_type.inputs]
+        name = name or names[0]
+        if self.model.level is not Level.VECTOR or name not in names:
+            has = f"its level is {self.model.level}, its inputs are {', '.join(names)}"
+            raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r}: {has}")
+        return torch.stack(self.predictor().vectors(self.questions(texts, name), range(len(texts))))[:, 0]
 
     def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:
         """Reads the task's data again and returns the metrics on one split, or on other files.
@@ -251,8 +255,8 @@ class TrainedModel:
             block.score_name: self.experiment.create(Kind.METRIC, block)
             for block in self.task.evaluation.metrics
         }
-        depth = max([getattr(metric, "depth", None) or 1 for metric in metrics.values()], default=1)
-        return Evaluator(self.predictor(depth), metrics, processes)
+        depth = max([1, *(metric.depth for metric in metrics.values())])
+        return Evaluator(self.predictor(depth), metrics, processes, self.task.training.batch_size or 1)
 
     def predictor(self, n_best: int = 1) -> Predictor:
         """Returns a predictor that decodes as the task says, and finds `n_best` outputs for each example."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Column, require_one_text
+from plugformer.interfaces import Column
 from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
 from plugformer_plugins.data.rows import LoadedRow
@@ -43,7 +43,11 @@ class PlainText(FileData):
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuses more than a text."""
-        require_one_text("text", columns)
+        needed = {column.name: column.holds for column in columns if not column.optional}
+        if list(needed.values()) != ["text"]:
+            raise ConfigurationError(
+                f"data 'text' has one text, and the task needs {' and '.join(needed)}; choose other data"
+            )
 
     def sources(self) -> Mapping[str, Sequence[tuple[str, Path]]]:
         """Returns the files of each split, with its name."""

@@ -67,12 +67,17 @@ class PredictionFromTexts(TaskType):
             [*first, *(token for text in rest for token in (END, *text))]
             for first, *rest in zip(*columns, strict=True)
         ]
-        encoded: dict[str, Sequence[Any]] = {"input": joined}
-        if self.output.name in examples:
-            encoded["targets"] = [
-                self.target(row, value) for row, value in enumerate(examples[self.output.name])
-            ]
-        return encoded
+        return {"input": joined, **self.targets(examples)}
+
+    def targets(self, examples: Examples) -> dict[str, Sequence[Any]]:
+        """Returns the targets by `targets`; nothing of questions.
+
+        Raises:
+            ExampleError: A value of the output is none that the training examples have.
+        """
+        if self.output.name not in examples:
+            return {}
+        return {"targets": [self.target(row, value) for row, value in enumerate(examples[self.output.name])]}
 
     def example_from_text(self, text: str) -> Example:
         """Returns a text, or the several between tabs, by column.
