@@ -79,7 +79,7 @@ class MaskedLanguageModelling(TaskType):
             tokens[others] = encoded.input.values[generator.integers(start, end, len(others))]
         return replace(
             encoded,
-            input=Ragged(tokens, encoded.input.lengths),
+            inputs={"input": Ragged(tokens, encoded.input.lengths)},
             targets=Ragged(targets, encoded.targets.lengths),
         )
 
