@@ -2,7 +2,7 @@
 
 from plugformer.interfaces.attention import Attention, AttentionContext, State
 from plugformer.interfaces.batch import (
-    IGNORED,
+    ABSENT,
     NO_TARGETS,
     NO_TOKENS,
     Batch,
@@ -38,12 +38,19 @@ from plugformer.interfaces.spec import (
 )
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
+from plugformer.interfaces.training import (
+    Hook,
+    Initialization,
+    JoinedOptimizer,
+    Optimizer,
+    ParameterContext,
+    Schedule,
+)
 
 __all__ = [
+    "ABSENT",
     "BEGIN",
     "END",
-    "IGNORED",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
@@ -71,6 +78,7 @@ __all__ = [
     "Hypothesis",
     "Initialization",
     "Input",
+    "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
     "Level",

@@ -145,9 +145,9 @@ class TaskType(ABC):
         | `sequence` | | one or several numbers; none for questions |
         | `vector` | | as at `sequence`, or none if the head needs none |
 
-        It is deterministic. Questions have no columns of outputs. At level `token` they still have targets,
-        any number for each token that is to be labeled. Targets are finite. The head receives integers as
-        integers and floats as float32.
+        None means that a token has no target. It is deterministic. Questions have no columns of outputs. At
+        level `token` they still have targets, any number for each token that is to be labeled. Targets are
+        finite. The head receives integers as integers, of 32 bits in lists, and floats as float32.
 
         Raises:
             ExampleError: An example cannot be encoded, such as one with an unknown label.
