@@ -22,6 +22,7 @@ from plugformer.interfaces import (
     Head,
     Initialization,
     Level,
+    LikelihoodMetric,
     Metric,
     Optimizer,
     OutputType,
@@ -167,6 +168,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
 def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
     """Yields metrics that cannot measure a task's answers, and those that can."""
     task, registry, task_type = experiment.task, experiment.registry, experiment.task_type
+    head: Any = registry.load(Kind.HEAD, task.model.head.name)
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
         if not measures(metric, task_type):
@@ -175,6 +177,12 @@ def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
             message = f"metric {block.name!r} measures {accepted}, but a {task.type.name} task answers with"
             expected = _names(registry, Kind.METRIC, lambda other: measures(other, task_type))
             yield ("evaluation", "metrics", index), f"{message} {task_type.output_type}{expected}"
+        elif issubclass(metric, LikelihoodMetric) and metric.probabilities and not head.probabilities:
+            message = f"metric {block.name!r} needs probabilities, which head {task.model.head.name!r} lacks"
+            expected = _names(
+                registry, Kind.HEAD, lambda other: other.probabilities and serves(other, task_type)
+            )
+            yield ("evaluation", "metrics", index), f"{message}; take it out, or choose a head{expected}"
 
 
 def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:

@@ -67,6 +67,7 @@ class Numbers(TaskType):
 class Regressor(Head):
     levels = frozenset({Level.TOKEN})
     output_types = frozenset({"numbers"})
+    probabilities = False
 
     def __init__(self, model):
         super().__init__()
@@ -82,7 +83,7 @@ class Regressor(Head):
 
     def likelihoods(self, hidden, targets, real):
         errors = (self.linear(hidden)[:, :, 0] - targets) * real
-        return Likelihoods(-errors.square().sum(1), real.sum(1), None)
+        return Likelihoods(errors.square().sum(1), real.sum(1), None, None)
 
 
 class Error(OutputMetric):

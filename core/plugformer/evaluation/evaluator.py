@@ -60,14 +60,18 @@ class Evaluator:
     def likelihoods(self, split: EncodedSplit) -> Likelihoods:
         """Returns the likelihoods of each example's targets, in main memory; each given those before it."""
         shared = self.processes.share(range(len(split)))
-        columns = np.zeros((3, len(split)))
+        columns = np.zeros((len(Likelihoods._fields), len(split)))
         for rows, likelihoods in self.predictor.computed(split, shared, self.predictor.model.likelihoods):
             for column, values in zip(columns, likelihoods, strict=True):
                 column[rows] = np.nan if values is None else values.cpu().numpy()
         # Rows of another process are zeros here.
-        log_probabilities, targets, correct = torch.from_numpy(self.processes.total(columns))
-        known = None if correct.isnan().any() else correct.long()
-        return Likelihoods(log_probabilities, targets.long(), known)
+        losses, targets, log_probabilities, correct = torch.from_numpy(self.processes.total(columns))
+        return Likelihoods(
+            losses,
+            targets.long(),
+            log_probabilities if self.predictor.model.head.probabilities else None,
+            None if correct.isnan().any() else correct.long(),
+        )
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
@@ -103,9 +107,11 @@ class Evaluator:
                 columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
             elif right is not None:
                 targets = right.targets.numpy()
-                correct = np.zeros_like(targets) if right.correct is None else right.correct.numpy()
+                absent = np.full(len(targets), np.nan)
+                correct = absent if right.correct is None else right.correct.numpy()
                 units = targets if metric.unit == "targets" else split.units(metric.unit, targets)
-                columns[name] = right.log_probabilities.numpy(), units, correct
+                likely = absent if right.log_probabilities is None else right.log_probabilities.numpy()
+                columns[name] = likely, units, correct
         return columns
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
@@ -119,7 +125,7 @@ class Evaluator:
         rows = range(len(split) if self.output_metrics else 0)
         answers = self.answers(split, rows)
         right = self.likelihoods(split) if len(self.output_metrics) < len(self.metrics) else None
-        if right is not None and (broken := right.log_probabilities.isnan()).any():
+        if right is not None and (broken := right.losses.isnan()).any():
             raise not_finite(int(broken.nonzero()[0]))
 
         def measure_all() -> dict[str, tuple[Score, ndarray]]:
