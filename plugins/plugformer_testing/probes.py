@@ -125,9 +125,9 @@ class RootMeanSquare(nn.RMSNorm, Norm):
 class Function(Sublayer):
     """A sublayer without dropout that keeps, call by call, its inputs (`given`) and `tokens` (`taken`)."""
 
-    def __init__(self, compute: Callable[[Tensor], Tensor], real: Tensor | None = None) -> None:
-        self.compute, self.real = compute, real
-        self.given, self.taken = list[Tensor](), list[Tensor | None]()
+    def __init__(self, compute: Callable[[Tensor], Tensor], real: Tensor) -> None:
+        super().__init__(lambda hidden, _: compute(hidden), real=real)
+        self.compute, self.given, self.taken = compute, list[Tensor](), list[Tensor | None]()
 
     def __call__(self, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
         """Records the input and returns the output, under autocast in its type, as linear maps do."""
@@ -135,7 +135,9 @@ class Function(Sublayer):
         self.taken.append(tokens)
         mixed = torch.is_autocast_enabled("cpu")
         output = self.compute(hidden).to(torch.get_autocast_dtype("cpu") if mixed else hidden.dtype)
-        return output if tokens is None else output.masked_fill(~(tokens & self.real)[..., None], 0.0)
+        if tokens is None or self.real is None:
+            return output
+        return output.masked_fill(~(tokens & self.real)[..., None], 0.0)
 
     def added(self, x: Tensor, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
         """Returns `x` and what it computes, added."""
