@@ -8,7 +8,7 @@ from jaxtyping import Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plugformer.interfaces import BEGIN, END, IGNORED, NO_TARGETS, PADDING, Padding, Ragged, Side, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, END, NO_TARGETS, PADDING, Padding, Ragged, Side, Tokens
 
 
 def pad(
@@ -40,13 +40,13 @@ def pad_targets(
 ) -> Shaped[Tensor, "batch ..."]:
     """Returns the targets of examples, or of tokens where `pad` puts these, BEGIN in front and END behind.
 
-    Integers stay integers, IGNORED where a token has no target; floats become float32, NaN where it has none.
+    Integers stay integers, ABSENT where a token has no target; floats become float32, NaN where it has none.
     Without targets, the result is NO_TARGETS.
     """
     if targets is None:
         return NO_TARGETS
     values = targets.values if isinstance(targets, Ragged) else targets
-    kind, missing = (np.float32, np.nan) if np.issubdtype(values.dtype, np.floating) else (np.int64, IGNORED)
+    kind, missing = (np.float32, np.nan) if np.issubdtype(values.dtype, np.floating) else (np.int64, ABSENT)
     if not isinstance(targets, Ragged):
         return torch.from_numpy(values.astype(kind))
     column, whole = _columns(targets, 2, side, length)

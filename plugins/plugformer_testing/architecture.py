@@ -12,7 +12,6 @@ from torch import Tensor
 from plugformer.interfaces import (
     BEGIN,
     END,
-    IGNORED,
     PADDING,
     SPECIAL_TOKENS,
     Architecture,
@@ -129,13 +128,13 @@ def targets_are_those_of_the_examples(small: _SmallExperiment) -> None:
     """Each example has its own targets, in order, once, wherever the padding is.
 
     At next-token these are the tokens of the output, and END behind one that is complete; at token those of
-    the input that are not IGNORED; at sequence the example's own.
+    the input that have one; at sequence the example's own.
     """
     encoded, own = small.encoded, small.encoded.targets
     if isinstance(own, np.ndarray):
         expected = own.tolist()
     elif isinstance(own, Ragged):
-        expected = [[target for target in row if target != IGNORED] for row in own.rows()]
+        expected = [[target for target in row if target is not None] for row in own.rows()]
     else:
         rows = encoded.output.rows() if encoded.output else []
         expected = [[*row, *[END] * encoded.complete] for row in rows]
@@ -181,7 +180,7 @@ def nothing_reads_what_it_predicts(small: _SmallExperiment) -> None:
     """No hidden state depends on its own target or a later one."""
     targets, blank = small.encoded.targets, None
     if isinstance(targets, Ragged):
-        blank = Ragged(np.where(targets.values == IGNORED, IGNORED, 0), targets.lengths)
+        blank = Ragged(np.zeros_like(targets.values), targets.lengths).only(targets.present)
     without = small.batch(encoded=replace(small.encoded, targets=blank))
     one, two = (small.model.hidden(batch) for batch in (without, small.batch()))
     require.close(one, two, "hidden states change with the targets")

@@ -1,10 +1,10 @@
 """Encoded examples in Arrow files, and the limits of their lengths."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, count, islice
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,7 +21,7 @@ from plugformer.data.files import SplitStats
 from plugformer.data.processor import SIDES, Processor, sample_subwords
 from plugformer.errors import DataError, ExampleError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import IGNORED, Examples, Level, Limits, Tokenizer
+from plugformer.interfaces import ABSENT, Examples, Level, Limits, Tokenizer
 
 ENCODED = "encoded_"  # prefix of the columns with numbers
 PLACE = "examples"  # folder of the cache
@@ -117,20 +117,25 @@ def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
     """Returns the columns of numbers that a task's type makes of examples; integers in lists have 32 bits.
 
     Raises:
-        ExampleError: An example cannot be encoded, or a target is not finite.
+        ExampleError: An example cannot be encoded, or a target is missing or not finite.
     """
     columns = {}
+    by_token = processor.task_type.level is Level.TOKEN
     for name, values in processor.task_type.encode(examples, processor.tokenizers).items():
         array = pa.array(values)
         is_list = pa.types.is_list(array.type)
         numbers = array.flatten() if is_list else array
-        no_tokens = pa.types.is_null(numbers.type)
+        no_tokens, floats = pa.types.is_null(numbers.type), pa.types.is_floating(numbers.type)
+        infinite = floats and pc.all(pc.is_finite(numbers)).as_py() is False
+        if infinite or (numbers.null_count and not by_token):
+            for row, target in enumerate(values):
+                if not all(by_token if number is None else isfinite(number) for number in np.ravel(target)):
+                    raise ExampleError(row, f"its target is {target}, expected a finite number")
         if no_tokens or (is_list and pa.types.is_integer(numbers.type)):
             array = array.cast(pa.list_(pa.int32()))
-        if pa.types.is_floating(numbers.type) and pc.all(pc.is_finite(numbers)).as_py() is False:
-            for row, target in enumerate(values):
-                if not all(math.isfinite(number) for number in np.ravel(target) if number is not None):
-                    raise ExampleError(row, f"its target is {target}, expected a finite number")
+        if numbers.null_count:
+            filled = array.values.fill_null(nan if floats else ABSENT)
+            array = pa.ListArray.from_arrays(array.offsets, filled)
         columns[ENCODED + name] = array
     return columns
 
@@ -156,13 +161,9 @@ def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
 
 
 def token_column(column: pa.ChunkedArray) -> TokenColumn:
-    """Returns a column of lists of numbers as memory-mapped views; null where a token has no target."""
+    """Returns a column of lists of numbers as memory-mapped views."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
-    values = []
-    for numbers in (chunk.values for chunk in chunks):
-        if numbers.null_count:
-            numbers = numbers.fill_null(math.nan if pa.types.is_floating(numbers.type) else IGNORED)
-        values.append(numbers.to_numpy(zero_copy_only=True))
+    values = [chunk.values.to_numpy(zero_copy_only=True) for chunk in chunks]
     return TokenColumn(values, [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks])
 
 

@@ -2,7 +2,7 @@
 
 from plugformer.interfaces.attention import Attention, AttentionContext, State
 from plugformer.interfaces.batch import (
-    IGNORED,
+    ABSENT,
     NO_TARGETS,
     NO_TOKENS,
     Batch,
@@ -48,9 +48,9 @@ from plugformer.interfaces.training import (
 )
 
 __all__ = [
+    "ABSENT",
     "BEGIN",
     "END",
-    "IGNORED",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",

@@ -16,8 +16,8 @@ from plugformer.interfaces.position import Padding
 Side = Literal["right", "left"]
 """The side of padding."""
 
-IGNORED = -100
-"""The target of a token that has none, -100 as in PyTorch's `cross_entropy`."""
+ABSENT = -(2**31)
+"""The integer for a token without a target, as NaN is among floats. Targets are larger: they have 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Ragged:
     """Sequences of different length, end to end in one array.
 
     Attributes:
-        values: Token ids, or the targets of tokens: integers or floats, IGNORED or NaN for no target.
+        values: Token ids, or the targets of tokens: integers or floats, ABSENT or NaN for no target.
         lengths: The lengths of the sequences.
     """
 
@@ -176,21 +176,26 @@ class Ragged:
         numbers = [number for row in rows for number in row]
         values = np.array([0 if number is None else number for number in numbers])
         floats = len(values) > 0 and np.issubdtype(values.dtype, np.floating)
-        values = values if floats else values.astype(np.int64)
-        values[[number is None for number in numbers]] = np.nan if floats else IGNORED
-        return cls(values, lengths)
+        present = np.array([number is not None for number in numbers], dtype=np.bool)
+        return cls(values if floats else values.astype(np.int64), lengths).only(present)
+
+    def only(self, present: NDArray[np.bool]) -> "Ragged":
+        """Returns the same sequences with targets in these places alone."""
+        floats = np.issubdtype(self.values.dtype, np.floating)
+        return Ragged(np.where(present, self.values, np.nan if floats else ABSENT), self.lengths)
 
     @property
     def present(self) -> NDArray[np.bool]:
         """Which values are targets."""
         floats = np.issubdtype(self.values.dtype, np.floating)
-        present: NDArray[np.bool] = ~np.isnan(self.values) if floats else self.values != IGNORED
+        present: NDArray[np.bool] = ~np.isnan(self.values) if floats else self.values != ABSENT
         return present
 
     def rows(self) -> list[list[Any]]:
-        """Returns the sequences as lists."""
-        ends = np.cumsum(self.lengths)
-        return [row.tolist() for row in np.split(self.values, ends)[:-1]]
+        """Returns the sequences as lists, None for a token without a target."""
+        present = self.present
+        values = self.values if present.all() else np.where(present, self.values, None)  # type: ignore[call-overload]
+        return [row.tolist() for row in np.split(values, np.cumsum(self.lengths))[:-1]]
 
 
 @dataclass(frozen=True)
@@ -222,12 +227,10 @@ def token_targets(
 ) -> tuple[Shaped[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns the targets of tokens as heads read them, and a mask of the tokens that have one.
 
-    IGNORED means no target. Among floats NaN means no target, and becomes 0.
+    ABSENT, and NaN among floats, mean no target and become 0.
     """
-    if not targets.is_floating_point():
-        return targets, targets != IGNORED
-    present = ~targets.isnan()
-    return targets.masked_fill(~present, 0.0), present
+    present = ~targets.isnan() if targets.is_floating_point() else targets != ABSENT
+    return targets.masked_fill(~present, 0), present
 
 
 def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:

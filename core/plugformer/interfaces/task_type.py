@@ -121,9 +121,9 @@ class TaskType(ABC):
         | `token` | token ids | | an integer or a float for each token, or None |
         | `sequence` | token ids | | one or several numbers; none for questions |
 
-        It is deterministic. Questions have no columns of outputs. At level `token` they still have targets,
-        any number for each token that is to be labeled. Targets are finite. The head receives integers as
-        integers and floats as float32.
+        None means that a token has no target. It is deterministic. Questions have no columns of outputs. At
+        level `token` they still have targets, any number for each token that is to be labeled. Targets are
+        finite. The head receives integers as integers, of 32 bits in lists, and floats as float32.
 
         Raises:
             ExampleError: An example cannot be encoded, such as one with an unknown label.

@@ -8,7 +8,6 @@ from typing import Any
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import (
     END,
-    IGNORED,
     UNKNOWN,
     Batch,
     Column,
@@ -71,8 +70,8 @@ class SpanExtraction(TaskType):
                 first, behind = _span(row, context, answer)
                 marks[first], marks[behind] = FIRST, BEHIND
             inputs.append([*question, END, *chain.from_iterable(cut)])
-            numbers = ([mark] + [IGNORED] * (len(word) - 1) for word, mark in zip(cut, marks, strict=True))
-            targets.append([IGNORED] * (len(question) + 1) + list(chain.from_iterable(numbers)))
+            numbers = ([mark] + [None] * (len(word) - 1) for word, mark in zip(cut, marks, strict=True))
+            targets.append([None] * (len(question) + 1) + list(chain.from_iterable(numbers)))
         return {"input": inputs, "targets": targets}
 
     def answer(
