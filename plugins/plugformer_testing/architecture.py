@@ -22,6 +22,7 @@ from plugformer.interfaces import (
     Level,
     Model,
     Padding,
+    PartSpec,
     Ragged,
     Tokens,
 )
@@ -310,6 +311,19 @@ def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> li
         begin = Ragged.repeated(BEGIN, len(case))
         encoded = replace(encoded, start=begin.followed_by(ragged((3, 1, 4), 3)))
     return [replace(small, encoded=encoded)]
+
+
+def check_residual(name: str, case: EncodedCase, residual: PartSpec) -> None:
+    """Checks a built-in architecture in whose layers another residual connection joins the sublayers."""
+    subject = Subject.of(f"architecture/{name}")
+    subject.once(
+        (case.level, "rope"), lambda: small_model(subject.create(), case.level, case.sizes, residual=residual)
+    )
+    small = _SmallExperiment.of(subject, case)
+    for check in (padding_changes_nothing, examples_are_independent, nothing_reads_what_it_predicts):
+        check.function(small)
+    if case in _GENERATED:
+        continuing_equals_reading.function(subject, case)
 
 
 def _one(ids: Tensor) -> Tokens:

@@ -57,6 +57,7 @@ def small_model(
     *,
     head: str = "",
     position: str = "rope",
+    residual: PartSpec | None = None,
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
@@ -67,7 +68,7 @@ def small_model(
         return PartSpec(registry.load(kind, name), label=f"{kind} {name!r}")
 
     attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
-    residual, feed_forward = part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
+    residual, feed_forward = residual or part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
     stacks: dict[str, StackSpec] = {}
     for stack in architecture.stacks:
         crossing = {"cross_attention": attention} if stack.cross else {}

@@ -112,10 +112,10 @@ class Model(nn.Module, ABC):
         return Loss(total, count, sum(self._take_auxiliary_losses(), total.new_zeros(())))
 
     def _take_auxiliary_losses(self) -> list[Float[Tensor, ""]]:
-        """Returns the auxiliary losses of the feed-forward networks, and removes them."""
+        """Returns the auxiliary losses of the layers' parts, and removes them."""
         layers = (layer for stack in self.stacks.values() for layer in cast("Iterable[Any]", stack.layers))
-        networks = (getattr(layer, "feed_forward", self) for layer in layers)
-        losses = (vars(network).pop("auxiliary_loss", None) for network in networks)
+        parts = (getattr(layer, name, self) for layer in layers for name in ("feed_forward", "residual"))
+        losses = (vars(part).pop("auxiliary_loss", None) for part in parts)
         return [loss for loss in losses if loss is not None]
 
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
