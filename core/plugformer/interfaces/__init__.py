@@ -36,7 +36,7 @@ from plugformer.interfaces.spec import (
     Stack,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import (
     Hook,
@@ -77,6 +77,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "Input",
     "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
