@@ -56,8 +56,8 @@ def command(
     ] = None,
     vectors: Annotated[bool, typer.Option("--vectors", help="Print the vector of each text.")] = False,
     name: Annotated[
-        str | None, typer.Option("--input", metavar="NAME", help="With --vectors: which input texts are.")
-    ] = None,
+        str, typer.Option("--input", metavar="NAME", help="With --vectors: which input texts are.")
+    ] = "",
     settings: RunSettings = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -89,7 +89,7 @@ def command(
         with contextlib.redirect_stdout(sys.stderr):  # components may print
             model = load(run, installed(ctx, registry), overrides=settings or [], device=device)
         print_device(model)
-        answer = partial(model.predict_each, n_best=n_best)
+        answer: Answer = partial(model.predict_each, n_best=n_best)
         if vectors or among is not None:
             answer = _by_vectors(model, None if among is None else _texts(among), name, n_best)
         printer = _Printer(answer, n_best, scores=scores, threshold=threshold, as_json=as_json)
@@ -176,7 +176,7 @@ class _Printer:
         return f"its probability {answer.probability:.4g} is below {self.threshold:g}"
 
 
-def _by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str | None, n_best: int) -> Answer:
+def _by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str, n_best: int) -> Answer:
     """Returns what answers texts with their vectors, or with the nearest candidates if there are any."""
     from plugformer.interfaces import Prediction
     from plugformer_blocks import nearest_texts

@@ -164,12 +164,9 @@ class Inputs:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], experiment: Experiment, processor: Processor, column: str | None = None
+        cls, texts: Sequence[str], experiment: Experiment, processor: Processor, name: str = ""
     ) -> "Inputs":
-        """Encodes texts, of one column if it is given.
-
-        One that is too long is cut if the task truncates examples, or else has a fault.
-        """
+        """Encodes texts, or inputs of a name; one too long is cut if the task truncates, or has a fault."""
         task, task_type = experiment.task, processor.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
@@ -177,7 +174,7 @@ class Inputs:
             question: Example = {}
             try:
                 text.encode()
-                question = {column: text} if column else task_type.example_from_text(text)
+                question = {name: text} if name else task_type.example_from_text(text)
             except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
                 faults[row] = DataError(
                     f"{text[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for example "

@@ -47,8 +47,7 @@ class Evaluator:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
         processes: They share the examples, and each gets all results.
-        group: Examples of a batch, in their order, if the loss depends on it; a last group is filled up with
-            those before, which do not count again.
+        group: Size of the batches, in the order of the split, of a loss that depends on the batch.
     """
 
     predictor: Predictor
@@ -68,7 +67,7 @@ class Evaluator:
         if model.head.depends_on == "batch":
             for start in self.processes.share(range(0, len(split), self.group)):
                 stop = min(start + self.group, len(split))
-                batch = split.batch(range(max(stop - self.group, 0), stop))
+                batch = split.batch(range(max(stop - self.group, 0), stop))  # the last one as large as others
                 with self.predictor.computing():
                     numbers = self._numbers(batch.to(next(model.parameters()).device))
                 columns[:, start:stop] = np.transpose(numbers[start - stop :])
@@ -101,9 +100,8 @@ class Evaluator:
         found = [shares[place % len(shares)][place // len(shares)] for place in range(len(every))]
         if ranks:
             examples = [split.example(row) for row in every]
-            answers = task_type.rank(torch.stack(found), examples, predictor.n_best)
-            found = [answers[row] for row in rows]
-        return found
+            found = task_type.rank(torch.stack(found), examples, predictor.n_best)
+        return [found[row] for row in rows] if ranks else found
 
     def values(
         self, split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction], right: Likelihoods

@@ -178,10 +178,9 @@ class TaskType(ABC):
     def rank(
         self, vectors: Float[Tensor, "examples inputs size"], examples: Sequence[Example], n_best: int
     ) -> list[Prediction]:
-        """Returns the answers to all examples of a split, found among the inputs of all of them.
+        """Returns the answers to all examples of a split, found by comparing the vectors of their inputs.
 
-        A type at level `vector` may define it; the evaluation then calls it in place of `answer`, with the
-        vectors of the head.
+        At level `vector` a type may define it; evaluations then call it in place of `answer`.
         """
         raise NotImplementedError
 

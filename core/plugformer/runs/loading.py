@@ -140,14 +140,14 @@ class TrainedModel:
             answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
         return [answers[row] for row in range(len(texts))]
 
-    def questions(self, texts: Sequence[str], column: str | None = None) -> EncodedSplit:
-        """Returns texts, of one column if it is given, as a split; errors are those of `predict`."""
-        inputs = Inputs.of(texts, self.experiment, self.processor, column)
+    def questions(self, texts: Sequence[str], name: str = "") -> EncodedSplit:
+        """Returns texts, or inputs of this name, as a split; errors are those of `predict`."""
+        inputs = Inputs.of(texts, self.experiment, self.processor, name)
         for fault in inputs.faults.values():
             raise fault
         return inputs.split
 
-    def vectors(self, texts: Sequence[str], name: str | None = None) -> Float[Tensor, "texts size"]:
+    def vectors(self, texts: Sequence[str], name: str = "") -> Float[Tensor, "texts size"]:
         """Returns the vectors of texts, each as one of the task type's inputs, by default the first.
 
         Raises:

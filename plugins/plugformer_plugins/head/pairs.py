@@ -114,10 +114,11 @@ class Contrastive(Pair):
         self.temperature = temperature
         self.symmetric = symmetric
 
-    def losses(self, hidden: Hidden, targets: Int[Tensor, "batch 2"]) -> Float[Tensor, " batch"]:
+    def losses(self, hidden: Hidden, targets: Int[Tensor, " batch *texts"]) -> Float[Tensor, " batch"]:
         """Returns the loss of each pair among the others."""
         first, second = self.vectors(hidden).unbind(dim=1)
-        same = (targets[:, None] == targets).any(dim=-1).fill_diagonal_(False)
+        numbers = targets.view(len(targets), -1)
+        same = (numbers[:, None] == numbers).any(dim=-1).fill_diagonal_(False)
         scores = (first @ second.T / self.temperature).masked_fill(same, -torch.inf)
         right = torch.arange(len(scores), device=scores.device)
         losses = functional.cross_entropy(scores, right, reduction="none")
