@@ -96,7 +96,7 @@ class Experiment:
     @cached_property
     def spec(self) -> ModelSpec:
         """The specification of the model, with initial values only if `kinds` has `Kind.INITIALIZATION`."""
-        return model_spec(
+        spec = model_spec(
             self.task.model,
             self.registry,
             self.architecture,
@@ -104,6 +104,9 @@ class Experiment:
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
+        views = {stack.name: self.task_type.view(stack) for stack in self.architecture.stacks}
+        stacks = {name: replace(stack, view=views[name]) for name, stack in spec.stacks.items()}
+        return replace(spec, stacks=stacks)
 
     @cached_property
     def data(self) -> Data:
@@ -235,7 +238,7 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
     keys = (*path, "cross_attention", "position")
     return StackSpec(
         name=stack.name,
-        causal=stack.causal,
+        view=stack.view,
         layers=tuple(map(layer_spec, range(depths[stack.name]))),
         position=choose(Kind.POSITION, *candidates("position")),
         norm=choose(Kind.NORM, *candidates("norm")),

@@ -79,7 +79,7 @@ def validate(
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
     """Returns whether a task has an input for every stack that needs one."""
     inputs = any(column.role == "input" for column in task_type.columns)
-    return inputs or all(stack.causal for stack in architecture.stacks)
+    return inputs or all(stack.name == "decoder" for stack in architecture.stacks)
 
 
 def serves(head: type[Head], task_type: TaskType) -> bool:
@@ -143,7 +143,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         path = ("model", "embeddings", "tied")
         yield path, f"the outputs of {task} are no tokens, so no embedding can be tied; set it to false"
     tokenizer = experiment.task.tokenizer
-    one_text = all(stack.causal for stack in architecture.stacks)
+    one_text = all(stack.name == "decoder" for stack in architecture.stacks)
     sides = {column.tokenizer for column in task_type.columns}
     if one_text and not tokenizer.shared and {"source", "target"} <= sides:
         message = f"a {name} model reads source and target as one text: give one tokenizer, shared: true"

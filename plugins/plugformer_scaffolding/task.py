@@ -109,7 +109,7 @@ def _architecture(name: str, task_type: TaskType, registry: Registry) -> str:
 
     candidates = fitting(registry, Kind.ARCHITECTURE, fits)
     distance = {
-        candidate: len(stacks ^ {stack.causal for stack in architecture.stacks})
+        candidate: len(stacks ^ {stack.name == "decoder" for stack in architecture.stacks})
         for candidate, architecture in candidates.items()
     }
     return _first(sorted(distance, key=distance.__getitem__), "architecture", name)

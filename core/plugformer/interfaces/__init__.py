@@ -39,14 +39,17 @@ from plugformer.interfaces.spec import (
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
+from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
     "BEGIN",
     "END",
+    "EVERYTHING",
     "IGNORED",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
+    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedTokens",
@@ -109,6 +112,7 @@ __all__ = [
     "Tokenizers",
     "Tokens",
     "Value",
+    "View",
     "as_text",
     "evaluating",
     "next_tokens",

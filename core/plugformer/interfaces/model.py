@@ -72,7 +72,7 @@ class Model(nn.Module, ABC):
             ConfigurationError: The architecture reads inputs, and there are none; or a token id is special,
                 negative or beyond the vocabulary.
         """
-        if inputs is None and not all(stack.causal for stack in self.spec.stacks.values()):
+        if inputs is None and "encoder" in self.spec.stacks:
             raise ConfigurationError("this architecture reads inputs; give `inputs`")
         numbers = Ragged.of if self.level is Level.TOKEN else np.asarray
         encoded = Encoded(
