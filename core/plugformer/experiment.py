@@ -104,9 +104,9 @@ class Experiment:
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
-        views = {stack.name: self.task_type.view(stack) for stack in self.architecture.stacks}
-        stacks = {name: replace(stack, view=views[name]) for name, stack in spec.stacks.items()}
-        return replace(spec, stacks=stacks)
+        views = map(self.task_type.view, self.architecture.stacks)
+        stacks = zip(spec.stacks.values(), views, strict=True)
+        return replace(spec, stacks={stack.name: replace(stack, view=view) for stack, view in stacks})
 
     @cached_property
     def data(self) -> Data:

@@ -92,7 +92,7 @@ def test_over_other_keys_the_queries_see_what_is_left():
     last = context.key.index[:, 2:]
     shorter = context.over(Positions(last, context.key.mask[:, 2:], Padding.ANYWHERE, PositionalEncoding()))
     assert picture(shorter.mask) == [["xx"], ["xx"]]
-    assert (shorter.query, shorter.causal, shorter.observer) == (step, True, notes)
+    assert (shorter.query, shorter.view, shorter.observer) == (step, PAST, notes)
 
 
 def test_the_bias_from_content_is_asked_for_in_every_layer():
