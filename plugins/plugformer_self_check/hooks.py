@@ -189,7 +189,9 @@ def cached_and_uncached(
 
 def _uncached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     """Returns the log-probability of each target, by one pass."""
-    log_probabilities: ndarray = model.likelihoods(batch).log_probabilities.cpu().double().numpy()
+    targets, counted = model.targets(batch)
+    scores = model.logits(batch).float().log_softmax(dim=-1).gather(2, targets[..., None])[..., 0]
+    log_probabilities: ndarray = scores.masked_fill(~counted, 0.0).sum(dim=1).cpu().double().numpy()
     return log_probabilities
 
 

@@ -39,7 +39,7 @@ class _HeadCase:
     @property
     def jointly(self) -> bool:
         """Whether the targets of a sequence are predicted together, as by a conditional random field."""
-        return self.by_token and type(self.head).likelihoods is not Head.likelihoods
+        return self.by_token and self.head.depends_on != "target"
 
     def loss(self) -> tuple[Tensor, Tensor]:
         return self.head.loss(self.hidden, self.targets, self.mask)
@@ -162,10 +162,11 @@ def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
     """
     loss, count = case.loss()
     found = case.head.likelihoods(case.hidden, case.targets, case.mask)
-    for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
+    for name in ("losses", "targets", *["log_probabilities"] * case.head.probabilities):
+        values = getattr(found, name)
+        require.that(values is not None, f"{name} is None, which is for heads without `probabilities`")
         require.equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
-    total = -found.log_probabilities.double().sum()
-    require.close(total, loss.double(), "the log-probabilities add up to another loss")
+    require.close(found.losses.double().sum(), loss.double(), "the losses add up to another loss")
     require.equal(int(found.targets.sum()), int(count), "the number of targets that likelihoods count")
     numbers = case.head.output_types == _NUMBERS
     require.equal(found.correct is None, numbers, "that `correct` is None, which only numbers have,")

@@ -163,10 +163,12 @@ def test_loss_and_accuracy_with_the_right_answers_given(run, data):
         for row in range(len(split)):
             batch = split.batch([row])
             right = run.model.logits(batch).argmax(-1) == batch.target.ids[:, 1:]
-            alone.append((-run.model(batch).total.item(), right.numel(), right.sum().item()))
-    assert np.stack(found, axis=1) == pytest.approx(np.array(alone), rel=1e-4)
+            alone.append((run.model(batch).total.item(), right.numel(), right.sum().item()))
+    columns = found.losses, found.targets, found.correct
+    assert np.stack(columns, axis=1) == pytest.approx(np.array(alone), rel=1e-4)
+    assert torch.equal(found.log_probabilities, -found.losses)
     totals = np.sum(alone, axis=0)
-    assert found.loss == pytest.approx(-totals[0] / totals[1], rel=1e-5)
+    assert found.loss == pytest.approx(totals[0] / totals[1], rel=1e-5)
     assert found.token_accuracy == totals[2] / totals[1]
 
 

@@ -77,6 +77,7 @@ def test_the_loss_of_numbers_is_the_squared_error(regressor):
 
 def test_numbers_are_neither_probable_nor_right(regressor):
     found = regressor.likelihoods(HIDDEN, torch.tensor([10.0, 4.5]), REAL)
-    assert found.log_probabilities.tolist() == pytest.approx([-1, -6.25])
+    assert found.losses.tolist() == pytest.approx([1, 6.25])
+    assert found.log_probabilities is None
     assert found.targets.tolist() == [1, 1]
     assert found.correct is None

@@ -67,6 +67,7 @@ class Numbers(TaskType):
 class Regressor(Head):
     levels = frozenset({Level.TOKEN})
     output_types = frozenset({"numbers"})
+    probabilities = False
 
     def __init__(self, model):
         super().__init__()
@@ -82,7 +83,7 @@ class Regressor(Head):
 
     def likelihoods(self, hidden, targets, real):
         errors = (self.linear(hidden)[:, :, 0] - targets) * real
-        return Likelihoods(-errors.square().sum(1), real.sum(1), None)
+        return Likelihoods(errors.square().sum(1), real.sum(1), None, None)
 
 
 class Error(OutputMetric):
@@ -181,10 +182,11 @@ def test_floats_stay_floats_and_none_is_no_number():
     assert torch.equal(targets[~real], torch.zeros(int((~real).sum())))
 
 
-def test_none_among_integers_is_ignored():
+def test_none_among_integers_is_no_number():
     made = batch([[3, None, -100, 1]])
-    assert made.targets.tolist() == [[-100, 3, -100, -100, 1, -100]]
     assert made.targets.dtype == torch.int64
+    targets, real = read(made)
+    assert targets[real].tolist() == [3, -100, 1]
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,11 @@ class AveragesOverPadding(LanguageModel):
 class LearnsPadding(LanguageModel):
     """Predicts what stands at padding while it is trained, from all of a sequence together."""
 
+    depends_on = "example"
+
     def loss(self, hidden, targets, real):
         counted = torch.ones_like(real) if self.training else real
         return super().loss(hidden, targets, counted)[0], real.sum()
-
-    def likelihoods(self, hidden, targets, real):
-        return super().likelihoods(hidden, targets, real)
 
 
 class AlwaysSmooth(LanguageModel):
@@ -72,6 +71,7 @@ class TwoParts(Pooled):
     """A class and a number: answers, and so targets, of a kind that no built-in part knows."""
 
     output_types = frozenset({"class and number"})
+    probabilities = False
     check_targets = ((0.0, 1.5), (2.0, -1.0))
 
     def losses(self, hidden, targets, real):
@@ -86,13 +86,13 @@ class TwoParts(Pooled):
     def likelihoods(self, hidden, targets, real):
         logits, *losses = self.losses(hidden, targets, real)
         right = (logits[:, :-1].argmax(dim=-1) == targets[:, 0]).long()
-        return Likelihoods(-sum(losses), torch.ones_like(right), right)
+        return Likelihoods(sum(losses), torch.ones_like(right), None, right)
 
 
 class ForgetsThePart(TwoParts):
     def likelihoods(self, hidden, targets, real):
         found = super().likelihoods(hidden, targets, real)
-        return found._replace(log_probabilities=-self.losses(hidden, targets, real)[1])
+        return found._replace(losses=self.losses(hidden, targets, real)[1])
 
 
 def losing(name, base, change):
@@ -115,7 +115,7 @@ MUTANTS = {
         likely(
             "Mean",
             MultiLabelClassifier,
-            log_probabilities=lambda found, targets: found.log_probabilities / targets.shape[1],
+            losses=lambda found, targets: found.losses / targets.shape[1],
         ),
         likely(
             "Labels", MultiLabelClassifier, targets=lambda found, targets: found.targets * targets.shape[1]

@@ -60,14 +60,18 @@ class Evaluator:
     def likelihoods(self, split: EncodedSplit) -> Likelihoods:
         """Returns the likelihoods of each example's targets, in main memory; each given those before it."""
         shared = self.processes.share(range(len(split)))
-        columns = np.zeros((3, len(split)))
+        columns = np.zeros((len(Likelihoods._fields), len(split)))
         for rows, likelihoods in self.predictor.computed(split, shared, self.predictor.model.likelihoods):
             for column, values in zip(columns, likelihoods, strict=True):
                 column[rows] = np.nan if values is None else values.cpu().numpy()
         # Rows of another process are zeros here.
-        log_probabilities, targets, correct = torch.from_numpy(self.processes.total(columns))
-        known = None if correct.isnan().any() else correct.long()
-        return Likelihoods(log_probabilities, targets.long(), known)
+        losses, targets, log_probabilities, correct = torch.from_numpy(self.processes.total(columns))
+        return Likelihoods(
+            losses,
+            targets.long(),
+            log_probabilities if self.predictor.model.head.probabilities else None,
+            None if correct.isnan().any() else correct.long(),
+        )
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
@@ -95,17 +99,21 @@ class Evaluator:
         right: Likelihoods | None,
     ) -> dict[str, tuple[Any, ...]]:
         """Returns the arguments of each metric's `statistics`; `right` is None if no metric needs it."""
-        outputs = [answer.output for answer in answers], [split.references(row) for row in rows]
+        ranked = [[output.output for output in (answer, *answer.alternatives)] for answer in answers]
+        references = [split.references(row) for row in rows]
         sources = [split.input(row) for row in rows]
         columns: dict[str, tuple[Any, ...]] = {}
         for name, metric in self.metrics.items():
             if not isinstance(metric, LikelihoodMetric):
+                outputs = _outputs(metric, ranked), references
                 columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
             elif right is not None:
                 targets = right.targets.numpy()
-                correct = np.zeros_like(targets) if right.correct is None else right.correct.numpy()
+                absent = np.full(len(targets), np.nan)
+                correct = absent if right.correct is None else right.correct.numpy()
                 units = targets if metric.unit == "targets" else split.units(metric.unit, targets)
-                columns[name] = right.log_probabilities.numpy(), units, correct
+                likely = absent if right.log_probabilities is None else right.log_probabilities.numpy()
+                columns[name] = likely, units, correct
         return columns
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
@@ -119,7 +127,7 @@ class Evaluator:
         rows = range(len(split) if self.output_metrics else 0)
         answers = self.answers(split, rows)
         right = self.likelihoods(split) if len(self.output_metrics) < len(self.metrics) else None
-        if right is not None and (broken := right.log_probabilities.isnan()).any():
+        if right is not None and (broken := right.losses.isnan()).any():
             raise not_finite(int(broken.nonzero()[0]))
 
         def measure_all() -> dict[str, tuple[Score, ndarray]]:
@@ -130,6 +138,12 @@ class Evaluator:
         scores = {name: score for name, (score, _) in results.items()}
         statistics = {name: statistics for name, (_, statistics) in results.items()}
         return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
+
+
+def _outputs(metric: OfFamily, ranked: Sequence[list[Any]]) -> list[Any]:
+    """Returns the outputs that a metric measures: the best of each list, or as many as it reads."""
+    depth = metric.depth if isinstance(metric, OutputMetric) else None
+    return [outputs[0] if depth is None else outputs[:depth] for outputs in ranked]
 
 
 def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "examples statistics"]]:
@@ -234,16 +248,16 @@ def unscored(experiment: Experiment, split: EncodedSplit) -> Iterator[tuple[tupl
     """Yields the metrics that refuse right answers, such as tags in another scheme, and their messages."""
     rows = spread(range(len(split)), CHECKED)
     references = [split.references(row) for row in rows]
-    answers = [right[0] for right in references]
+    answers = [right[:1] for right in references]
     sources = [split.input(row) for row in rows]
     certain = np.ones(len(rows), dtype=np.int64)
     for index, block in enumerate(experiment.task.evaluation.metrics):
         metric = experiment.create(Kind.METRIC, block)
         try:
             if isinstance(metric, OutputMetric):
-                aggregated(metric, answers, references)
+                aggregated(metric, _outputs(metric, answers), references)
             elif isinstance(metric, SourceMetric):
-                aggregated(metric, sources, answers, references)
+                aggregated(metric, sources, _outputs(metric, answers), references)
             elif isinstance(metric, LikelihoodMetric):
                 aggregated(metric, -0.1 * certain, certain, certain)
         except PlugformerError as error:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -16,27 +16,29 @@ _POSITIONS = 1024
 
 
 class Likelihoods(NamedTuple):
-    """The likelihoods of the targets of examples.
+    """The losses and likelihoods of the targets of examples; 0 for an example without targets.
 
     Attributes:
-        log_probabilities: Natural logarithm of the joint probability of each example's targets; for targets
-            without probabilities, such as numbers, the negative sum of their losses. 0 without targets.
+        losses: Sum of the losses of each example's targets.
         targets: Number of targets of each example.
-        correct: How many of them equal the output of `Head.best`; None for numbers.
+        log_probabilities: Natural logarithm of the joint probability of each example's targets; None if the
+            head has no `probabilities`.
+        correct: How many of the targets equal the output of `Head.best`; None for numbers.
     """
 
-    log_probabilities: Float[Tensor, " batch"]
+    losses: Float[Tensor, " batch"]
     targets: Int[Tensor, " batch"]
+    log_probabilities: Float[Tensor, " batch"] | None
     correct: Int[Tensor, " batch"] | None
 
     @property
     def loss(self) -> float:
-        """Mean loss over all targets, in nats; the tensors must be on the CPU."""
-        return float(-self.log_probabilities.numpy().sum() / self.targets.numpy().sum())
+        """Mean loss over all targets; the tensors must be on the CPU."""
+        return float(self.losses.numpy().sum() / self.targets.numpy().sum())
 
     @property
     def token_accuracy(self) -> float | None:
-        """Share of targets that are the most probable output; None for numbers."""
+        """Share of targets that are the best output; None for numbers."""
         if self.correct is None:
             return None
         return float(self.correct.numpy().sum() / self.targets.numpy().sum())
@@ -72,6 +74,9 @@ class Head(nn.Module, ABC):
     Attributes:
         levels: The levels that it can predict from.
         output_types: The types of answers that its outputs can represent.
+        depends_on: What the loss of a target may depend on: the target's own hidden state (all of them at
+            level `sequence`), those of the example, as in a structured head, or those of the whole batch.
+        probabilities: Whether it predicts probabilities of outputs, as perplexity needs them.
         check_targets: Targets of some examples for `plugformer check`; only for targets of whole sequences
             that are no class, no set of labels and no number.
     """
@@ -80,6 +85,8 @@ class Head(nn.Module, ABC):
     output_types: ClassVar[frozenset[str]] = frozenset(
         {OutputType.TEXT, OutputType.LABEL, OutputType.TAGS, OutputType.TOKENS}
     )
+    depends_on: ClassVar[Literal["target", "example", "batch"]] = "target"
+    probabilities: ClassVar[bool] = True
     check_targets: ClassVar[Sequence[Sequence[float]]] = ()
 
     @abstractmethod
@@ -107,18 +114,22 @@ class Head(nn.Module, ABC):
         targets: Shaped[Tensor, " batch *length"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns the likelihoods of each example's targets, by default independent; they sum to -`loss`."""
+        """Returns the losses of each example's targets, which sum to `loss`, and their likelihoods.
+
+        By default targets are independent classes.
+        """
         if targets.dim() < real.dim():
-            log_probabilities, correct = _likelihoods(self.logits(hidden, real), targets)
-            return Likelihoods(log_probabilities, torch.ones_like(targets), correct)
-        log_probabilities = hidden.new_zeros(real.shape, dtype=torch.float32)
+            losses, correct = _losses(self.logits(hidden, real), targets)
+            return Likelihoods(losses, torch.ones_like(targets), -losses, correct)
+        losses = hidden.new_zeros(real.shape, dtype=torch.float32)
         correct = torch.zeros_like(targets)
         # Scores of a vocabulary need much memory, so only some real positions are computed at a time.
         for part in places_of(real).split(_POSITIONS):
             at = (part // real.shape[1], part % real.shape[1])
             logits = self.logits(hidden[at][None], real[at][None])[0]
-            log_probabilities[at], correct[at] = _likelihoods(logits, targets[at])
-        return Likelihoods(log_probabilities.sum(dim=1), real.sum(dim=1), correct.sum(dim=1))
+            losses[at], correct[at] = _losses(logits, targets[at])
+        sums = losses.sum(dim=1)
+        return Likelihoods(sums, real.sum(dim=1), -sums, correct.sum(dim=1))
 
     def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
         """Returns the most probable outputs, by default of independent targets."""
@@ -126,9 +137,9 @@ class Head(nn.Module, ABC):
         return Best(outputs, scores if scores.dim() == 1 else scores.masked_fill(~real, 0.0).sum(dim=1))
 
 
-def _likelihoods(
+def _losses(
     logits: Float[Tensor, "targets outputs"], targets: Int[Tensor, " targets"]
 ) -> tuple[Float[Tensor, " targets"], Int[Tensor, " targets"]]:
-    """Returns each target's log-probability, and 1 if it is the most probable output."""
+    """Returns each target's cross-entropy, and 1 if it is the most probable output."""
     losses = functional.cross_entropy(logits.float(), targets, reduction="none")
-    return -losses, (logits.argmax(dim=-1) == targets).long()
+    return losses, (logits.argmax(dim=-1) == targets).long()

@@ -75,7 +75,13 @@ class Metric(ABC):
 
 
 class OutputMetric(Metric):
-    """A metric of a model's outputs and the references."""
+    """A metric of a model's outputs and the references.
+
+    Attributes:
+        depth: If not None, predictions are lists of at most so many outputs, the best first.
+    """
+
+    depth: int | None = None
 
     @abstractmethod
     def statistics(
@@ -102,12 +108,15 @@ class LikelihoodMetric(Metric):
     """A metric of the probabilities of the targets under teacher forcing, without decoding.
 
     The targets of a generated sequence are its tokens and END; a classified text has one, its label.
+
+    Attributes:
+        unit: What `targets` counts: the model's targets, or the characters or bytes of their text.
+        probabilities: Whether it needs a head with `probabilities`; else `log_probabilities` may be NaN.
     """
 
     accepts = frozenset(OutputType) - {OutputType.NUMBER}
-
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "targets"
-    """What `targets` counts: the model's targets, or the characters or bytes of their text."""
+    probabilities: ClassVar[bool] = True
 
     @abstractmethod
     def statistics(

@@ -18,6 +18,7 @@ class CRF(Head):
     """
 
     levels = frozenset({Level.TOKEN})
+    depends_on = "example"
 
     def __init__(self, model: HeadContext) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class CRF(Head):
         """Returns how probable each text's tags are together, and how many the best tags have right."""
         right = (self.best(hidden, real).outputs == targets) & real
         found = self._log_probabilities(hidden, targets, real)
-        return Likelihoods(found, real.sum(dim=1), right.sum(dim=1))
+        return Likelihoods(-found, real.sum(dim=1), found, right.sum(dim=1))
 
     def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
         """Returns the most probable tags of each text, by Viterbi's algorithm, and their log-probability."""

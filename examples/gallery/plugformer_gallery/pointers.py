@@ -22,6 +22,7 @@ class Pointers(Head):
     """
 
     levels = frozenset({Level.TOKEN})
+    depends_on = "example"
     output_types = frozenset({OutputType.TEXT})
 
     def __init__(self, model: HeadContext) -> None:
@@ -55,7 +56,7 @@ class Pointers(Head):
         """Returns how probable each text's tokens are, and of how many the best outputs are right."""
         right = (self.best(hidden, real).outputs == targets) & real
         found = self._log_probabilities(hidden, targets, real)
-        return Likelihoods(found, real.sum(dim=1), right.sum(dim=1))
+        return Likelihoods(-found, real.sum(dim=1), found, right.sum(dim=1))
 
     def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
         """Returns the best tokens in the order of the outputs, each behind the one before."""

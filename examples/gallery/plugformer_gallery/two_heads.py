@@ -25,6 +25,7 @@ class TwoHeads(Head):
 
     levels = frozenset({Level.SEQUENCE})
     output_types = frozenset({LABEL_AND_NUMBER})
+    probabilities = False
     check_targets = ((0, -1.5), (1, 0.25), (0, 2.0))
 
     def __init__(
@@ -63,10 +64,10 @@ class TwoHeads(Head):
         targets: Float[Tensor, "batch 2"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns the negative loss of each sequence, and whether its label is right."""
+        """Returns the loss of each sequence, and whether its label is right."""
         logits = self.logits(hidden, real)
         right = (logits[:, :-1].argmax(dim=-1) == targets[:, 0]).long()
-        return Likelihoods(-self._losses(logits, targets), torch.ones_like(right), right)
+        return Likelihoods(self._losses(logits, targets), torch.ones_like(right), None, right)
 
     def _losses(
         self,

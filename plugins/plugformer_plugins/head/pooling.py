@@ -126,13 +126,15 @@ class MultiLabelClassifier(Pooled):
         logits = self.logits(hidden, real).float()
         losses = functional.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")
         right = ((logits >= 0) == (targets > 0.5)).all(dim=-1).long()
-        return Likelihoods(-losses.sum(dim=-1), torch.ones_like(right), right)
+        losses = losses.sum(dim=-1)
+        return Likelihoods(losses, torch.ones_like(right), -losses, right)
 
 
 class Regressor(Pooled):
     """A linear map of the pooled hidden states, and the squared error."""
 
     output_types = frozenset({OutputType.NUMBER})
+    probabilities = False
 
     def loss(self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real) -> Loss:
         """Returns the squared errors summed over the sequences, and their number."""
@@ -140,7 +142,7 @@ class Regressor(Pooled):
         return errors.square().sum(), torch.tensor(len(targets), device=targets.device)
 
     def likelihoods(self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real) -> Likelihoods:
-        """Returns the negative squared error of each sequence; no number is right or wrong."""
+        """Returns the squared error of each sequence; no number is right or wrong."""
         errors = (self.logits(hidden, real)[:, 0] - targets).float()
         ones = torch.ones(len(targets), dtype=torch.int64, device=targets.device)
-        return Likelihoods(-errors.square(), ones, correct=None)
+        return Likelihoods(errors.square(), ones, log_probabilities=None, correct=None)

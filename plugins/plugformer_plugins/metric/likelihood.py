@@ -41,6 +41,8 @@ class TokenAccuracy(Ratio, LikelihoodMetric):
     Tokens of one example depend on each other, so that its interval resamples examples.
     """
 
+    probabilities = False
+
     def statistics(self, log_probabilities: Counts, targets: Counts, correct: Counts) -> Pairs:
         """Returns the number of right choices and of targets."""
         return np.stack([correct, targets], axis=1).astype(float)
