@@ -145,7 +145,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         path = ("model", "embeddings", "tied")
         yield path, f"the outputs of {task} are no tokens, so no embedding can be tied; set it to false"
     tokenizer = experiment.task.tokenizer
-    one_text = all(stack.causal for stack in architecture.stacks)
+    one_text = all(stack.name == "decoder" for stack in architecture.stacks)
     sides = {column.tokenizer for column in task_type.columns}
     if one_text and not tokenizer.shared and {"source", "target"} <= sides:
         message = f"a {name} model reads source and target as one text: give one tokenizer, shared: true"

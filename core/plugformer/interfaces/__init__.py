@@ -46,14 +46,17 @@ from plugformer.interfaces.training import (
     ParameterContext,
     Schedule,
 )
+from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
     "ABSENT",
     "BEGIN",
     "END",
+    "EVERYTHING",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
+    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedTokens",
@@ -118,6 +121,7 @@ __all__ = [
     "Tokenizers",
     "Tokens",
     "Value",
+    "View",
     "as_text",
     "evaluating",
     "next_tokens",

@@ -1,17 +1,15 @@
 """An encoder alone: a stack that reads a sequence, and predicts from it as a whole or of each token."""
 
-import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy import ndarray
 from torch import Tensor
 
 from plugformer.interfaces import (
+    EVERYTHING,
     Architecture,
     Batch,
     Encoded,
     Head,
-    Input,
     Level,
     Limits,
     Model,
@@ -22,7 +20,6 @@ from plugformer.interfaces import (
 )
 from plugformer.model import Builder, Encoder
 from plugformer_blocks import pad, pad_targets
-from plugformer_plugins.head.pooling import pool
 
 _SPECIAL = 2
 
@@ -30,23 +27,13 @@ _SPECIAL = 2
 class EncoderOnly(Architecture):
     """Reads BEGIN, the input and END: Devlin et al. 2019, https://arxiv.org/abs/1810.04805."""
 
-    levels = frozenset({Level.TOKEN, Level.SEQUENCE, Level.VECTOR})
-    stacks = (Stack("encoder", causal=False),)
-
-    @classmethod
-    def reads(cls, inputs: tuple[Input, ...], level: Level) -> bool:
-        """Returns whether there is one row, or at level `vector` any number of rows."""
-        return bool(inputs) if level is Level.VECTOR else super().reads(inputs, level)
+    levels = frozenset({Level.TOKEN, Level.SEQUENCE})
+    stacks = (Stack("encoder", view=EVERYTHING),)
 
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the inputs as the source, and the targets of the examples or of their tokens."""
-        if level is Level.VECTOR:
-            reads = {
-                name: pad(rows, begin=True, side=side, length=length) for name, rows in encoded.inputs.items()
-            }
-            return Batch(reads=reads, targets=pad_targets(encoded.targets))
         assert encoded.input is not None  # noqa: S101 (task types of these levels have one)
         return Batch(
             pad(encoded.input, begin=True, side=side, length=length),
@@ -57,15 +44,7 @@ class EncoderOnly(Architecture):
         self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs with BEGIN and END."""
-        if level is Level.VECTOR:
-            return np.where(lengths < 0, 0, lengths + _SPECIAL)
         return lengths[:, :1] + _SPECIAL
-
-    def rows(
-        self, counts: Int[ndarray, "examples parts"], level: Level
-    ) -> Int[ndarray, "#examples #sequences"]:
-        """Returns the number of rows of each input at level `vector`, else one."""
-        return counts if level is Level.VECTOR else super().rows(counts, level)
 
     def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that BEGIN and END leave."""
@@ -90,22 +69,9 @@ class EncoderModel(Model):
         """Returns the targets (none of questions), and which tokens they are predicted from."""
         if self.level is Level.TOKEN:
             return token_targets(batch.targets)
-        if self.level is Level.VECTOR:
-            return batch.targets, torch.cat(
-                [tokens.by_example(torch.ones_like(tokens.mask[:, 0])) for tokens in batch.reads.values()],
-                dim=1,
-            )
         return batch.targets, batch.source.mask
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the encoder's hidden states."""
-        if self.level is Level.VECTOR:
-            return torch.cat(
-                [
-                    tokens.by_example(pool(self.encoder(tokens).hidden, tokens.mask, "mean"))
-                    for tokens in batch.reads.values()
-                ],
-                dim=1,
-            )
         hidden: Tensor = self.encoder(batch.source).hidden
         return hidden
