@@ -158,7 +158,8 @@ class TrainedModel:
         if self.model.level is not Level.VECTOR or name not in names:
             has = f"its level is {self.model.level}, its inputs are {', '.join(names)}"
             raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r}: {has}")
-        return torch.stack(self.predictor().vectors(self.questions(texts, name), range(len(texts))))[:, 0]
+        found = self.predictor().vectors(self.questions(texts, name), range(len(texts)))
+        return torch.stack(found)[:, names.index(name)]
 
     def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:
         """Reads the task's data again and returns the metrics on one split, or on other files.
