@@ -7,6 +7,7 @@ from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, b
 from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
+from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
@@ -15,6 +16,7 @@ from plugformer_blocks.views import Prefix, Within
 __all__ = [
     "FastTokenizer",
     "PipelineTokenizer",
+    "Pooling",
     "PositionwiseState",
     "Prefix",
     "Recurrent",
@@ -28,6 +30,7 @@ __all__ = [
     "open_bytes",
     "pad",
     "pad_targets",
+    "pool",
     "read_lines",
     "read_pipeline",
     "softmax_attention",
