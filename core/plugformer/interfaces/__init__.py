@@ -38,14 +38,7 @@ from plugformer.interfaces.spec import (
 )
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.training import (
-    Hook,
-    Initialization,
-    JoinedOptimizer,
-    Optimizer,
-    ParameterContext,
-    Schedule,
-)
+from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
 
 __all__ = [
     "BEGIN",
@@ -77,7 +70,6 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
-    "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
     "Level",
