@@ -134,7 +134,7 @@ def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
 
 @contract_check((None,), Kind.OPTIMIZER)
 def it_may_move_a_part_of_a_model(subject: Subject) -> None:
-    """Two of them, joined as `training.optimizer.groups` does, make the updates of each, also after loading."""
+    """Two of them, joined as in `training.optimizer.groups`, make the updates of each, also after loading."""
     apart, together, resumed = _Quadratic(), _Quadratic(), _Quadratic()
     parts = _parts(subject, apart)
     joined, loaded = (JoinedOptimizer(_parts(subject, quadratic)) for quadratic in (together, resumed))
