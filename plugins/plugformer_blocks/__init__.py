@@ -11,13 +11,16 @@ from plugformer_blocks.padding import pad, pad_targets
 from plugformer_blocks.parameter_paths import matching_paths
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
+from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
     "FastTokenizer",
     "JoinedOptimizer",
     "PipelineTokenizer",
     "PositionwiseState",
+    "Prefix",
     "Recurrent",
+    "Within",
     "attention_scores",
     "attention_weights",
     "byte_piece",

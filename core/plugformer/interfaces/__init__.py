@@ -2,7 +2,7 @@
 
 from plugformer.interfaces.attention import Attention, AttentionContext, State
 from plugformer.interfaces.batch import (
-    IGNORED,
+    ABSENT,
     NO_TARGETS,
     NO_TOKENS,
     Batch,
@@ -36,17 +36,20 @@ from plugformer.interfaces.spec import (
     Stack,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
+from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
+    "ABSENT",
     "BEGIN",
     "END",
-    "IGNORED",
+    "EVERYTHING",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
+    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedTokens",
@@ -70,6 +73,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "Input",
     "LayerContext",
     "LayerSpec",
     "Level",
@@ -109,6 +113,7 @@ __all__ = [
     "Tokenizers",
     "Tokens",
     "Value",
+    "View",
     "as_text",
     "evaluating",
     "next_tokens",
