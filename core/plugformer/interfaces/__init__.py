@@ -36,7 +36,7 @@ from plugformer.interfaces.spec import (
     Stack,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import (
     Hook,
@@ -46,14 +46,17 @@ from plugformer.interfaces.training import (
     ParameterContext,
     Schedule,
 )
+from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
     "ABSENT",
     "BEGIN",
     "END",
+    "EVERYTHING",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
+    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedTokens",
@@ -77,6 +80,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "Input",
     "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
@@ -117,6 +121,7 @@ __all__ = [
     "Tokenizers",
     "Tokens",
     "Value",
+    "View",
     "as_text",
     "evaluating",
     "next_tokens",
