@@ -7,6 +7,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+import torch
 from numpy import ndarray
 from pydantic import ConfigDict, TypeAdapter
 
@@ -80,7 +81,7 @@ def numbers_fit_the_level(task: SmallTask) -> None:
             require.that(fits, f"example {row} has {len(tokens)} tokens and another number of targets")
     rows = (np.ravel(np.array(targets, dtype=object)) for targets in encoded.get("targets", []))
     numbers = np.array([number for row in rows for number in row if number is not None])
-    if numbers.dtype.kind in "iu":
+    if numbers.dtype.kind in "iu" and level is not Level.VECTOR:  # where heads compare numbers
         wrong = numbers[(numbers < 0) | (numbers >= outputs)].tolist()
         require.that(not wrong, f"targets are {wrong}, the head has {outputs} outputs")
     require.that(np.isfinite(numbers).all(), "targets are not finite")
@@ -148,18 +149,20 @@ def questions_are_read_as_their_examples(task: SmallTask) -> None:
     whole, names = task.encode(), {column.name for column in task.task_type.columns}
     if task.questions:
         question = task.encode(task.questions)
-        require.that(question["input"] == whole["input"], "without outputs the inputs are different")
+        for name in question.keys() - {"targets"}:
+            require.that(question[name] == whole[name], "without outputs the inputs are different")
         if task.task_type.level is Level.TOKEN:
             require.that("targets" in question, "questions have no targets: which tokens are to be labeled?")
             marks = [Ragged.of(encoded["targets"]).present.tolist() for encoded in (whole, question)]
             require.that(marks[0] == marks[1], "in questions other tokens have a target than in examples")
-    split, part = task.split(), "input" if task.questions else "output"
+    split = task.split()
     for row in range(len(split)):
         text = split.input(row)
         typed = task.task_type.example_from_text(text)
         require.that(set(typed) <= names, f"the question {text!r} has {set(typed)}, expected some of {names}")
-        found = task.encode({name: [value] for name, value in typed.items()})[part][0]
-        require.equal(found, whole[part][row], f"what the question {text!r} is read as")
+        for name, values in task.encode({name: [value] for name, value in typed.items()}).items():
+            if name != "targets":
+                require.equal(values[0], whole[name][row], f"what the question {text!r} is read as")
 
 
 @contract_check(given=_task)
@@ -226,7 +229,7 @@ def a_model_learns_from_it(task: SmallTask) -> None:
 @contract_check(given=_task)
 def answers_are_of_their_type(task: SmallTask) -> None:
     """Each example has one answer of `output_type`, alone as in a batch; scores are log-probabilities."""
-    if task.task_type.level is Level.NEXT_TOKEN:
+    if not _answers_alone(task.task_type):
         return
     answers, output_type = task.answers(), task.task_type.output_type
     require.equal(len(answers), len(task), "the number of answers")
@@ -248,7 +251,7 @@ def answers_are_of_their_type(task: SmallTask) -> None:
 @contract_check(given=_task)
 def alternatives_follow_the_best(task: SmallTask) -> None:
     """The first of two answers is the only answer, the second scores no higher; too many are an error."""
-    if task.task_type.level is Level.NEXT_TOKEN:
+    if not _answers_alone(task.task_type):
         return
     many, answers = (_answers(task, count) for count in (100_000, 2))
     require.equal(many, [], "what it answers, asked for 100,000 answers instead of an error,")
@@ -260,6 +263,29 @@ def alternatives_follow_the_best(task: SmallTask) -> None:
         scores = [answer.score for answer in ranked if answer.score is not None]
         in_order = all(first >= second - 1e-6 for first, second in pairwise(scores))
         require.that(in_order, f"the answers to example {row} score {scores}, expected the best first")
+
+
+def _answers_alone(task_type: TaskType) -> bool:
+    """Returns whether its method `answer` is called: outputs are neither generated nor found among others."""
+    return task_type.level is not Level.NEXT_TOKEN and type(task_type).rank is TaskType.rank
+
+
+@contract_check(given=_task)
+def the_nearest_are_found(task: SmallTask) -> None:
+    """A type with `rank` finds what is nearest to the first input, among all examples, the best first."""
+    task_type, split = task.task_type, task.split()
+    if type(task_type).rank is TaskType.rank:
+        return
+    examples = [split.example(row) for row in range(len(split))]
+    right = [task_type.references(example)[0] for example in examples]
+    own = torch.eye(len(right))[[right.index(reference) for reference in right]]
+    before, after = own.roll(1, dims=0), own.roll(-1, dims=0)
+    columns = [after + 0.5 * before, *[own] * (len(task_type.inputs) - 1)]  # questions are near to neighbors
+    expected = list(zip(right[1:] + right[:1], right[-1:] + right[:-1], strict=True))
+    for n_best in (1, 2):
+        answers = task_type.rank(torch.stack(columns, dim=1), examples, n_best)
+        found = [(answer.output, *(other.output for other in answer.alternatives)) for answer in answers]
+        require.equal(found, [best[:n_best] for best in expected], f"the {n_best} nearest")
 
 
 def _answers(task: SmallTask, n_best: int) -> list[Any]:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from tests.testing.mutants import after, before, instead, mutant_tests
 
 from plugformer.data import arrow
@@ -19,6 +20,7 @@ from plugformer_plugins.architecture import encoder_only
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.multi_label import MultiLabel
+from plugformer_plugins.task_type.pairs import Retrieval
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
@@ -149,6 +151,11 @@ def turned(self, answer, _):
     return Prediction.of([*answer.alternatives[::-1], replace(answer, alternatives=())])
 
 
+def reversed_answers(answer):
+    ranked = [answer, *answer.alternatives]
+    return Prediction.of([replace(each, alternatives=()) for each in reversed(ranked)])
+
+
 NobodyPredictsMoods = instead("NobodyPredictsMoods", Classification, output_type="mood")
 
 WORDS, TEXT = (Column(name, name, "input", tokenizer="source") for name in ("words", "text"))
@@ -208,6 +215,14 @@ MUTANTS = {
         NeverEnoughAnswers,
         IgnoresTheNumber,
         answering("WorstFirst", Classification, turned),
+    ),
+    "the_nearest_are_found": (
+        before(
+            "FindsInABatch",
+            Retrieval,
+            rank=lambda self, vectors: vectors * (torch.arange(6) < 3)[:, None, None],
+        ),
+        after("FarthestFirst", Retrieval, rank=lambda self, answers, *_: [*map(reversed_answers, answers)]),
     ),
     "references_are_answers": (
         instead("OneReference", Regression, references=lambda self, example: example["number"]),
