@@ -151,6 +151,10 @@ def turned(self, answer, _):
     return Prediction.of([*answer.alternatives[::-1], replace(answer, alternatives=())])
 
 
+def first_half(self, vectors):
+    return vectors * (torch.arange(len(vectors)) < len(vectors) // 2)[:, None, None]
+
+
 def reversed_answers(answer):
     ranked = [answer, *answer.alternatives]
     return Prediction.of([replace(each, alternatives=()) for each in reversed(ranked)])
@@ -217,11 +221,7 @@ MUTANTS = {
         answering("WorstFirst", Classification, turned),
     ),
     "the_nearest_are_found": (
-        before(
-            "FindsInABatch",
-            Retrieval,
-            rank=lambda self, vectors: vectors * (torch.arange(6) < 3)[:, None, None],
-        ),
+        before("FindsInABatch", Retrieval, rank=first_half),
         after("FarthestFirst", Retrieval, rank=lambda self, answers, *_: [*map(reversed_answers, answers)]),
     ),
     "references_are_answers": (
