@@ -49,6 +49,24 @@ def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path):
         assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
 
 
+RETRIEVAL = (
+    *("type={name: retrieval, inputs: [source, target]}", "model.architecture=encoder-only"),
+    *("model.head=contrastive", "model.embeddings.shared=false", "evaluation.metrics=[mrr]", STILL),
+)
+
+
+def test_negatives_are_of_the_batch_and_answers_of_the_split(train_tiny, short_settings, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    report = train_tiny(one, *RETRIEVAL, "training.batches_per_update=2")
+    with launched(2, *train_command(short_settings(*RETRIEVAL), two, "--json")) as processes:
+        main, other = ends(processes)
+    assert (main.status, other.status) == (0, 0), main.messages + other.messages
+    assert differences(one, two) < 1e-6
+    assert json.loads(main.output.splitlines()[-1])["metrics"] == report.as_json()["metrics"]
+    for mine, yours in zip(lines(one), lines(two), strict=True):
+        assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
+
+
 def test_the_end_of_one_ends_the_others(short_settings, tmp_path):
     out = tmp_path / "run"
     with launched(2, *train_command(short_settings("training.steps=100000"), out)) as processes:
