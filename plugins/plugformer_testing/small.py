@@ -80,7 +80,7 @@ def small_model(
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
         stacks[stack.name] = StackSpec(
             name=stack.name,
-            causal=stack.causal,
+            view=stack.view,
             layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
             position=part(Kind.POSITION, position),
             norm=norm,

@@ -38,22 +38,18 @@ from plugformer.interfaces.spec import (
 )
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.training import (
-    Hook,
-    Initialization,
-    JoinedOptimizer,
-    Optimizer,
-    ParameterContext,
-    Schedule,
-)
+from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
+from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
     "ABSENT",
     "BEGIN",
     "END",
+    "EVERYTHING",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
+    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedTokens",
@@ -78,7 +74,6 @@ __all__ = [
     "Hypothesis",
     "Initialization",
     "Input",
-    "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
     "Level",
@@ -118,6 +113,7 @@ __all__ = [
     "Tokenizers",
     "Tokens",
     "Value",
+    "View",
     "as_text",
     "evaluating",
     "next_tokens",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from plugformer.interfaces.batch import Batch
     from plugformer.interfaces.model import Model
+    from plugformer.interfaces.spec import Stack
+    from plugformer.interfaces.view import View
 
 
 Holds = Literal["text", "texts", "words", "label", "labels", "tags", "number"]
@@ -125,6 +127,10 @@ class TaskType(ABC):
     def learn(self, train: "Dataset") -> Any:  # noqa: ARG002 (a default)
         """Returns the state, such as `train.features["label"].names`, the names of the labels' numbers."""
         return None
+
+    def view(self, stack: "Stack") -> "View":
+        """Returns what tokens of a stack see in models of the task, by default `stack.view`."""
+        return stack.view
 
     @property
     def outputs(self) -> int | None:

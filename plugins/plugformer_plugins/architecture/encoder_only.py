@@ -10,6 +10,7 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    EVERYTHING,
     Architecture,
     Batch,
     Encoded,
@@ -44,7 +45,7 @@ class EncoderOnly(Architecture):
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE, Level.VECTOR})
-    stacks = (Stack("encoder", causal=False),)
+    stacks = (Stack("encoder", view=EVERYTHING),)
 
     def __init__(self, *, pooling: Pooling | None = None) -> None:
         self._pooling = pooling
