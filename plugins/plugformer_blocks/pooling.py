@@ -11,6 +11,7 @@ Pooling = Annotated[
     Literal["first", "last", "max", "mean", "sum"],
     Field(description="How the hidden states of a sequence become one vector."),
 ]
+"""An option of heads and architectures that pool: `first`, `last`, `max`, `mean` or `sum`."""
 
 
 def pool(
