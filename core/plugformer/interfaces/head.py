@@ -106,7 +106,7 @@ class Head(nn.Module, ABC):
     def losses(
         self, logits: Float[Tensor, "targets outputs"], targets: Shaped[Tensor, " targets *outputs"]
     ) -> Float[Tensor, " targets"]:
-        """Returns the loss of each target from its logits: by default the cross-entropy with classes, in nats.
+        """Returns the loss of each target from its logits: by default cross-entropy, in nats.
 
         What only regularizes has no place here, except in training mode.
         """
@@ -125,7 +125,7 @@ class Head(nn.Module, ABC):
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the sum of the losses of all real targets, by default of `losses`, and their number.
 
-        Padding gets no gradient. In evaluation mode it is deterministic and has nothing that only regularizes.
+        Padding gets no gradient. In evaluation mode nothing is random, and nothing only regularizes.
         """
         if self._by_token:
             logits, targets = self._scored(hidden, targets, places_of(real))
@@ -191,4 +191,7 @@ class Head(nn.Module, ABC):
         log_probabilities = -losses
         if self.probabilities and not self.is_cross_entropy:
             log_probabilities = -functional.cross_entropy(logits, targets, reduction="none")
-        return torch.stack([losses, log_probabilities, (logits.argmax(dim=-1) == targets).float()])
+        correct = torch.zeros_like(losses)
+        if not targets.is_floating_point():
+            correct = (logits.argmax(dim=-1) == targets).float()
+        return torch.stack([losses, log_probabilities, correct])
