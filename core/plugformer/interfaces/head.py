@@ -194,4 +194,4 @@ class Head(nn.Module, ABC):
         correct = torch.zeros_like(losses)
         if not targets.is_floating_point():
             correct = (logits.argmax(dim=-1) == targets).float()
-        return torch.stack([losses, log_probabilities, correct])
+        return torch.stack([losses, log_probabilities, correct]).float()
