@@ -22,7 +22,6 @@ from plugformer.interfaces import (
     Head,
     Initialization,
     Level,
-    LikelihoodMetric,
     Metric,
     Optimizer,
     OutputType,
@@ -177,12 +176,10 @@ def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
             message = f"metric {block.name!r} measures {accepted}, but a {task.type.name} task answers with"
             expected = _names(registry, Kind.METRIC, lambda other: measures(other, task_type))
             yield ("evaluation", "metrics", index), f"{message} {task_type.output_type}{expected}"
-        elif issubclass(metric, LikelihoodMetric) and metric.probabilities and not head.probabilities:
+        elif getattr(metric, "probabilities", False) and not head.probabilities:
+            expected = _names(registry, Kind.HEAD, lambda o: o.probabilities and serves(o, task_type))
             message = f"metric {block.name!r} needs probabilities, which head {task.model.head.name!r} lacks"
-            expected = _names(
-                registry, Kind.HEAD, lambda other: other.probabilities and serves(other, task_type)
-            )
-            yield ("evaluation", "metrics", index), f"{message}; take it out, or choose a head{expected}"
+            yield ("evaluation", "metrics", index), f"{message}; heads that have them{expected}"
 
 
 def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:

@@ -24,13 +24,11 @@ class Settings(BaseModel):
 
     Attributes:
         exclusive: Pairs of keys of which at most one may be given; a later layer's key clears the other.
-        moved: Advice about keys that earlier versions had.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
-    moved: ClassVar[dict[str, str]] = {}
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

@@ -98,8 +98,6 @@ class Predictor:
         rows = range(len(split)) if rows is None else rows
         answers: dict[int, Prediction] = {}
         for chosen, predictions in self.computed(split, rows, lambda batch: self.answer(batch, first)):
-            if not self.model.head.probabilities:
-                predictions = [prediction.without_scores() for prediction in predictions]
             answers.update(zip(chosen, predictions, strict=True))
         return [answers[row] for row in rows]
 

@@ -11,6 +11,11 @@ from torch.nn import functional
 from plugformer.interfaces.batch import places_of, unpad
 from plugformer.interfaces.prediction import Level, OutputType
 
+Hidden = Float[Tensor, "batch length width"]
+Real = Bool[Tensor, "batch length"]
+Logits = Float[Tensor, "targets outputs"]
+Targets = Shaped[Tensor, " targets *axes"]
+
 _POSITIONS = 1024
 
 
@@ -87,111 +92,58 @@ class Head(nn.Module, ABC):
     probabilities: ClassVar[bool] = True
 
     @classmethod
-    def check_case(
-        cls,
-        real: Bool[Tensor, "batch length"],  # noqa: ARG003 (a default)
-    ) -> tuple[Shaped[Tensor, " batch *targets"], int] | None:
-        """Returns targets and the number of outputs for `plugformer check`, if `output_types` are your own.
+    def check_case(cls, real: Real) -> tuple[Targets, int] | None:  # noqa: ARG003 (a default)
+        """Returns targets and the number of outputs for `plugformer check`; None for those of `output_types`.
 
-        None stands for classes, or for the labels or the number that `output_types` names.
+        A head for a type of answers of your own must return them.
         """
         return None
 
     @abstractmethod
-    def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch *length outputs"]:
+    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch *length outputs"]:
         """Returns unnormalized scores of each position by itself, or at level `sequence` (batch, outputs)."""
 
-    def losses(
-        self, logits: Float[Tensor, "targets outputs"], targets: Shaped[Tensor, " targets *outputs"]
-    ) -> Float[Tensor, " targets"]:
-        """Returns the loss of each target from its logits: by default cross-entropy, in nats.
-
-        What only regularizes has no place here, except in training mode.
-        """
+    def losses(self, logits: Logits, targets: Targets) -> Float[Tensor, " targets"]:
+        """Returns the loss of each target from its logits, (targets, outputs): cross-entropy in nats."""
         return functional.cross_entropy(logits, targets, reduction="none")
 
-    @property
-    def is_cross_entropy(self) -> bool:
-        """Whether `losses` is not overridden: a head may then compute its `loss` in a faster way."""
-        return type(self).losses is Head.losses
-
-    def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Shaped[Tensor, " batch *length"],
-        real: Bool[Tensor, "batch length"],
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    def loss(self, hidden: Hidden, targets: Targets, real: Real) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the sum of the losses of all real targets, by default of `losses`, and their number.
 
         Padding gets no gradient. In evaluation mode nothing is random, and nothing only regularizes.
         """
-        if self._by_token:
-            logits, targets = self._scored(hidden, targets, places_of(real))
-        else:
-            logits = self.logits(hidden, real)
-        losses = self.losses(logits, targets)
-        return losses.sum(), torch.tensor(len(losses), device=losses.device)
+        found = self.likelihoods(hidden, targets, real)
+        return found.losses.sum(), found.targets.sum()
 
-    def likelihoods(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Shaped[Tensor, " batch *length"],
-        real: Bool[Tensor, "batch length"],
-    ) -> Likelihoods:
+    def likelihoods(self, hidden: Hidden, targets: Targets, real: Real) -> Likelihoods:
         """Returns the losses of each example's targets, which sum to `loss`, and their likelihoods.
 
         By default targets are independent: classes, or floats, which are neither probable nor correct.
         """
-        if self._by_token:
+        if self.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN}):
+            columns = self._measured(self.logits(hidden, real), targets)
+            counts = torch.ones_like(columns[0], dtype=torch.int64)
+        else:
             columns = hidden.new_zeros((3, real.numel()), dtype=torch.float32)
             # Scores of a vocabulary need much memory, so only some real positions are computed at a time.
             for places in places_of(real).split(_POSITIONS):
-                columns[:, places] = self._measured(*self._scored(hidden, targets, places))
+                rows = unpad(hidden.flatten(0, 1), places)[None]
+                logits = self.logits(rows, real.flatten()[places][None])[0]
+                columns[:, places] = self._measured(logits, targets.flatten()[places])
             columns, counts = columns.view(3, *real.shape).sum(dim=2), real.sum(dim=1)
-        else:
-            columns = self._measured(self.logits(hidden, real), targets)
-            counts = torch.ones_like(columns[0], dtype=torch.int64)
-        losses, log_probabilities, correct = columns
-        return Likelihoods(
-            losses,
-            counts,
-            log_probabilities if self.probabilities else None,
-            None if targets.is_floating_point() else correct.long(),
-        )
+        losses, likely, correct = columns
+        known = None if targets.is_floating_point() else correct.long()
+        return Likelihoods(losses, counts, likely if self.probabilities else None, known)
 
-    def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
+    def best(self, hidden: Hidden, real: Real) -> Best:
         """Returns the most probable outputs, by default of independent targets."""
         scores, outputs = self.logits(hidden, real).float().log_softmax(dim=-1).max(dim=-1)
         return Best(outputs, scores if scores.dim() == 1 else scores.masked_fill(~real, 0.0).sum(dim=1))
 
-    @property
-    def _by_token(self) -> bool:
-        """Whether there is a target at every real position, not one for each example."""
-        return not self.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN})
-
-    def _scored(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Shaped[Tensor, "batch length"],
-        places: Int[Tensor, " targets"],
-    ) -> tuple[Float[Tensor, "targets outputs"], Shaped[Tensor, " targets"]]:
-        """Returns logits and targets at some positions of the flattened batch."""
-        real = torch.ones_like(places, dtype=torch.bool)
-        logits = self.logits(unpad(hidden.flatten(0, 1), places)[None], real[None])[0]
-        return logits, targets.flatten().index_select(0, places)
-
-    def _measured(
-        self, logits: Float[Tensor, "targets outputs"], targets: Shaped[Tensor, " targets *outputs"]
-    ) -> Float[Tensor, "3 targets"]:
+    def _measured(self, logits: Logits, targets: Targets) -> Float[Tensor, "3 targets"]:
         """Returns each target's loss, its log-probability, and 1 if it is the best output."""
-        logits = logits.float()
-        losses = self.losses(logits, targets)
-        log_probabilities = -losses
-        if self.probabilities and not self.is_cross_entropy:
-            log_probabilities = -functional.cross_entropy(logits, targets, reduction="none")
-        correct = torch.zeros_like(losses)
-        if not targets.is_floating_point():
-            correct = (logits.argmax(dim=-1) == targets).float()
-        return torch.stack([losses, log_probabilities, correct]).float()
+        losses = self.losses(logits.float(), targets)
+        if targets.is_floating_point():
+            return torch.stack([losses, -losses, -losses]).float()
+        plain = losses if type(self).losses is Head.losses else Head.losses(self, logits.float(), targets)
+        return torch.stack([losses, -plain, logits.argmax(dim=-1) == targets])

@@ -105,7 +105,7 @@ class LikelihoodMetric(Metric):
 
     Attributes:
         unit: What `targets` counts: the model's targets, or the characters or bytes of their text.
-        probabilities: Whether it needs a head with `probabilities`; else `log_probabilities` may be NaN.
+        probabilities: Whether it needs a head with `probabilities`.
     """
 
     accepts = frozenset(OutputType) - {OutputType.NUMBER}

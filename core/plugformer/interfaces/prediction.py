@@ -75,11 +75,6 @@ class Prediction:
         """The output as it is printed."""
         return as_text(self.output)
 
-    def without_scores(self) -> "Prediction":
-        """Returns the prediction of a model without probabilities."""
-        others = tuple(other.without_scores() for other in self.alternatives)
-        return replace(self, score=None, alternatives=others)
-
     @classmethod
     def of(cls, ranked: "Sequence[Prediction]") -> "Prediction":
         """Returns the first prediction, with the others as its alternatives."""

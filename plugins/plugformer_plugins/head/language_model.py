@@ -57,7 +57,7 @@ class LanguageModel(SmoothedHead):
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the real targets, and their number; smoothed in training."""
-        if not self.is_cross_entropy:
+        if self.has_other_losses:
             return super().loss(hidden, targets, real)
         rows = places_of(real)
         loss = linear_cross_entropy(

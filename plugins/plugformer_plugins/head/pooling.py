@@ -102,7 +102,7 @@ class Classifier(Pooled):
 
     def loss(self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real) -> Loss:
         """Returns the cross-entropy summed over the sequences, and their number; smoothed in training."""
-        if not self.is_cross_entropy:
+        if self.has_other_losses:
             return super().loss(hidden, targets, real)
         loss = functional.cross_entropy(
             self.logits(hidden, real), targets, reduction="sum", label_smoothing=self.smoothing

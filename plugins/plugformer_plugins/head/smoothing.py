@@ -22,6 +22,11 @@ class SmoothedHead(Head):
         self.label_smoothing = label_smoothing
 
     @property
+    def has_other_losses(self) -> bool:
+        """Whether a subclass overrides `losses`: its loss is no cross-entropy."""
+        return type(self).losses is not Head.losses
+
+    @property
     def smoothing(self) -> float:
         """The share of each target that is spread, in evaluation mode 0."""
         return self.label_smoothing if self.training else 0.0

@@ -49,7 +49,7 @@ class TokenClassifier(SmoothedHead):
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the tokens with a target, and their number."""
-        if not self.is_cross_entropy:
+        if self.has_other_losses:
             return super().loss(hidden, targets, real)
         loss = functional.cross_entropy(
             self.output(self.dropout(hidden[real])),
