@@ -17,7 +17,6 @@ from torch.nn.functional import pad as padded
 from plugformer.configuration.task import Task
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
-    IGNORED,
     Batch,
     FeedForward,
     Head,
@@ -32,6 +31,9 @@ from plugformer.registry import Kind, Registry
 
 State = tuple[dict[str, Tensor], dict[str, Tensor]]
 Side = tuple[Tensor, Tensor]
+
+IGNORED = -100
+"""The target of a token that has none, as in PyTorch's `cross_entropy`."""
 
 
 class Seed:

@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
-from plugformer.interfaces import IGNORED, Batch, Sizes
+from plugformer.interfaces import ABSENT, Batch, Sizes
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import TrainingState
@@ -158,7 +158,7 @@ def targets(sentences) -> dict[str, torch.Tensor]:
         "classification": torch.tensor([2, 0, 1]),
         "multi-label": torch.eye(12)[[2, 0, 1]],
         "regression": torch.tensor([0.5, -1.0, 2.0]),
-        "tagging": source.ids.remainder(3).masked_fill(~source.mask | (source.ids < 4), IGNORED),
+        "tagging": source.ids.remainder(3).masked_fill(~source.mask | (source.ids < 4), ABSENT),
     }
 
 

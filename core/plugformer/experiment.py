@@ -12,6 +12,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
     Data,
+    Input,
     LayerSpec,
     Level,
     ModelSpec,
@@ -101,6 +102,7 @@ class Experiment:
             self.registry,
             self.architecture,
             self.task_type.level,
+            inputs=self.task_type.inputs,
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
@@ -167,6 +169,7 @@ def model_spec(
     architecture: Architecture,
     level: Level,
     *,
+    inputs: tuple[Input, ...] = (Input(),),
     training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
     fresh: bool = True,
 ) -> ModelSpec:
@@ -192,6 +195,7 @@ def model_spec(
     return ModelSpec(
         architecture=architecture,
         level=level,
+        inputs=inputs,
         stacks={stack.name: _stack(stack, settings, stacks, choose) for stack in stacks},
         head=choose(Kind.HEAD, (("model", "head"), settings.head)),
         shared_embeddings=settings.embeddings.shared,

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, ExampleError, nearest
 from plugformer.interfaces import (
-    IGNORED,
     UNKNOWN,
     Batch,
     Column,
@@ -58,7 +57,7 @@ class BIOTags(TaskType):
             tokens = [found or [UNKNOWN] for found in tokenizers.source.encode_words(words)]
             inputs.append([token for word in tokens for token in word])
             pairs = zip(tags, tokens, strict=True)
-            targets.append([target for tag, word in pairs for target in (tag, *[IGNORED] * (len(word) - 1))])
+            targets.append([target for tag, word in pairs for target in (tag, *[None] * (len(word) - 1))])
         return {"input": inputs, "targets": targets}
 
     def answer(

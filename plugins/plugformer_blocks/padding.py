@@ -1,5 +1,6 @@
 """Sequences of different lengths as one tensor, with special tokens and padding."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from jaxtyping import Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plugformer.interfaces import BEGIN, END, IGNORED, NO_TARGETS, PADDING, Padding, Ragged, Side, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, END, NO_TARGETS, PADDING, Padding, Ragged, Side, Tokens
 
 
 def pad(
@@ -32,7 +33,13 @@ def pad(
     if begin:
         ids[column == 0] = BEGIN
     padding = Padding.RIGHT if side == "right" else Padding.ANYWHERE
-    return Tokens(torch.from_numpy(ids), torch.from_numpy(real), Padding.NONE if real.all() else padding)
+    padding = Padding.NONE if real.all() else padding
+    tokens = Tokens(torch.from_numpy(ids), torch.from_numpy(real), padding)
+    if rows.counts is None:
+        return tokens
+    grid = len(rows.counts), int(rows.counts.max(initial=0))
+    slots = (np.arange(grid[1]) < rows.counts[:, None]).ravel().nonzero()[0]
+    return replace(tokens, slots=torch.from_numpy(slots), grid=grid)
 
 
 def pad_targets(
@@ -40,13 +47,13 @@ def pad_targets(
 ) -> Shaped[Tensor, "batch ..."]:
     """Returns the targets of examples, or of tokens where `pad` puts these, BEGIN in front and END behind.
 
-    Integers stay integers, IGNORED where a token has no target; floats become float32, NaN where it has none.
+    Integers stay integers, ABSENT where a token has no target; floats become float32, NaN where it has none.
     Without targets, the result is NO_TARGETS.
     """
     if targets is None:
         return NO_TARGETS
     values = targets.values if isinstance(targets, Ragged) else targets
-    kind, missing = (np.float32, np.nan) if np.issubdtype(values.dtype, np.floating) else (np.int64, IGNORED)
+    kind, missing = (np.float32, np.nan) if np.issubdtype(values.dtype, np.floating) else (np.int64, ABSENT)
     if not isinstance(targets, Ragged):
         return torch.from_numpy(values.astype(kind))
     column, whole = _columns(targets, 2, side, length)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from plugformer.configuration import Task, TrainingSettings
+from plugformer.data import EncodedSplit
 from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
 from plugformer.interfaces import Batch, Hook, Model
 from plugformer.registry import Kind, Registry
@@ -31,8 +32,8 @@ class _SmallTraining:
     def __init__(self, subject: Subject, device: str = "cpu") -> None:
         self.hook: Hook = subject.create()
         self.manager = HookManager([], lambda _: None, {subject.entry.name: self.hook})
-        task, model = subject.once("classifier", _classifier)
-        self.examples, self.model = task.split(), copy.deepcopy(model).to(device)
+        examples, model = subject.once("classifier", _classifier)
+        self.examples, self.model = examples, copy.deepcopy(model).to(device)
         settings = Task.model_construct(training=TrainingSettings())
         self.run = Run(Path(), settings, self.model, steps=2 * UPDATES, epoch_steps=UPDATES)
         self.call("model_built")
@@ -80,11 +81,11 @@ class _SmallTraining:
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}
 
 
-def _classifier() -> tuple[SmallTask, Model]:
+def _classifier() -> tuple[EncodedSplit, Model]:
     registry = Registry.discover()
     task = SmallTask(registry.create(Kind.TASK_TYPE, "plugformer:classification"), registry=registry)
-    task.architecture = registry.create(Kind.ARCHITECTURE, "plugformer:encoder-only")
-    return task, task.model.float().train()
+    architecture = registry.create(Kind.ARCHITECTURE, "plugformer:encoder-only")
+    return task.split(architecture=architecture), task.model(architecture).float().train()
 
 
 @contract_check()

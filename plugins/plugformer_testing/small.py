@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,16 @@ from numpy import ndarray
 
 from plugformer.data import EncodedSplit, Processor
 from plugformer.data.arrow import encode, encoded_examples
+from plugformer.data.processor import sample_subwords
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
-    IGNORED,
     Architecture,
     Encoded,
     Examples,
+    Input,
     LayerSpec,
     Level,
+    Limits,
     Model,
     ModelSpec,
     PartSpec,
@@ -55,6 +57,7 @@ def small_model(
     *,
     head: str = "",
     position: str = "rope",
+    residual: PartSpec | None = None,
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
@@ -65,7 +68,7 @@ def small_model(
         return PartSpec(registry.load(kind, name), label=f"{kind} {name!r}")
 
     attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
-    residual, feed_forward = part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
+    residual, feed_forward = residual or part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
     stacks: dict[str, StackSpec] = {}
     for stack in architecture.stacks:
         crossing = {"cross_attention": attention} if stack.cross else {}
@@ -109,17 +112,23 @@ class EncodedCase:
         if self.level is Level.SEQUENCE:
             targets = np.arange(len(self)) * 3 % OUTPUTS
         elif self.level is Level.TOKEN:
-            rows = [(np.arange(length) + row) % OUTPUTS for row, length in enumerate(self.inputs)]
-            for row in rows:
-                row[1::3] = IGNORED
-            targets = Ragged.of([row.tolist() for row in rows])
+            rows = [
+                [None if place % 3 == 1 else (place + row) % OUTPUTS for place in range(length)]
+                for row, length in enumerate(self.inputs)
+            ]
+            targets = Ragged.of(rows)
         return Encoded(
-            ragged(self.inputs, 1) if self.inputs else None,
+            {"input": ragged(self.inputs, 1)} if self.inputs else {},
             ragged(self.outputs, 2) if self.outputs else None,
             targets,
             Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
             complete=not self.packed,
         )
+
+    @property
+    def reads(self) -> tuple[Input, ...]:
+        """The inputs of its examples."""
+        return (Input(),) * bool(self.inputs)
 
     @property
     def sizes(self) -> Sizes:
@@ -137,6 +146,10 @@ CASES = (
 """Examples of every level: with and without an input, whole texts and pieces of texts."""
 
 
+PARTS = ("output", "targets", "start")
+"""Attributes of `Encoded` besides the inputs."""
+
+
 def ragged(lengths: Sequence[int], seed: int) -> Ragged:
     """Returns sequences of ordinary tokens."""
     draw = np.random.default_rng(seed)
@@ -146,14 +159,23 @@ def ragged(lengths: Sequence[int], seed: int) -> Ragged:
 def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     """Returns some examples, in the order of `rows`."""
 
-    def chosen(part: Ragged | ndarray | None) -> Any:
+    def chosen(part: Ragged | ndarray | None, rows: Sequence[int]) -> Any:
         if isinstance(part, Ragged):
             sequences = part.rows()
             return Ragged.of([sequences[row] for row in rows])
         return None if part is None else part[list(rows)]
 
-    parts = ("input", "output", "targets", "start")
-    return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
+    def chosen_rows(part: Ragged) -> Any:
+        if part.counts is None:
+            return chosen(part, rows)
+        numbers = np.split(np.arange(len(part.lengths)), np.cumsum(part.counts)[:-1])
+        kept = chosen(part, [number for row in rows for number in numbers[row]])
+        return replace(kept, counts=part.counts[list(rows)])
+
+    parts: dict[str, Any] = {name: chosen(getattr(encoded, name), rows) for name in PARTS}
+    return replace(
+        encoded, inputs={name: chosen_rows(part) for name, part in encoded.inputs.items()}, **parts
+    )
 
 
 LONGEST = 128  # positions of a model
@@ -230,49 +252,72 @@ class SmallTask:
             found[part] = [list(row) if isinstance(row, Sequence) else row for row in rows]
         return found
 
-    def split(self, examples: Any = None, *, packed: bool = False, inference: bool = False) -> EncodedSplit:
-        """Returns examples, by default the task's, as training sees them, or prediction (`inference`)."""
-        examples = examples or self.examples
-        data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
-        piece = LONGEST if packed and self.task_type.packed else None
-        encoded = encoded_examples(data, self.task_type.level)
-        return EncodedSplit(encoded, self.task_type, self.architecture, piece=piece, inference=inference)
+    def split(
+        self,
+        examples: Any = None,
+        *,
+        packed: bool = False,
+        inference: bool = False,
+        architecture: Architecture | None = None,
+        limit: int = LONGEST,
+    ) -> EncodedSplit:
+        """Returns examples, by default the task's, as training sees them, or prediction (`inference`).
 
-    @cached_property
-    def architecture(self) -> Architecture:
-        """The first installed architecture that serves the type."""
+        Inputs are cut to `limit` tokens. By default they are for the first of `architectures`.
+        """
+        examples, limits = examples or self.examples, Limits(limit, LONGEST, 2 * LONGEST)
+        data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
+        return EncodedSplit(
+            encoded_examples(data, self.task_type.level),
+            self.task_type,
+            architecture or self.architectures()[0],
+            piece=LONGEST if packed and self.task_type.packed else None,
+            inference=inference,
+            limits={"input": limit},
+            sampling=partial(sample_subwords, processor=self.known, limits=limits, truncate=True),
+        )
+
+    def architectures(self) -> list[Architecture]:
+        """Returns the installed architectures that serve the type."""
 
         def fits(found: Any) -> bool:
-            return self.task_type.level in found.levels and reads(self.task_type, found)
+            return reads(self.task_type, found)
 
         otherwise = "no installed architecture serves its level and columns"
-        name = self._installed(Kind.ARCHITECTURE, fits, otherwise)
-        architecture: Architecture = self._registry.create(Kind.ARCHITECTURE, name)
-        return architecture
+        names = self._installed(Kind.ARCHITECTURE, fits, otherwise)
+        return [self._registry.create(Kind.ARCHITECTURE, name) for name in names]
 
-    @cached_property
-    def model(self) -> Model:
-        """A small model with a head for the type's answers."""
+    def model(self, architecture: Architecture | None = None) -> Model:
+        """Returns a small model with a head for the type's answers, by default of the first architecture."""
+        if architecture is None:
+            return self._first
         answers = f"its answers are {self.task_type.output_type!r}, which no installed head predicts"
-        head = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
+        head, *_ = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
             parts: dict[str, Any] = {"head": head, "max_length": LONGEST, "registry": self._registry}
-            return small_model(self.architecture, self.task_type.level, self.known.sizes, **parts)
+            return small_model(architecture, self.task_type.level, self.known.sizes, **parts)
 
-    def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> str:
-        """Returns the first component of a kind that fits, built-in ones first. Broken ones are skipped."""
-        entries = self._registry.entries(kind)
+    @cached_property
+    def _first(self) -> Model:
+        return self.model(self.architectures()[0])
+
+    def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> list[str]:
+        """Returns the components of a kind that fit, built-in ones first. Broken ones are skipped."""
+        names, entries = [], self._registry.entries(kind)
         for entry in sorted(entries, key=lambda found: found.distribution != "plugformer"):
             name = f"{entry.distribution}:{entry.name}"
             with suppress(RegistryError):
                 if fits(self._registry.load(kind, name)):
-                    return name
-        raise Violation(otherwise)
+                    names.append(name)
+        if not names:
+            raise Violation(otherwise)
+        return names
 
     def answers(self, questions: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:
         """Returns the answers of its model to questions, by default the task's."""
         split = self.split(questions or self.questions, inference=True)
-        with evaluating(self.model):
+        model = self.model()
+        with evaluating(model):
             batch = split.batch(range(len(split)))
-            return self.task_type.answer(self.model, batch, self.known.tokenizers, n_best)
+            return self.task_type.answer(model, batch, self.known.tokenizers, n_best)

@@ -3,18 +3,19 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.errors import ConfigurationError, ExampleError
-from plugformer.interfaces import IGNORED, Encoded, Examples, Level, OutputType, Ragged, TaskType
+from plugformer.interfaces import Encoded, Examples, Level, OutputType, Ragged, TaskType
 from plugformer_testing import require
 from plugformer_testing.contract import Violation, contract_check, is_list_of_text
 from plugformer_testing.probes import require_gradients
-from plugformer_testing.small import SmallTask, take
+from plugformer_testing.small import LONGEST, PARTS, SmallTask, take
 from plugformer_testing.subject import Subject
 
 _UNSEEN = "☃"  # a label that no example has
@@ -68,7 +69,8 @@ def numbers_fit_the_level(task: SmallTask) -> None:
     """
     encoded, level, outputs = task.encode(), task.task_type.level, task.known.sizes.outputs
     predicted = "output" if level is Level.NEXT_TOKEN else "targets"
-    require.equal(set(encoded), {"input", predicted} if task.questions else {predicted}, "what it encodes")
+    names = {item.name for item in task.task_type.inputs}
+    require.equal(set(encoded), {*names, predicted}, "what it encodes")
     for part, values in encoded.items():
         require.equal(len(values), len(task), f"the number of times {part}")
         for row, tokens in enumerate(values if part != "targets" else ()):
@@ -79,27 +81,41 @@ def numbers_fit_the_level(task: SmallTask) -> None:
     rows = (np.ravel(np.array(targets, dtype=object)) for targets in encoded.get("targets", []))
     numbers = np.array([number for row in rows for number in row if number is not None])
     if numbers.dtype.kind in "iu":
-        wrong = numbers[(numbers != IGNORED) & ((numbers < 0) | (numbers >= outputs))].tolist()
+        wrong = numbers[(numbers < 0) | (numbers >= outputs)].tolist()
         require.that(not wrong, f"targets are {wrong}, the head has {outputs} outputs")
     require.that(np.isfinite(numbers).all(), "targets are not finite")
 
 
-@contract_check(given=_task)
-def targets_arrive_as_encoded(task: SmallTask) -> None:
-    """A model receives the targets that it encodes: stored, put into a batch, and in single precision."""
-    encoded, level = task.encode(), task.task_type.level
-    if "targets" not in encoded:
-        return
-    split = task.split(inference=True)  # of which nothing is drawn
-    found, marked = task.model.targets(split.batch(range(len(split))))
-    if level is Level.SEQUENCE:
-        expected = np.array(encoded["targets"])
-    else:
-        rows = Ragged.of(encoded["targets"])
-        counts = [int(part.sum()) for part in np.split(rows.present, np.cumsum(rows.lengths)[:-1])]
-        require.equal(marked.sum(dim=1).tolist(), counts, "the number of targets in each row of a batch")
-        found, expected = found[marked], rows.values[rows.present]
-    arrived = found.double().numpy()
+@contract_check((3, LONGEST))
+def targets_arrive_as_encoded(subject: Subject, limit: int) -> None:
+    """Every architecture receives the targets that it encodes: stored, cut to a limit, drawn again, padded.
+
+    A token whose target is None has none; all other tokens have theirs, in single precision.
+    """
+    task = _task(subject)
+    targets = task.encode().get("targets", ())
+    for architecture in task.architectures() if targets else ():
+        split, model = (
+            task.split(inference=True, architecture=architecture, limit=limit),
+            task.model(architecture),
+        )
+        for epoch in (None, [1, 0]):
+            batch = split.batch(range(len(split)), epoch=epoch, padding=LONGEST)
+            found, marked = model.targets(batch)
+            if task.task_type.level is Level.TOKEN:
+                rows = [[target for target in row[:limit] if target is not None] for row in targets]
+                counts = list(map(len, rows))
+                require.equal(
+                    marked.sum(dim=1).tolist(), counts, "the number of targets in each row of a batch"
+                )
+                found, expected = found[marked], np.array(list(chain.from_iterable(rows)))
+            else:
+                expected = np.array(targets)
+            _require_arrived(found.double().numpy(), expected)
+
+
+def _require_arrived(arrived: ndarray, expected: ndarray) -> None:
+    """Requires the same targets, except for rounding."""
     require.equal(arrived.shape, expected.shape, "the shape of the targets that arrive")
     if expected.size:
         # The model learns differences, which rounding must not make larger or smaller than this.
@@ -171,7 +187,8 @@ def draws_follow_their_generators(task: SmallTask) -> None:
     token = task.task_type.level is Level.TOKEN
     for part, rows in parts.items():
         parts[part] = Ragged.of(rows) if part != "targets" or token else np.array(rows)
-    encoded = Encoded(parts.get("input"), parts.get("output"), parts.get("targets"))
+    inputs = {item.name: parts.pop(item.name) for item in task.task_type.inputs}
+    encoded = Encoded(inputs, **parts)
     before, every = _values(encoded), range(len(encoded))
 
     def drawn(given: Encoded, rows: Sequence[int]) -> dict[str, list[Any]]:
@@ -188,7 +205,7 @@ def draws_follow_their_generators(task: SmallTask) -> None:
 
 def _values(encoded: Encoded) -> dict[str, list[Any]]:
     """Returns the numbers of each example, written out, since NaN equals nothing."""
-    parts = {part: getattr(encoded, part) for part in ("input", "output", "targets", "start")}
+    parts = {**encoded.inputs} | {part: getattr(encoded, part) for part in PARTS}
     return {
         part: list(map(str, values.rows() if isinstance(values, Ragged) else values.tolist()))
         for part, values in parts.items()
@@ -200,10 +217,10 @@ def _values(encoded: Encoded) -> dict[str, list[Any]]:
 def a_model_learns_from_it(task: SmallTask) -> None:
     """A model of an installed architecture has a finite loss on its examples, and finite gradients."""
     split = task.split(packed=True)
-    loss = task.model(split.batch(range(len(split))))
+    loss = task.model()(split.batch(range(len(split))))
     require.that(int(loss.targets) > 0, "there is nothing to be predicted")
     require.finite(loss.total, "the loss")
-    require_gradients(task.model, loss.total, everywhere=False)
+    require_gradients(task.model(), loss.total, everywhere=False)
 
 
 @contract_check(given=_task)

@@ -4,7 +4,7 @@ import torch
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import IGNORED, Batch, Level, Padding, Sizes, Tokens
+from plugformer.interfaces import ABSENT, Batch, Level, Padding, Sizes, Tokens
 from plugformer.model import build
 
 LENGTH = 5
@@ -33,8 +33,8 @@ def test_as_many_labels_as_positions_are_no_targets_of_tokens():
 
 
 def test_tokens_without_a_target_are_left_out():
-    targets = torch.full((2, LENGTH), IGNORED)
+    targets = torch.full((2, LENGTH), ABSENT)
     targets[0, 1], targets[1, 1] = 3, 4
     tagger = model(Level.TOKEN)
-    assert tagger.targets(batch(targets))[1].equal(targets != IGNORED)
+    assert tagger.targets(batch(targets))[1].equal(targets != ABSENT)
     assert tagger.count(batch(targets)) == tagger(batch(targets)).targets == 2

@@ -8,7 +8,7 @@ from tests.batches import labeled, pairs
 
 from plugformer.data.arrow import token_column
 from plugformer.data.encoding import TokenColumn
-from plugformer.interfaces import BEGIN, END, IGNORED, PADDING, Padding, Ragged, Side
+from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Padding, Ragged, Side
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small import SmallTask
@@ -71,8 +71,8 @@ def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(split, "example", pytest.fail)
     batch = split.batch([1, 0]).to("cpu")
     monkeypatch.setattr(split, "example", read)
-    assert list(batch.inputs) == [{"one": "b", "other": "d"}, {"one": "a", "other": "c"}]
-    assert list(batch.inputs[1:]) == [{"one": "a", "other": "c"}]
+    assert batch.asked(0) == {"one": "b", "other": "d"}
+    assert batch.asked(1) == {"one": "a", "other": "c"}
 
 
 def test_targets_go_from_begin_to_end_and_classified_texts_too() -> None:
@@ -110,14 +110,16 @@ def test_a_column_cuts_at_its_limit() -> None:
 @pytest.mark.parametrize(
     ("rows", "values"),
     [
-        ([[None, 3], [], [5]], [IGNORED, 3, 5]),
+        ([[None, 3], [], [5]], [ABSENT, 3, 5]),
         ([[None, 0.5], [], [1]], [np.nan, 0.5, 1.0]),
         ([[], [], []], []),
     ],
 )
 def test_a_column_in_memory_is_one_of_a_file(rows: list[list[float | None]], values: list[float]) -> None:
     kind = pa.float64() if 0.5 in rows[0] else pa.int64()
-    stored = token_column(pa.chunked_array([pa.array(rows, pa.list_(kind))]))
+    given = Ragged.of(rows)
+    numbers, bounds = pa.array(given.values, kind), pa.array([0, *np.cumsum(given.lengths)], pa.int32())
+    stored = token_column(pa.chunked_array([pa.ListArray.from_arrays(bounds, numbers)]))
     every = np.arange(3)
     for column in (stored, TokenColumn.of(rows)):
         taken = column.take(every)

@@ -11,7 +11,7 @@ from plugformer.configuration.task import DataBlock, ModelSettings, Task
 from plugformer.data.arrow import encode, limited
 from plugformer.data.processor import Processor
 from plugformer.experiment import Experiment
-from plugformer.interfaces import IGNORED
+from plugformer.interfaces import ABSENT
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
@@ -123,7 +123,7 @@ def test_tags_go_with_their_words(over):
     for epoch in range(10):
         batch = made.batch([0, 1], epoch=[1, epoch])
         assert batch.targets.shape == batch.source.ids.shape
-        assert batch.targets[1][batch.targets[1] != IGNORED].tolist() == [1]
+        assert batch.targets[1][batch.targets[1] != ABSENT].tolist() == [1]
         assert batch.source.ids.shape[1] <= 10
 
 
@@ -131,7 +131,7 @@ def test_masks_are_drawn_of_what_was_drawn():
     examples = {"text": SOURCES}
     batch = split(MaskedLanguageModelling(), EncoderOnly(), examples).batch([0, 1, 2], epoch=[1, 0])
     assert batch.targets.shape == batch.source.ids.shape
-    masked = (batch.targets != IGNORED).sum(1)
+    masked = (batch.targets != ABSENT).sum(1)
     lengths = batch.source.mask.sum(1) - 2
     assert masked.tolist() == [round(0.15 * length) for length in lengths.tolist()]
     assert len(set(lengths.tolist())) > 1

@@ -5,13 +5,13 @@ from math import log
 import pytest
 import torch
 
-from plugformer.interfaces import IGNORED, HeadContext
+from plugformer.interfaces import ABSENT, HeadContext
 from plugformer_plugins.head.token_classifier import TokenClassifier
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=2)
 HIDDEN = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]], [[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]])
 REAL = torch.tensor([[True, True, False], [True, False, True]])
-TARGETS = torch.tensor([[0, 0, IGNORED], [1, IGNORED, 1]])
+TARGETS = torch.tensor([[0, 0, ABSENT], [1, ABSENT, 1]])
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
-"""adam and adamw against the papers' algorithms, step by step."""
+"""Optimizers against the papers' algorithms, step by step."""
 
 import pytest
 import torch
 from torch import nn
 
 from plugformer_plugins.optimizer.adam import Adam, AdamW
+from plugformer_plugins.optimizer.lion import Lion
+from plugformer_plugins.optimizer.muon import Muon, orthogonalized
 
 
 def by_hand(value, gradients, *, lr, betas, epsilon, decay):
@@ -46,9 +48,67 @@ def test_equals_the_algorithm(optimizer, decay_of_matrices):
         torch.testing.assert_close(parameter.data, expected)
 
 
-@pytest.mark.parametrize("optimizer", [Adam(), AdamW()], ids=["adam", "adamw"])
+@pytest.mark.parametrize("optimizer", [Adam(), AdamW(), Lion(), Muon()], ids=lambda made: type(made).__name__)
 def test_frozen_parameters_are_left_out(optimizer):
     layer = nn.Linear(2, 3)
     layer.weight.requires_grad_(False)
     built = optimizer.build(layer.named_parameters())
     assert [p is layer.bias for group in built.param_groups for p in group["params"]] == [True]
+
+
+def test_lion_equals_the_algorithm():
+    """Chen et al., algorithm 2; a vector does not decay."""
+    matrix, vector = nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(5))
+    values, momenta = [matrix.detach().clone(), vector.detach().clone()], [torch.zeros(3, 4), torch.zeros(5)]
+    built = Lion(lr=0.1, betas=(0.8, 0.95), weight_decay=0.3).build({"m": matrix, "v": vector}.items())
+    for _ in range(4):
+        gradients = [torch.randn(3, 4), torch.randn(5)]
+        matrix.grad, vector.grad = (gradient.clone() for gradient in gradients)
+        built.step()
+        for index, (gradient, decay) in enumerate(zip(gradients, (0.3, 0.0), strict=True)):
+            direction = torch.sign(0.8 * momenta[index] + 0.2 * gradient)
+            values[index] = values[index] - 0.1 * (direction + decay * values[index])
+            momenta[index] = 0.95 * momenta[index] + 0.05 * gradient
+    torch.testing.assert_close([matrix.data, vector.data], values)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (6, 20), (20, 6)])
+def test_muon_makes_matrices_nearly_orthogonal(shape):
+    left, values, right = torch.linalg.svd(torch.randn(shape, dtype=torch.float64), full_matrices=False)
+    values = torch.linspace(0.5, 1, len(values), dtype=torch.float64)  # far from zero, where it takes longer
+    found = orthogonalized(left @ values.diag() @ right, 5)
+    singular = torch.linalg.svdvals(found)
+    assert 0.6 < singular.min() <= singular.max() < 1.3
+    aligned = left.T @ found @ right.T  # the singular vectors stay
+    torch.testing.assert_close(aligned, aligned.diagonal().diag())
+
+
+def test_muon_moves_hidden_matrices_alone():
+    """Embeddings, heads and vectors are moved by AdamW, with the same learning rate."""
+    torch.manual_seed(0)
+    shapes = {"encoder.layers.0.up.weight": (4, 6), "encoder.embedding.weight": (4, 6), "head.bias": (6,)}
+    parameters = {name: nn.Parameter(torch.randn(shape)) for name, shape in shapes.items()}
+    twins = {name: nn.Parameter(parameter.detach().clone()) for name, parameter in parameters.items()}
+    built = Muon(lr=0.01, weight_decay=0.2).build(parameters.items())
+    adam = AdamW(lr=0.01, betas=(0.9, 0.95), weight_decay=0.2).build(twins.items())
+    for _ in range(3):
+        for name, parameter in parameters.items():
+            parameter.grad = torch.randn(shapes[name])
+            twins[name].grad = parameter.grad.clone()
+        built.step()
+        adam.step()
+    hidden, *others = shapes
+    for name in others:
+        torch.testing.assert_close(parameters[name].data, twins[name].data)
+    assert not torch.allclose(parameters[hidden], twins[hidden])
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch has had Muon since version 2.9")
+def test_muon_is_torchs_with_the_same_scale():
+    """torch.optim.Muon computes in bfloat16."""
+    start, gradient = torch.randn(6, 20), torch.randn(6, 20)
+    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+    Muon(lr=0.1).build([("hidden.weight", ours)]).step()
+    torch.optim.Muon([theirs], lr=0.1, weight_decay=0.1, adjust_lr_fn="match_rms_adamw").step()
+    torch.testing.assert_close(ours.data, theirs.data, atol=0.01, rtol=0.02)

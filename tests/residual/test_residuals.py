@@ -29,7 +29,8 @@ FUNCTIONS = {"attention": torch.sin, "cross_attention": torch.cos, "feed_forward
 
 
 def computed(residual: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    return residual(x, {name: Function(FUNCTIONS[name]) for name in READING})
+    real = torch.ones(x.shape[:2], dtype=torch.bool)
+    return residual(x, {name: Function(FUNCTIONS[name], real) for name in READING})
 
 
 def perturbed(residual: nn.Module) -> nn.Module:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from plugformer_plugins.schedule.warmup import Constant, Noam, WarmupCosine
+from plugformer_plugins.schedule.warmup import (
+    Constant,
+    InverseSquareRoot,
+    Noam,
+    WarmupCosine,
+    WarmupLinear,
+    WarmupStableDecay,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +44,19 @@ from plugformer_plugins.schedule.warmup import Constant, Noam, WarmupCosine
         (WarmupCosine(), 55, 0.5),
         (WarmupCosine(warmup_steps=0.2), 60, 0.5),
         (Constant(warmup_steps=0.5), 25, 0.5),
+        (WarmupLinear(warmup_steps=20), 10, 0.5),
+        (WarmupLinear(warmup_steps=20), 60, 0.5),
+        (WarmupLinear(warmup_steps=20, final=0.2), 60, 0.6),
+        (WarmupLinear(warmup_steps=20, final=0.2), 100, 0.2),
+        (WarmupStableDecay(warmup_steps=20), 10, 0.5),
+        (WarmupStableDecay(warmup_steps=20), 21, 1.0),
+        (WarmupStableDecay(warmup_steps=20), 80, 1.0),
+        (WarmupStableDecay(warmup_steps=20), 90, 0.5),
+        (WarmupStableDecay(warmup_steps=20, decay_steps=40, final=0.1), 80, 0.55),
+        (WarmupStableDecay(warmup_steps=20, final=0.1), 100, 0.1),
+        (InverseSquareRoot(warmup_steps=16), 8, 0.5),
+        (InverseSquareRoot(warmup_steps=16), 16, 1.0),
+        (InverseSquareRoot(warmup_steps=16), 64, 0.5),
     ],
 )
 def test_by_hand(schedule, step, expected):

@@ -7,7 +7,7 @@ from tests.pieces import Pieces
 from plugformer.configuration.task import Task
 from plugformer.data.processor import Inputs, Processor
 from plugformer.experiment import Experiment
-from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
+from plugformer.interfaces import ABSENT, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.tokenizer.subwords import BPE, Unigram, WordPiece
@@ -19,15 +19,17 @@ LENGTH, TEXTS = 100, 50
 
 def drawn(share):
     tokens = Ragged(np.tile(np.arange(4, 4 + LENGTH), TEXTS), np.full(TEXTS, LENGTH))
-    none = Ragged(np.full(TEXTS * LENGTH, IGNORED), tokens.lengths)
+    none = Ragged(np.full(TEXTS * LENGTH, ABSENT), tokens.lengths)
     generators = [np.random.default_rng(row) for row in range(TEXTS)]
-    return tokens, MaskedLanguageModelling(share=share).draw(Encoded(tokens, targets=none), generators)
+    return tokens, MaskedLanguageModelling(share=share).draw(
+        Encoded({"input": tokens}, targets=none), generators
+    )
 
 
 @pytest.mark.parametrize("share", [0.15, 0.4])
 def test_a_share_is_drawn_of_which_most_are_masked(share):
     tokens, found = drawn(share)
-    chosen = found.targets.values != IGNORED
+    chosen = found.targets.values != ABSENT
     assert chosen.sum() == TEXTS * LENGTH * share
     assert (found.targets.values[chosen] == tokens.values[chosen]).all()
     assert (found.input.values[~chosen] == tokens.values[~chosen]).all()

@@ -182,10 +182,11 @@ def test_floats_stay_floats_and_none_is_no_number():
     assert torch.equal(targets[~real], torch.zeros(int((~real).sum())))
 
 
-def test_none_among_integers_is_ignored():
+def test_none_among_integers_is_no_number():
     made = batch([[3, None, -100, 1]])
-    assert made.targets.tolist() == [[-100, 3, -100, -100, 1, -100]]
     assert made.targets.dtype == torch.int64
+    targets, real = read(made)
+    assert targets[real].tolist() == [3, -100, 1]
 
 
 @pytest.mark.parametrize(

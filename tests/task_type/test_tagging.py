@@ -12,7 +12,7 @@ from plugformer.data.processor import Inputs
 from plugformer.errors import DataError, ExampleError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.experiment import Experiment
-from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
+from plugformer.interfaces import ABSENT, UNKNOWN, Tokenizers
 from plugformer.model import build
 from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_plugins.tokenizer.word_level import Words
@@ -36,7 +36,7 @@ def test_a_word_is_labeled_at_its_first_token(tagging, tokenizers):
     encoded = tagging.encode({"words": [["the", "foxtrot"]], "tags": [["DET", "NOUN"]]}, tokenizers)
     (spelled,) = (tokenizers.source.tokens(row) for row in encoded["input"])
     assert spelled == [" ", "the", " ", "fox", "tro", "t"]  # as in the text, which the tokenizer has learned
-    assert encoded["targets"] == [[0, IGNORED, 1, IGNORED, IGNORED, IGNORED]]
+    assert encoded["targets"] == [[0, None, 1, None, None, None]]
 
 
 def test_a_word_without_tokens_is_unknown(tagging):
@@ -97,7 +97,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     split = data.splits["test"]
     batch = split.batch([0])
     assert batch.source.mask.sum() == min(longest, 25) + 2  # and BEGIN and END
-    labeled = batch.targets[0][batch.targets[0] != IGNORED]
+    labeled = batch.targets[0][batch.targets[0] != ABSENT]
     assert [data.processor.learned[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)

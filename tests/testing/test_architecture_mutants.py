@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 
-from plugformer.interfaces import IGNORED, Level, Limits, Padding, Ragged, Tokens
+from plugformer.interfaces import ABSENT, Level, Limits, Padding, Ragged, Tokens
 from plugformer.registry import Kind
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder, EncoderDecoderModel
@@ -53,7 +53,7 @@ class LosesTheFirstTarget(EncoderOnly):
     def collate(self, encoded, level, **padding):
         if isinstance(encoded.targets, Ragged):
             values = encoded.targets.values.copy()
-            values[0] = IGNORED
+            values[0] = ABSENT
             encoded = replace(encoded, targets=Ragged(values, encoded.targets.lengths))
         return super().collate(encoded, level, **padding)
 
@@ -70,7 +70,7 @@ class LeavesOutTheBeginning(EncoderDecoder):
 
     def collate(self, encoded, level, **padding):
         cut = Ragged.of([row[1:] for row in encoded.input.rows()])
-        return super().collate(replace(encoded, input=cut), level, **padding)
+        return super().collate(replace(encoded, inputs={"input": cut}), level, **padding)
 
 
 class PlacesPadding(DecoderModel):

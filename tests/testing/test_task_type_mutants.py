@@ -1,19 +1,28 @@
 """Every check of task types catches a fault that it is there for."""
 
 from dataclasses import replace
+from itertools import cycle
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
+import pytest
 from tests.testing.mutants import after, before, instead, mutant_tests
 
+from plugformer.data import arrow
+from plugformer.data.encoding import TokenColumn
 from plugformer.errors import ExampleError
-from plugformer.interfaces import IGNORED, Column, Prediction, Ragged
+from plugformer.interfaces import Column, Prediction, Ragged
 from plugformer.registry import Kind
+from plugformer_blocks import pad_targets
+from plugformer_plugins.architecture import encoder_only
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.multi_label import MultiLabel
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_testing import Status, check
 from plugformer_testing.runner import find_checks, run_check
 from plugformer_testing.subject import Subject
 
@@ -75,7 +84,7 @@ def overwrite(self, drawn, encoded, generators):
 
 def hide_targets(self, drawn, *_):
     """Masks tokens, and does not say which."""
-    return replace(drawn, targets=Ragged(np.full_like(drawn.targets.values, IGNORED), drawn.targets.lengths))
+    return replace(drawn, targets=drawn.targets.only(np.zeros_like(drawn.targets.present)))
 
 
 def encoding(name, base, change, *, of=""):
@@ -89,7 +98,7 @@ def encoding(name, base, change, *, of=""):
 
 def one_target_each(encoded, _):
     """Gives one target to a word, however many tokens it has."""
-    return {"targets": [[number for number in row if number != IGNORED] for row in encoded["targets"]]}
+    return {"targets": [[number for number in row if number is not None] for row in encoded["targets"]]}
 
 
 def scaled_over_the_chunk(_, examples):
@@ -217,3 +226,72 @@ def test_what_others_cannot_import_is_no_fault_of_a_type(registry, tmp_path):
     subject = Subject.of(NobodyPredictsMoods, registry.with_local(manifest))
     ended = run_check(subject, *find_checks(Kind.TASK_TYPE, ["a_model_learns_from_it"]))
     assert ended.message == "its answers are 'mood', which no installed head predicts"
+
+
+class Measures(Tagging):
+    """Has numbers for targets, one that is legal and one that often means "no target" among them."""
+
+    numbers = (-100.0, 0.5, 1e-3, 0.0)
+
+    def encode(self, examples, tokenizers):
+        encoded = super().encode(examples, tokenizers)
+        rows = (zip(row, cycle(self.numbers), strict=False) for row in encoded["targets"])
+        return {**encoded, "targets": [[None if old is None else new for old, new in row] for row in rows]}
+
+
+class Offsets(Measures):
+    numbers = (-100, 3, 0)
+
+
+def whole(targets, **options):
+    numbers = targets.values.astype(np.int64)
+    return pad_targets(Ragged(numbers, targets.lengths).only(targets.present), **options)
+
+
+FAULTS = {
+    "whole numbers in batches": (Measures, encoder_only, "pad_targets", whole),
+    "whole numbers in files": (
+        Measures,
+        arrow,
+        "pa",
+        SimpleNamespace(
+            **{**vars(pa), "array": lambda rows: pa.array(rows).cast(pa.list_(pa.int32()), safe=False)}
+        ),
+    ),
+    "whole numbers of draws": (
+        Measures,
+        Ragged,
+        "of",
+        lambda rows: of([[each if each is None else int(each) for each in row] for row in rows]),
+    ),
+    "-100.0 is absent": (Measures, encoder_only, "token_targets", lambda found: (found, found > -100)),
+    "-100 is absent": (Offsets, encoder_only, "token_targets", lambda found: (found, found > -100)),
+    "absent is 0": (
+        Measures,
+        encoder_only,
+        "token_targets",
+        lambda found: (found.nan_to_num(), ~found.isinf()),
+    ),
+    "words are cut alone": (
+        Measures,
+        TokenColumn,
+        "cut",
+        lambda self, limit: (
+            self if isinstance(self.take(np.arange(1)).values[0], np.floating) else cut(self, limit)
+        ),
+    ),
+}
+of, cut = Ragged.of, TokenColumn.cut
+
+
+@pytest.mark.parametrize("task_type", [Measures, Offsets])
+def test_targets_of_any_kind_arrive(task_type):
+    assert check(task_type, only="targets_arrive_as_encoded")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_targets_that_change_on_their_way_are_found(fault, monkeypatch):
+    task_type, owner, name, faulty = FAULTS[fault]
+    monkeypatch.setattr(owner, name, faulty)
+    (outcome,) = check(task_type, only="targets_arrive_as_encoded").outcomes
+    assert outcome.status is Status.FAILED

@@ -2,7 +2,7 @@
 
 from plugformer.interfaces.attention import Attention, AttentionContext, State
 from plugformer.interfaces.batch import (
-    IGNORED,
+    ABSENT,
     NO_TARGETS,
     NO_TOKENS,
     Batch,
@@ -36,14 +36,21 @@ from plugformer.interfaces.spec import (
     Stack,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
+from plugformer.interfaces.training import (
+    Hook,
+    Initialization,
+    JoinedOptimizer,
+    Optimizer,
+    ParameterContext,
+    Schedule,
+)
 
 __all__ = [
+    "ABSENT",
     "BEGIN",
     "END",
-    "IGNORED",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
@@ -70,6 +77,8 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "Input",
+    "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
     "Level",

@@ -1,6 +1,7 @@
 """Examples as numbers: encoded, and as the batches that models read."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
@@ -16,8 +17,8 @@ from plugformer.interfaces.position import Padding
 Side = Literal["right", "left"]
 """The side of padding."""
 
-IGNORED = -100
-"""The target of a token that has none, -100 as in PyTorch's `cross_entropy`."""
+ABSENT = -(2**31)
+"""The integer for a token without a target, as NaN is among floats. Targets are larger: they have 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Tokens:
         ids: Token ids, PADDING for padding.
         mask: True for real tokens, BEGIN and END included; False for padding.
         padding: Where the padding is.
+        slots: Each row's place, counted by example and row, if examples have several rows.
+        grid: The number of examples, and the most rows that one has, if they have several.
         places: Indices of the real tokens in the flattened mask, set by `located`.
         following: Indices, without the last position, of the real tokens before another real token.
     """
@@ -35,6 +38,8 @@ class Tokens:
     ids: Int[Tensor, "batch length"]
     mask: Bool[Tensor, "batch length"]
     padding: Padding
+    slots: Int[Tensor, " batch"] | None = None
+    grid: tuple[int, int] | None = None
     places: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
     following: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -42,6 +47,13 @@ class Tokens:
     def count(self) -> int:
         """Number of real tokens."""
         return int(self.mask.sum())
+
+    def by_example(self, values: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "examples rows ..."]:
+        """Returns a value of each row by example and row; zeros where an example has no further row."""
+        if self.slots is None or self.grid is None:
+            return values[:, None]
+        zeros = values.new_zeros(math.prod(self.grid), *values.shape[1:])
+        return zeros.index_copy(0, self.slots, values).view(*self.grid, *values.shape[1:])
 
     def located(self) -> "Tokens":
         """Returns the same tokens with their places, so that no forward pass waits for a device."""
@@ -68,35 +80,43 @@ class Batch:
     Attributes:
         source: The tokens of a bidirectional stack.
         target: The tokens of a causal stack: a given beginning, then its continuation.
+        reads: The tokens of each input by its name, where the architecture reads inputs by themselves.
         targets: Targets of the head other than the next tokens of `target`: (batch,) or (batch, outputs) for
             examples, or (batch, length) for the tokens of the source; see `token_targets`.
         given: Number of tokens in each row of `target` that are given and not predicted; if None one, BEGIN.
         rows: Each example's row in its split.
-        inputs: The inputs of each example, for answers that quote them.
+        asked: Returns the inputs of an example by its number in the batch, for answers that quote them.
         predicted: Indices of the hidden states that the head predicts from, set by `located`.
     """
 
     source: Tokens = NO_TOKENS
     target: Tokens = NO_TOKENS
+    reads: Mapping[str, Tokens] = field(default_factory=dict, kw_only=True)
     targets: Shaped[Tensor, "..."] = NO_TARGETS
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
-    inputs: Sequence[Any] = ()
+    asked: Callable[[int], Mapping[str, Any]] = field(default=lambda _: {}, repr=False, compare=False)
     predicted: Int[Tensor, " predicted"] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def sequences(self) -> list[Tokens]:
+        """All tokens that the stacks read."""
+        return [tokens for tokens in (self.source, self.target, *self.reads.values()) if len(tokens.ids)]
 
     @property
     def tokens(self) -> int:
         """Number of real tokens that the stacks read."""
-        return self.source.count + self.target.count
+        return sum(tokens.count for tokens in self.sequences)
 
     @property
     def device(self) -> torch.device:
         """Where its tensors are."""
-        return (self.source if len(self.source.ids) else self.target).ids.device
+        return self.sequences[0].ids.device
 
     def located(self, predicted: Bool[Tensor, "batch length"]) -> "Batch":
         """Returns the same batch with the indices of its real tokens and predicted positions, on the host."""
-        batch = replace(self, source=self.source.located(), target=self.target.located())
+        reads = {name: tokens.located() for name, tokens in self.reads.items()}
+        batch = replace(self, source=self.source.located(), target=self.target.located(), reads=reads)
         return _with(batch, predicted=places_of(predicted))
 
     def to(self, device: torch.device | str) -> "Batch":
@@ -135,6 +155,8 @@ def _moved(data: Located, device: torch.device | str) -> Located:
             moved[name] = value.pin_memory().to(device, non_blocking=True)
         elif isinstance(value, Tensor | Tokens):
             moved[name] = value.to(device)
+        elif isinstance(value, Mapping):
+            moved[name] = {key: tokens.to(device) for key, tokens in value.items()}
     return _with(copy(data), **moved)
 
 
@@ -150,12 +172,14 @@ class Ragged:
     """Sequences of different length, end to end in one array.
 
     Attributes:
-        values: Token ids, or the targets of tokens: integers or floats, IGNORED or NaN for no target.
+        values: Token ids, or the targets of tokens: integers or floats, ABSENT or NaN for no target.
         lengths: The lengths of the sequences.
+        counts: Number of sequences of each example; None for one each.
     """
 
     values: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
     lengths: NDArray[np.integer[Any]]
+    counts: NDArray[np.integer[Any]] | None = None
 
     @classmethod
     def repeated(cls, value: int, count: int) -> "Ragged":
@@ -176,21 +200,26 @@ class Ragged:
         numbers = [number for row in rows for number in row]
         values = np.array([0 if number is None else number for number in numbers])
         floats = len(values) > 0 and np.issubdtype(values.dtype, np.floating)
-        values = values if floats else values.astype(np.int64)
-        values[[number is None for number in numbers]] = np.nan if floats else IGNORED
-        return cls(values, lengths)
+        present = np.array([number is not None for number in numbers], dtype=np.bool)
+        return cls(values if floats else values.astype(np.int64), lengths).only(present)
+
+    def only(self, present: NDArray[np.bool]) -> "Ragged":
+        """Returns the same sequences with targets in these places alone."""
+        floats = np.issubdtype(self.values.dtype, np.floating)
+        return Ragged(np.where(present, self.values, np.nan if floats else ABSENT), self.lengths)
 
     @property
     def present(self) -> NDArray[np.bool]:
         """Which values are targets."""
         floats = np.issubdtype(self.values.dtype, np.floating)
-        present: NDArray[np.bool] = ~np.isnan(self.values) if floats else self.values != IGNORED
+        present: NDArray[np.bool] = ~np.isnan(self.values) if floats else self.values != ABSENT
         return present
 
     def rows(self) -> list[list[Any]]:
-        """Returns the sequences as lists."""
-        ends = np.cumsum(self.lengths)
-        return [row.tolist() for row in np.split(self.values, ends)[:-1]]
+        """Returns the sequences as lists, None for a token without a target."""
+        present = self.present
+        values = self.values if present.all() else np.where(present, self.values, None)  # type: ignore[call-overload]
+        return [row.tolist() for row in np.split(values, np.cumsum(self.lengths))[:-1]]
 
 
 @dataclass(frozen=True)
@@ -198,23 +227,28 @@ class Encoded:
     """Examples as a task type encodes them, without BEGIN, END and padding.
 
     Attributes:
-        input: Token ids of the inputs; None if there are none.
+        inputs: Token ids of the inputs by name. Questions may lack an optional one.
         output: Token ids of the outputs; None if there are none, or in prediction.
         targets: Targets of the examples, (examples,) or (examples, outputs); or of their input tokens.
         start: Given token ids at the beginning of each output, BEGIN included; None for BEGIN alone.
         complete: Whether END follows the outputs.
     """
 
-    input: Ragged | None = None
+    inputs: Mapping[str, Ragged] = field(default_factory=dict)
     output: Ragged | None = None
     targets: Ragged | NDArray[Any] | None = None
     start: Ragged | None = None
     complete: bool = True
 
+    @property
+    def input(self) -> Ragged | None:
+        """The token ids of the first input, the only one of most tasks; None if there is none."""
+        return next(iter(self.inputs.values()), None)
+
     def __len__(self) -> int:
         """Returns the number of examples."""
         tokens = self.input or self.output or self.start
-        return 0 if tokens is None else len(tokens.lengths)
+        return 0 if tokens is None else len(tokens.lengths if tokens.counts is None else tokens.counts)
 
 
 def token_targets(
@@ -222,12 +256,10 @@ def token_targets(
 ) -> tuple[Shaped[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns the targets of tokens as heads read them, and a mask of the tokens that have one.
 
-    IGNORED means no target. Among floats NaN means no target, and becomes 0.
+    ABSENT, and NaN among floats, mean no target and become 0.
     """
-    if not targets.is_floating_point():
-        return targets, targets != IGNORED
-    present = ~targets.isnan()
-    return targets.masked_fill(~present, 0.0), present
+    present = ~targets.isnan() if targets.is_floating_point() else targets != ABSENT
+    return targets.masked_fill(~present, 0), present
 
 
 def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 from torch import nn
@@ -12,6 +13,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Side
 from plugformer.interfaces.prediction import Level
+from plugformer.interfaces.task_type import Input
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model
@@ -74,10 +76,13 @@ class HeadContext(ModelContext):
 
     Attributes:
         outputs: Number of classes: the size of the target vocabulary, or the number of labels.
+        inputs: The task type's inputs. At level `vector` each has a column of `hidden`, one that is `many`
+            the last ones.
         tied: The target embedding, (outputs, width), for a head to use as its weight; None if not tied.
     """
 
     outputs: int
+    inputs: tuple[Input, ...] = (Input(),)
     tied: nn.Parameter | None = None
 
 
@@ -107,11 +112,18 @@ class Sizes:
 
 
 class Limits(NamedTuple):
-    """The most tokens of an example's input, of its output, and of both, without special tokens."""
+    """The most tokens of a row of an input, of an output, and of the longest rows of an example together.
+
+    Special tokens do not count.
+    """
 
     input: int
     output: int
     together: int
+
+    def of(self, part: str) -> int:
+        """Returns the limit of `output`, or of an input."""
+        return self.output if part == "output" else self.input
 
 
 class Architecture(ABC):
@@ -127,6 +139,16 @@ class Architecture(ABC):
     levels: ClassVar[frozenset[Level]]
     stacks: ClassVar[tuple[Stack, ...]]
 
+    @classmethod
+    def reads(cls, inputs: tuple[Input, ...], level: Level) -> bool:  # noqa: ARG003 (a default)
+        """Returns whether it can read these inputs of a task type.
+
+        By default it reads a single input with one row; causal stacks alone need none.
+        """
+        if not inputs:
+            return all(stack.causal for stack in cls.stacks)
+        return len(inputs) == 1 and not inputs[0].many
+
     @abstractmethod
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
@@ -138,12 +160,24 @@ class Architecture(ABC):
 
     @abstractmethod
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of each example's sequences in a batch, without padding, for a token budget.
 
-        `lengths` are tokens in inputs and outputs, without special tokens; -1 if there is none.
+        `lengths` are tokens in the longest row of each input, and in the output, without special tokens; -1
+        if there is none.
         """
+
+    def rows(
+        self,
+        counts: Int[ndarray, "examples parts"],
+        level: Level,  # noqa: ARG002 (a default)
+    ) -> Int[ndarray, "#examples #sequences"]:
+        """Returns how many rows an example has of each sequence of `positions`; by default one.
+
+        `counts` are the rows of each input, and 1 for the output.
+        """
+        return np.ones_like(counts[:, :1])
 
     @abstractmethod
     def limits(self, max_length: int, level: Level) -> Limits:
@@ -252,6 +286,7 @@ class ModelSpec:
     Attributes:
         architecture: Puts stacks and head together.
         level: What the head predicts from, one of the architecture's levels.
+        inputs: The inputs of examples; the architecture must be able to read them.
         stacks: The stacks by name, in the order of computation.
         head: Predicts from the last stack.
         width: This and the next ones as in `ModelContext`.
@@ -281,6 +316,7 @@ class ModelSpec:
     recompute: bool = False
     initialization: PartSpec | None = None
     seed: int = 1
+    inputs: tuple[Input, ...] = (Input(),)
 
     def context(self, place: LayerContext) -> ModelContext:
         """Returns the context of the component at a place."""
@@ -291,7 +327,7 @@ class ModelSpec:
         """Returns the context of the head."""
         *_, last = self.stacks.values()
         shared = vars(self.context(last.place(len(last.layers))))
-        return HeadContext(**shared, outputs=outputs, tied=tied)
+        return HeadContext(**shared, outputs=outputs, inputs=self.inputs, tied=tied)
 
     def residual_context(
         self, stack: StackSpec, number: int, norm: Callable[[], nn.Module]

@@ -153,10 +153,15 @@ class Builder:
             for name, read in layers[number].reads_layers.items():
                 at = stack.place(number, cross=name == "cross_attention")
                 owner = stack.state_owner(at, read)
+                problem = ""
                 if read not in order[:place] or order[read] != read:
+                    problem = "which this architecture has at another place"
+                elif not layers[number].residual.takes == layers[read].residual.takes == "all":
+                    problem = "but a residual connection there takes some tokens only"
+                if problem:
+                    label = stack.layers[number].sublayers[name].label
                     raise ConfigurationError(
-                        f"{stack.layers[number].sublayers[name].label} in {at} reads the state of {owner}, "
-                        "which this architecture has at another place; choose another one"
+                        f"{label} in {at} reads the state of {owner}, {problem}; choose another one"
                     )
         return [layers[number] for number in order]
 
@@ -167,7 +172,12 @@ class Builder:
             for name, part in layer.sublayers.items()
         }
         context = self.spec.residual_context(stack, number, partial(self._part, layer.norm, place))
-        return Layer(**parts, residual=self.make(layer.residual, context), dropout=self.spec.dropout)
+        residual = self.make(layer.residual, context)
+        if residual.takes == "by sequence" and place.causal:
+            raise ConfigurationError(
+                f"{layer.residual.label} in {place} chooses tokens by sequence; choose one that does by token"
+            )
+        return Layer(**parts, residual=residual, dropout=self.spec.dropout)
 
 
 def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:

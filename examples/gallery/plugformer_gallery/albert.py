@@ -69,7 +69,7 @@ class ALBERT(Architecture):
             found = NO_TARGETS if targets is None else torch.from_numpy(_narrow(targets))
         return Batch(pad(encoded.input or Ragged.of([]), begin=True, side=side, length=length), targets=found)
 
-    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
+    def positions(self, lengths: Int[ndarray, "examples parts"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
         """Returns the lengths of the inputs with BEGIN and END."""
         return lengths[:, :1] + 2
 

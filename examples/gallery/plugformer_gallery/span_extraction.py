@@ -8,7 +8,6 @@ from typing import Any
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import (
     END,
-    IGNORED,
     UNKNOWN,
     Batch,
     Column,
@@ -71,8 +70,8 @@ class SpanExtraction(TaskType):
                 first, behind = _span(row, context, answer)
                 marks[first], marks[behind] = FIRST, BEHIND
             inputs.append([*question, END, *chain.from_iterable(cut)])
-            numbers = ([mark] + [IGNORED] * (len(word) - 1) for word, mark in zip(cut, marks, strict=True))
-            targets.append([IGNORED] * (len(question) + 1) + list(chain.from_iterable(numbers)))
+            numbers = ([mark] + [None] * (len(word) - 1) for word, mark in zip(cut, marks, strict=True))
+            targets.append([None] * (len(question) + 1) + list(chain.from_iterable(numbers)))
         return {"input": inputs, "targets": targets}
 
     def answer(
@@ -90,7 +89,7 @@ class SpanExtraction(TaskType):
         best, (_, real) = model.best(batch), model.targets(batch)
         answers = []
         for row, score in enumerate(best.log_probabilities.tolist()):
-            marks, context = best.outputs[row][real[row]].tolist(), batch.inputs[row]["context"]
+            marks, context = best.outputs[row][real[row]].tolist(), batch.asked(row)["context"]
             first = marks.index(FIRST) if FIRST in marks else len(marks)
             behind = next((place for place in range(first, len(marks)) if marks[place] == BEHIND), first)
             words = list(_WORD.finditer(context))[first:behind]

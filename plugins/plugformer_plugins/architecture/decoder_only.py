@@ -57,7 +57,7 @@ class DecoderOnly(Architecture):
             given=torch.from_numpy(given.lengths.copy()),
         )
 
-    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:
+    def positions(self, lengths: Int[ndarray, "examples parts"], level: Level) -> Int[ndarray, "examples 1"]:
         """Returns the lengths of the sequences, BEGIN and END counted."""
         whole: ndarray = 1 + (lengths + 1).sum(axis=1, keepdims=True)
         return whole

@@ -54,7 +54,7 @@ class EncoderDecoder(Architecture):
         )
 
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of source and target in a batch."""
         source, target = lengths.T

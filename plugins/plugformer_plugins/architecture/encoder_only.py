@@ -40,7 +40,7 @@ class EncoderOnly(Architecture):
         )
 
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs with BEGIN and END."""
         return lengths[:, :1] + _SPECIAL

@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field
 
 from plugformer.interfaces import (
-    IGNORED,
     UNKNOWN,
     Batch,
     Column,
@@ -58,30 +57,26 @@ class MaskedLanguageModelling(TaskType):
             given = [_before_mask(part, words, tokenizers.source) for part in before]
             end = tokenizers.source.encode([last])[0]
             rows.append([token for part in given for token in (*part, UNKNOWN)] + end)
-            asked = [target for part in given for target in (*[IGNORED] * len(part), 0)]
-            targets.append(asked + [IGNORED] * len(end))  # unknown words are UNKNOWN, too, but no masks
+            asked = [target for part in given for target in (*[None] * len(part), 0)]
+            targets.append(asked + [None] * len(end))  # unknown words are UNKNOWN, too, but no masks
         return {"input": rows, "targets": targets}
 
     def draw(self, encoded: Encoded, generators: Sequence[np.random.Generator]) -> Encoded:
         """Returns texts with masks, and the tokens that are behind them as targets."""
         assert encoded.input is not None  # noqa: S101 (it always is)
-        assert isinstance(encoded.targets, Ragged)  # noqa: S101
-        tokens, targets = encoded.input.values.copy(), np.full_like(encoded.targets.values, IGNORED)
+        tokens, predicted = encoded.input.values.copy(), np.zeros(len(encoded.input.values), dtype=np.bool)
         end = 0
         for length, generator in zip(encoded.input.lengths.tolist(), generators, strict=True):
             start, end = end, end + length
             count = min(length, max(1, round(length * self._share)))
             drawn = start + generator.choice(length, size=count, replace=False)
-            targets[drawn] = encoded.input.values[drawn]
+            predicted[drawn] = True
             kind = generator.random(count)
             tokens[drawn[kind < 0.8]] = UNKNOWN
             others = drawn[(kind >= 0.8) & (kind < 0.9)]
             tokens[others] = encoded.input.values[generator.integers(start, end, len(others))]
-        return replace(
-            encoded,
-            input=Ragged(tokens, encoded.input.lengths),
-            targets=Ragged(targets, encoded.targets.lengths),
-        )
+        given = Ragged(tokens, encoded.input.lengths)
+        return replace(encoded, inputs={"input": given}, targets=encoded.input.only(predicted))
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns each text with the most probable tokens in place of its masks."""

@@ -5,7 +5,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from plugformer.interfaces import (
-    IGNORED,
     UNKNOWN,
     Batch,
     Column,
@@ -77,8 +76,8 @@ class Tagging(TaskType):
         ]
 
 
-def _at_first(words: Sequence[Sequence[int]], numbers: Sequence[int]) -> Iterator[int]:
-    """Yields for each token its word's number if it is the first, else IGNORED."""
+def _at_first(words: Sequence[Sequence[int]], numbers: Sequence[int]) -> Iterator[int | None]:
+    """Yields for each token its word's number if it is the first, else None."""
     for word, number in zip(words, numbers, strict=True):
         yield number
-        yield from [IGNORED] * (len(word) - 1)
+        yield from [None] * (len(word) - 1)

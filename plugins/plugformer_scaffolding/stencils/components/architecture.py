@@ -42,7 +42,7 @@ class NewComponent(Architecture):
         return Batch(source, targets=pad_targets(encoded.targets, side=side, length=length))
 
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs in a batch, with BEGIN and END."""
         return lengths[:, :1] + 2
