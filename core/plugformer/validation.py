@@ -39,9 +39,6 @@ from plugformer.yaml_tree import Finding, KeyPath, plain
 
 __all__ = ["fitting", "measures", "reads", "serves", "validate"]
 
-_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
-"""Answers whose targets are numbers of outputs."""
-
 _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """The sizes of a model that is built to see whether it can be built."""
 
@@ -262,11 +259,10 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
     task_type = experiment.task_type
     batch = example_batch(experiment.architecture, task_type.level, task_type.inputs)
-    targets = task_type.output_type in _NUMBERED
     findings: list[Finding] = []
 
     def run() -> None:
-        failures = dry_run(experiment.spec, _SIZES, batch if computes else None, targets=targets)
+        failures = dry_run(experiment.spec, _SIZES, batch if computes else None)
         findings.extend((place if part is None else part.origin, message) for part, message in failures)
 
     return _finding(place, lambda: guarded(entry, "building the model", run)) or findings

@@ -184,13 +184,6 @@ class TwoParts(Pooled):
         return classes + (logits[:, -1] - targets[:, 1]).square()
 
 
-class ForgetsThePart(TwoParts):
-    def likelihoods(self, hidden, targets, real):
-        found = super().likelihoods(hidden, targets, real)
-        logits = self.logits(hidden, real)
-        return found._replace(losses=cross_entropy(logits[:, :-1], targets[:, 0].long(), reduction="none"))
-
-
 def losing(name, base, change):
     """Returns a head whose losses and counts are changed."""
     return after(name, base, loss=lambda self, found, _, targets, real: change(*found, targets, real))
@@ -207,18 +200,14 @@ def likely(name, base, **parts):
 
 MUTANTS = {
     "likelihoods_are_those_of_the_loss": (
-        *(ForgetsThePart, SmoothInEvaluation, ClaimsToo, DropsOut),
-        likely(
-            "Mean",
-            MultiLabelClassifier,
-            losses=lambda found, targets: found.losses / targets.shape[1],
-        ),
-        likely(
-            "Labels", MultiLabelClassifier, targets=lambda found, targets: found.targets * targets.shape[1]
-        ),
+        *(SmoothInEvaluation, ClaimsToo, DropsOut),
+        likely("Half", Classifier, losses=lambda found, _: found.losses / 2),
         likely("RightNumbers", Regressor, correct=lambda found, targets: torch.zeros_like(found.targets)),
     ),
     "shapes": (
+        likely(
+            "Labels", MultiLabelClassifier, targets=lambda found, targets: found.targets * targets.shape[1]
+        ),
         losing("CountsBoth", TwoParts, lambda loss, _, targets, real: (loss, torch.tensor(targets.numel()))),
         after("LengthFirst", LanguageModel, logits=lambda self, logits, *_: logits.transpose(1, 2)),
         after("FourAxes", LanguageModel, logits=lambda self, logits, *_: logits[..., None]),

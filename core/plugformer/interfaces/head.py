@@ -15,7 +15,6 @@ Hidden = Float[Tensor, "batch length width"]
 Real = Bool[Tensor, "batch length"]
 Logits = Float[Tensor, "targets outputs"]
 Targets = Shaped[Tensor, " targets *axes"]
-
 _POSITIONS = 1024
 
 
@@ -93,10 +92,7 @@ class Head(nn.Module, ABC):
 
     @classmethod
     def check_case(cls, real: Real) -> tuple[Targets, int] | None:  # noqa: ARG003 (a default)
-        """Returns targets and the number of outputs for `plugformer check`; None for those of `output_types`.
-
-        A head for a type of answers of your own must return them.
-        """
+        """Returns targets and the number of outputs for `plugformer check`; None for built-in types."""
         return None
 
     @abstractmethod
@@ -125,8 +121,7 @@ class Head(nn.Module, ABC):
             counts = torch.ones_like(columns[0], dtype=torch.int64)
         else:
             columns = hidden.new_zeros((3, real.numel()), dtype=torch.float32)
-            # Scores of a vocabulary need much memory, so only some real positions are computed at a time.
-            for places in places_of(real).split(_POSITIONS):
+            for places in places_of(real).split(_POSITIONS):  # the scores of a vocabulary need much memory
                 rows = unpad(hidden.flatten(0, 1), places)[None]
                 logits = self.logits(rows, real.flatten()[places][None])[0]
                 columns[:, places] = self._measured(logits, targets.flatten()[places])
