@@ -11,6 +11,7 @@ from plugformer.configuration.task import Component, ModelSettings, Task, Traini
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
+    Column,
     Data,
     LayerSpec,
     Level,
@@ -104,6 +105,12 @@ class Experiment:
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the task type, with the kinds that they name."""
+        columns, create = self.task_type.columns, self.registry.create
+        return tuple(replace(column, kind=create(Kind.COLUMN, column.holds)) for column in columns)
 
     @cached_property
     def data(self) -> Data:
