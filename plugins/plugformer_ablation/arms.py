@@ -13,16 +13,17 @@ from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 from plugformer.validation import validate
-from plugformer_ablation.study import Place, Study
+from plugformer_ablation.study import Place, Study, clearings
 
 BASELINE = "baseline"
 
 
 class Change(NamedTuple):
-    """A change of a task: the label of a value, the value, and the layers that set it."""
+    """A change of a task: the label of a value, the value, its place in the study, and layers that set it."""
 
     label: str
     value: Any
+    place: Place
     layers: list[MappingNode]
 
 
@@ -82,6 +83,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     def order(path: str) -> tuple[bool, int]:  # options after what the file says, longer paths after shorter
         return study.node(("set", path)).origin.line is None, path.count(".")
 
+    registry = registry.with_local(*study.manifests)
     common = [study.layer(path, ("set", path)) for path in sorted(study.changes, key=order)]
     arms: dict[str, Arm] = {}
     mistakes: dict[str, str] = {}
@@ -89,7 +91,12 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     baseline = designs[0][0]
     for name, changes in designs:
         values = {factor: change.label for factor, change in changes.items()}
+        paths = {factor: study.factors[factor].path for factor in changes if factor in study.factors}
         for tuned in tunings(study):
+            places = [(path, changes[factor].place) for factor, path in paths.items()]
+            places += [(path, change.place) for path, change in tuned.items()]
+            for where, message in clearings(study, places):
+                mistakes.setdefault(str(study.mistakes([(where, message)])), name)
             layers = [layer for change in (*changes.values(), *tuned.values()) for layer in change.layers]
             try:
                 in_memory = rows is not None
@@ -102,7 +109,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
             settings = {path: change.value for path, change in tuned.items()}
             arm = Arm(name, None if name == baseline else baseline, values, settings, resolved)
             twin = arms.setdefault(dump(resolved.task), arm)
-            if twin is not arm:
+            if twin is not arm and not mistakes:
                 place, what = "arms" if study.arms else "factors", f"the arms {twin.name!r} and {name!r}"
                 if twin.name == name:
                     place, what = "tune", "two of the settings to try"
@@ -184,7 +191,7 @@ def _arm_change(study: Study, name: str) -> Change:
     """Returns the change of an arm under `arms`, whose keys may have dots."""
     node = study.node(("arms", name))
     layers = [nested(str(key), item, item.origin) for key, item in node.items.items()]
-    return Change(name, plain(node), layers)
+    return Change(name, plain(node), ("arms", name), layers)
 
 
 def tunings(study: Study) -> list[dict[str, Change]]:
@@ -200,4 +207,4 @@ def _change(study: Study, path: str, place: Place) -> Change:
     """Returns the change that sets a path of a task to the value at a place in the study."""
     value, key = plain(study.node(place)), place[-1]
     name = key if isinstance(key, str) else label(value)
-    return Change(name, value, [study.layer(path, place)])
+    return Change(name, value, place, [study.layer(path, place)])

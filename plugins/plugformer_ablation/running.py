@@ -21,6 +21,7 @@ from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
+from plugformer_ablation.costs import rotated
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import Findings, find
 from plugformer_ablation.matching import deciding_split, matched, with_equal_time
@@ -105,19 +106,27 @@ def run_study(
             arms = [_best(list(outcome), results) for _, outcome in groups]
         split, seeds = results.study["split"], study.seed_list
         tuned = [arm for arm in arms if arm.failure is None]
-        cells = [cell for arm in tuned for cell in make_cells(arm, seeds, out, split)]
+        cells = in_rounds([make_cells(arm, seeds, out, split) for arm in tuned])
         untuned = [
             CellResult(arm.name, seed, failure=arm.failure) for arm in arms if arm.failure for seed in seeds
         ]
         made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
         common = {key: made[0][key] for key in ("versions", "code", "data")}
+        order = [arm.name for arm in arms]
+        finished = [*_finished(cells, out, executor, console), *untuned]
         components = {name: lock for each in made for name, lock in each["components"].items()}
         return replace(
             results,
             arms=tuple(arm.record() for arm in arms),
-            cells=(*_finished(cells, out, executor, console), *untuned),
+            cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
             made_of={**common, "components": dict(sorted(components.items()))},
         )
+
+
+def in_rounds(cells: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """Returns the cells of all arms, one seed after the other; which arm is first in a round rotates."""
+    rounds = enumerate(zip(*cells, strict=True))
+    return [cell for number, each in rounds for cell in rotated(each, number)]
 
 
 def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Console) -> list[CellResult]:

@@ -15,7 +15,9 @@ from plugformer.configuration import (
     Settings,
     check_settings,
     is_file,
+    merge_layers,
     nested,
+    plain,
     read_file,
     read_setting,
     short_name,
@@ -58,6 +60,9 @@ class Study(Settings):
     study: str = Field(default="", description="Its title.")
     task: str | dict[str, Any] = Field(
         description="A task's name, a file, relative to this one, or the settings of a task."
+    )
+    registry: str | list[str] | None = Field(
+        default=None, description="Local manifests, one or a list, relative to this file."
     )
     changes: dict[str, Any] = Field(
         default={}, alias="set", description="Settings of all arms on top of the task, by dotted keys."
@@ -129,6 +134,13 @@ class Study(Settings):
             folder = self.node(("task",)).origin.folder
             return str(folder.absolute() / Path(self.task).expanduser())
         return self.task
+
+    @property
+    def manifests(self) -> list[Path]:
+        """The absolute paths of its local manifests."""
+        files = [self.registry] if isinstance(self.registry, str) else self.registry or []
+        folder = self.node(("registry",)).origin.folder
+        return [folder.absolute() / Path(file).expanduser() for file in files]
 
     def node(self, place: Place) -> Any:
         """Returns the node at a place, or the innermost one around it that was written."""
@@ -220,6 +232,24 @@ def _add_options(tree: MappingNode, options: dict[str, Sequence[str]]) -> None:
             inner.items[name], inner.keys[name] = node, origin
 
 
+def clearings(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[tuple[Place, str]]:
+    """Yields what factors and tuned settings of an arm clear of `set`, and of those before them.
+
+    `places` are their paths, with the places of their values in the study.
+    """
+    before: list[tuple[str, Place]] = [(path, ("set", path)) for path in study.changes]
+    for path, place in places:
+        layer = study.layer(path, place)
+        for other, cleared in before:
+            layers = [study.layer(other, cleared), layer]
+            kept = list(_leaves(plain(merge_layers(layers)[0])))
+            for leaf in _leaves(plain(layers[0])):
+                if not any(_overlap(leaf, key) for key in kept):
+                    origin, where = study.node(cleared[:2]).origin, ".".join(map(str, cleared[:2]))
+                    yield place[:2], f"{path!r} clears {leaf!r} of {where}, {origin}: keep one of them"
+        before.append((path, place))
+
+
 def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     """Yields contradictions: too many trainings, settings given twice, or set by the study itself."""
     if bool(study.factors) == bool(study.arms):
@@ -266,7 +296,7 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in settings.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict):
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}"

@@ -72,7 +72,7 @@ def train_cell(
     data: Mapping[str, Any] | None = None,
 ) -> None:
     """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result."""
-    registry = registry or Registry.discover(*cell.manifests)
+    registry = (registry or Registry.discover()).with_local(*cell.manifests)
     split = cell.ingredients["split"]
     options: dict[str, Any] = {
         "data": data,

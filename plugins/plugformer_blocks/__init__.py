@@ -9,12 +9,15 @@ from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
+from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
     "FastTokenizer",
     "PipelineTokenizer",
     "PositionwiseState",
+    "Prefix",
     "Recurrent",
+    "Within",
     "attention_scores",
     "attention_weights",
     "byte_piece",

@@ -16,19 +16,15 @@ from plugformer.data import PreparedData
 from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
 from plugformer.interfaces import (
-    UNKNOWN,
     Attention,
     Batch,
-    Encoded,
     Head,
-    Level,
     Model,
     PositionalEncoding,
-    Ragged,
     Sizes,
     evaluating,
 )
-from plugformer.model import build, replaced
+from plugformer.model import build, example_batch, replaced
 
 ASSUMED = Sizes(source=8000, outputs=8000)
 """Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""
@@ -83,16 +79,8 @@ def median_example(data: PreparedData) -> tuple[str, Batch]:
 
 def _assumed_example(experiment: Experiment) -> Batch:
     task_type = experiment.task_type
-    tokens = Ragged.of([[UNKNOWN] * ASSUMED_LENGTH])
-    reads = any(column.role == "input" for column in task_type.columns)
-    targets = {
-        Level.NEXT_TOKEN: None,
-        Level.TOKEN: replace(tokens, values=np.zeros_like(tokens.values)),
-        Level.SEQUENCE: np.zeros(1, dtype=np.int64),
-    }[task_type.level]
-    continued = task_type.level is Level.NEXT_TOKEN
-    encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
-    return replace(experiment.architecture.collate(encoded, task_type.level), rows=[0])
+    batch = example_batch(experiment.architecture, task_type.level, task_type.inputs, [ASSUMED_LENGTH])
+    return replace(batch, rows=[0])
 
 
 def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:

@@ -54,7 +54,7 @@ def _arguments(metric: Metric, case: Scored, first: int = 0) -> tuple[Any, ...]:
         references.append([right if mark == "x" else other for mark in case.references])
     sources = [as_text(right) for right, _ in pairs]
     if isinstance(metric, OutputMetric):
-        return predictions, references
+        return predictions if metric.depth is None else [[each] for each in predictions], references
     if isinstance(metric, SourceMetric):
         return sources, predictions, references
     targets, hits = np.array([len(text.split()) for text in sources]), np.array([*case.predictions]) == "x"

@@ -31,7 +31,7 @@ _AT = _BATCH.at(Turning())
 _RUN: dict[Kind, Callable[[Subject, Any, Tensor], Tensor]] = {
     Kind.NORM: lambda _, norm, x: norm(x),
     Kind.FEED_FORWARD: lambda _, network, x: network(x.flatten(0, 1)),
-    Kind.RESIDUAL: lambda _, residual, x: residual(x, sublayers(SUBLAYERS)),
+    Kind.RESIDUAL: lambda _, residual, x: residual(x, sublayers(SUBLAYERS, x, _BATCH.mask)),
     Kind.ATTENTION: lambda subject, given, x: PlacedAttention(given, subject.place, _AT).read(x),
     Kind.POSITION: lambda subject, encoding, x: position.everything(encoding, x, subject.model.heads, _BATCH),
     Kind.HEAD: lambda _, component, x: head.everything(component, x, _BATCH.mask),

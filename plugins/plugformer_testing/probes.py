@@ -114,7 +114,7 @@ class SharedState(Attention):
 
     def attend(self, query: Tensor, state: State, scope: AttentionContext) -> Tensor:
         """Returns the reader's output, after the owner has computed its own."""
-        self.owner.attend(query, state, AttentionContext(scope.query, scope.key, causal=scope.causal))
+        self.owner.attend(query, state, AttentionContext(scope.query, scope.key, view=scope.view))
         return self.reader.attend(query, state, scope)
 
 
@@ -123,20 +123,25 @@ class RootMeanSquare(nn.RMSNorm, Norm):
 
 
 class Function(Sublayer):
-    """A sublayer without dropout that keeps its inputs, call by call (`given`)."""
+    """A sublayer without dropout that keeps, call by call, its inputs (`given`) and `tokens` (`taken`)."""
 
-    def __init__(self, compute: Callable[[Tensor], Tensor]) -> None:
-        self.compute, self.given = compute, list[Tensor]()
+    def __init__(self, compute: Callable[[Tensor], Tensor], real: Tensor) -> None:
+        super().__init__(lambda hidden, _: compute(hidden), real=real)
+        self.compute, self.given, self.taken = compute, list[Tensor](), list[Tensor | None]()
 
-    def __call__(self, hidden: Tensor) -> Tensor:
+    def __call__(self, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
         """Records the input and returns the output, under autocast in its type, as linear maps do."""
         self.given.append(hidden)
+        self.taken.append(tokens)
         mixed = torch.is_autocast_enabled("cpu")
-        return self.compute(hidden).to(torch.get_autocast_dtype("cpu") if mixed else hidden.dtype)
+        output = self.compute(hidden).to(torch.get_autocast_dtype("cpu") if mixed else hidden.dtype)
+        if tokens is None or self.real is None:
+            return output
+        return output.masked_fill(~(tokens & self.real)[..., None], 0.0)
 
-    def added(self, x: Tensor, hidden: Tensor) -> Tensor:
+    def added(self, x: Tensor, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
         """Returns `x` and what it computes, added."""
-        return x + self(hidden)
+        return x + self(hidden, tokens)
 
 
 def perturbed(module: Module, dtype: torch.dtype = torch.float64) -> Module:

@@ -22,6 +22,7 @@ from plugformer.interfaces import (
     Column,
     Encoded,
     Examples,
+    Input,
     LayerSpec,
     Level,
     Limits,
@@ -58,6 +59,7 @@ def small_model(
     *,
     head: str = "",
     position: str = "rope",
+    residual: PartSpec | None = None,
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
@@ -68,14 +70,14 @@ def small_model(
         return PartSpec(registry.load(kind, name), label=f"{kind} {name!r}")
 
     attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
-    residual, feed_forward = part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
+    residual, feed_forward = residual or part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
     stacks: dict[str, StackSpec] = {}
     for stack in architecture.stacks:
         crossing = {"cross_attention": attention} if stack.cross else {}
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
         stacks[stack.name] = StackSpec(
             name=stack.name,
-            causal=stack.causal,
+            view=stack.view,
             layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
             position=part(Kind.POSITION, position),
             norm=norm,
@@ -118,12 +120,17 @@ class EncodedCase:
             ]
             targets = Ragged.of(rows)
         return Encoded(
-            ragged(self.inputs, 1) if self.inputs else None,
+            {"input": ragged(self.inputs, 1)} if self.inputs else {},
             ragged(self.outputs, 2) if self.outputs else None,
             targets,
             Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
             complete=not self.packed,
         )
+
+    @property
+    def reads(self) -> tuple[Input, ...]:
+        """The inputs of its examples."""
+        return (Input(),) * bool(self.inputs)
 
     @property
     def sizes(self) -> Sizes:
@@ -141,6 +148,10 @@ CASES = (
 """Examples of every level: with and without an input, whole texts and pieces of texts."""
 
 
+PARTS = ("output", "targets", "start")
+"""Attributes of `Encoded` besides the inputs."""
+
+
 def ragged(lengths: Sequence[int], seed: int) -> Ragged:
     """Returns sequences of ordinary tokens."""
     draw = np.random.default_rng(seed)
@@ -150,14 +161,23 @@ def ragged(lengths: Sequence[int], seed: int) -> Ragged:
 def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     """Returns some examples, in the order of `rows`."""
 
-    def chosen(part: Ragged | ndarray | None) -> Any:
+    def chosen(part: Ragged | ndarray | None, rows: Sequence[int]) -> Any:
         if isinstance(part, Ragged):
             sequences = part.rows()
             return Ragged.of([sequences[row] for row in rows])
         return None if part is None else part[list(rows)]
 
-    parts = ("input", "output", "targets", "start")
-    return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
+    def chosen_rows(part: Ragged) -> Any:
+        if part.counts is None:
+            return chosen(part, rows)
+        numbers = np.split(np.arange(len(part.lengths)), np.cumsum(part.counts)[:-1])
+        kept = chosen(part, [number for row in rows for number in numbers[row]])
+        return replace(kept, counts=part.counts[list(rows)])
+
+    parts: dict[str, Any] = {name: chosen(getattr(encoded, name), rows) for name in PARTS}
+    return replace(
+        encoded, inputs={name: chosen_rows(part) for name, part in encoded.inputs.items()}, **parts
+    )
 
 
 LONGEST = 128  # positions of a model
@@ -242,7 +262,7 @@ class SmallTask:
             architecture or self.architectures()[0],
             piece=LONGEST if packed and self.task_type.packed else None,
             inference=inference,
-            limits={"input": limit},
+            limits={item.name: limit for item in self.task_type.inputs},
             sampling=partial(sample_subwords, processor=self.known, limits=limits, truncate=True),
         )
 
@@ -250,7 +270,7 @@ class SmallTask:
         """Returns the installed architectures that serve the type."""
 
         def fits(found: Any) -> bool:
-            return self.task_type.level in found.levels and reads(self.task_type, found)
+            return reads(self.task_type, found)
 
         otherwise = "no installed architecture serves its level and columns"
         names = self._installed(Kind.ARCHITECTURE, fits, otherwise)

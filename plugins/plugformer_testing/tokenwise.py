@@ -8,17 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plugformer.interfaces import FeedForward, LayerContext, Residual
+from plugformer.interfaces import FeedForward, LayerContext, PartSpec, Residual
 from plugformer.registry import Kind
-from plugformer_testing import require
+from plugformer_testing import architecture, require
 from plugformer_testing.contract import NotApplicable, contract_check
-from plugformer_testing.probes import Function
-from plugformer_testing.subject import PLACES, SUBLAYERS, Subject
+from plugformer_testing.probes import PADDED, Function, PaddedBatch, example
+from plugformer_testing.small import CASES, EncodedCase
+from plugformer_testing.subject import DECODER, ENCODER, PLACES, SUBLAYERS, Subject
 
 _AXES = {Kind.NORM: (1, 2, 3), Kind.FEED_FORWARD: (2,), Kind.RESIDUAL: (3,)}
 
 _STACKS = (("attention", "feed_forward"), SUBLAYERS)
 
+_MODELS = (("encoder-decoder", CASES[0]), ("decoder-only", CASES[1]), ("encoder-only", CASES[3]))
+_TAKES = ("all", "by token", "by sequence")
 _COMPUTE = {"attention": torch.sin, "cross_attention": torch.erf, "feed_forward": torch.atan}
 _SHAPES = (
     *((24,), (0, 24), (1, 24), (7, 24), (3, 1), (3, 35)),
@@ -32,7 +35,7 @@ def shapes(subject: Subject, shape: tuple[int, ...]) -> None:
     if len(shape) not in _AXES[subject.kind]:
         raise NotApplicable(f"hidden states have {_AXES[subject.kind]} axes")
     module, x = subject.perturbed(width=shape[-1]), torch.randn(shape, dtype=torch.float64)
-    output = module(x, sublayers(SUBLAYERS)) if subject.kind is Kind.RESIDUAL else module(x)
+    output = module(x, sublayers(SUBLAYERS, x)) if subject.kind is Kind.RESIDUAL else module(x)
     require.that(output.shape == shape, f"the output has shape {tuple(output.shape)}, the input {shape}")
     require.finite(output, "the output")
 
@@ -109,7 +112,8 @@ def each_sublayer_runs_once(subject: Subject, case: tuple[bool, Sequence[str]]) 
     """Each sublayer runs once, on hidden states of the stream's shape. In training it may be left out."""
     training, names = case
     residual: Residual = subject.perturbed(sublayers=names).train(training)
-    x, run = subject.tokens(2, 3), sublayers(names)
+    x = subject.tokens(2, 3)
+    run = sublayers(names, x)
     residual(x, run)
     for name, sublayer in run.items():
         count = len(sublayer.given)
@@ -121,10 +125,10 @@ def each_sublayer_runs_once(subject: Subject, case: tuple[bool, Sequence[str]]) 
 @contract_check(_STACKS, Kind.RESIDUAL)
 def every_sublayer_counts(subject: Subject, names: Sequence[str]) -> None:
     """The output of each sublayer changes the stream."""
-    residual, x = subject.perturbed(sublayers=names), subject.tokens(2, 3)
-    expected = residual(x, sublayers(names))
+    residual, x = subject.perturbed(sublayers=names), subject.tokens(4, 16)
+    expected, real = residual(x, sublayers(names, x)), x.new_ones(4, 16, dtype=torch.bool)
     for name in names:
-        changed = residual(x, {**sublayers(names), name: Function(torch.cos)})
+        changed = residual(x, {**sublayers(names, x), name: Function(torch.cos, real)})
         same = torch.allclose(changed, expected, atol=1e-9)
         require.that(not same, f"the output of {name} makes no difference")
 
@@ -133,7 +137,8 @@ def every_sublayer_counts(subject: Subject, names: Sequence[str]) -> None:
 def the_stream_goes_on(subject: Subject, names: Sequence[str]) -> None:
     """If sublayers put out zeros, the stream before the layer still decides the one after it."""
     residual, x = subject.perturbed(sublayers=names), subject.tokens(2, 3).requires_grad_()
-    output = residual(x, {name: Function(torch.zeros_like) for name in names})
+    real = x.new_ones(x.shape[:2], dtype=torch.bool)
+    output = residual(x, {name: Function(torch.zeros_like, real) for name in names})
     weights = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype).view(output.shape)
     total = (output * weights).sum() + 0 * x.sum()  # which has a gradient in any case
     (gradient,) = torch.autograd.grad(total, x)
@@ -143,11 +148,61 @@ def the_stream_goes_on(subject: Subject, names: Sequence[str]) -> None:
 
 @contract_check(_STACKS, Kind.RESIDUAL)
 def tokens_stay_apart(subject: Subject, names: Sequence[str]) -> None:
-    """Only sublayers exchange anything between tokens or sequences."""
-    residual, x = subject.perturbed(sublayers=names), subject.tokens(2, 3)
-    alone = [residual(token[None, None], sublayers(names)) for token in x.flatten(0, 1)]
-    expected = residual(x, sublayers(names)).flatten(0, 1)
-    require.close(torch.cat(alone, dim=1)[0], expected, "a token's stream depends on other tokens")
+    """Only sublayers exchange anything between tokens, or a choice by sequence between those of one."""
+    residual, x = subject.perturbed(sublayers=names), subject.tokens(2, 8)
+    together = residual(x, sublayers(names, x))
+    if residual.takes == "by sequence":
+        pieces, what = x.split(1), "a sequence's stream depends on other sequences"
+    else:
+        pieces, what = x.reshape(-1, 1, 1, x.shape[2]).unbind(), "a token's stream depends on other tokens"
+    alone = [residual(piece, sublayers(names, piece)) for piece in pieces]
+    require.close(torch.cat(alone).view_as(together), together, what)
+
+
+@contract_check(product((False, True), _STACKS), Kind.RESIDUAL)
+def takes_what_it_says(subject: Subject, case: tuple[bool, Sequence[str]]) -> None:
+    """If it gives sublayers a mask of tokens to take, `takes` says what the choice depends on."""
+    training, names = case
+    residual: Residual = subject.perturbed(sublayers=names).train(training)
+    require.that(residual.takes in _TAKES, f"takes is {residual.takes!r}, expected one of {_TAKES}")
+    x = subject.tokens(2, 8)
+    run = sublayers(names, x)
+    residual(x, run)
+    for name, sublayer in run.items():
+        some = any(tokens is not None for tokens in sublayer.taken)
+        require.that(not some or residual.takes != "all", f"{name} takes some tokens, but `takes` is 'all'")
+
+
+@contract_check(product((False, True), PADDED[2:]), Kind.RESIDUAL)
+def padding_counts_for_nothing(subject: Subject, case: tuple[bool, PaddedBatch]) -> None:
+    """Real tokens give the same without padding, in training, too, unless something is random there."""
+    training, batch = case
+    residual: Residual = subject.perturbed().train(training)
+    x, real = example(*batch.mask.shape, subject.model.width, dtype=torch.float64), batch.mask
+
+    def computed(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
+        output: Tensor = residual(hidden, sublayers(SUBLAYERS, hidden, mask))
+        return output
+
+    output = computed(x, real)
+    if training and not torch.equal(computed(x, real), output):
+        return
+    for row, mask in enumerate(real):
+        alone = computed(x[row : row + 1, mask])[0]
+        require.close(alone, output[row, mask], "real tokens differ with padding or other sequences")
+
+
+@contract_check(_MODELS, Kind.RESIDUAL)
+def models_keep_their_contract(subject: Subject, case: tuple[str, EncodedCase]) -> None:
+    """In a model, what sublayers take depends neither on padding, nor on what follows, nor on steps."""
+    name, examples = case
+    places = [ENCODER] * ("encoder" in name) + [DECODER] * ("decoder" in name)
+    made: list[Residual] = [subject.at(place).create() for place in places]
+    if all(residual.takes == "all" for residual in made):
+        return
+    if any(residual.takes == "by sequence" for residual in made[-1:] if DECODER in places):
+        raise NotApplicable("a causal stack is refused where the choice depends on what follows")
+    architecture.check_residual(name, examples, PartSpec(subject.component, subject.options))
 
 
 @contract_check(PLACES, Kind.RESIDUAL)
@@ -160,9 +215,10 @@ def says_what_it_needs(subject: Subject, place: LayerContext) -> None:
     require.that(sound, f"gain is {gain!r}, expected a finite number above zero")
 
 
-def sublayers(names: Sequence[str]) -> dict[str, Function]:
-    """Returns sublayers that differ and compute each number by itself."""
-    return {name: Function(_COMPUTE[name]) for name in names}
+def sublayers(names: Sequence[str], x: Tensor, real: Tensor | None = None) -> dict[str, Function]:
+    """Returns sublayers that differ and compute each number by itself; all tokens of `x` are real if None."""
+    real = x.new_ones(x.shape[:2], dtype=torch.bool) if real is None else real
+    return {name: Function(_COMPUTE[name], real) for name in names}
 
 
 def _with_states(subject: Subject, batch: int, length: int) -> tuple[Any, Tensor]:

@@ -14,8 +14,8 @@ from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.running import study_lock
 from plugformer_ablation.study import TUNING_SEED, read_study
 
-ALL = ["baseline, seed 1", "baseline, seed 2"]
-ALL += [f"attention=gqa(kv_heads=1), seed {seed}" for seed in (1, 2)]
+GQA = "attention=gqa(kv_heads=1), seed"
+ALL = ["baseline, seed 1", f"{GQA} 1", f"{GQA} 2", "baseline, seed 2"]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_finished_cells_are_not_run_again(copy, registry, console):
 
 def test_more_seeds_add_cells(copy, registry, console, said):
     _, begun = run(declared(seeds=3), copy, registry, console)
-    assert begun == ["baseline, seed 3", "attention=gqa(kv_heads=1), seed 3"]
+    assert begun == ["baseline, seed 3", f"{GQA} 3"]
     assert "4 of 6 cells are finished already" in said.getvalue()
 
 
@@ -115,7 +115,7 @@ def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, c
 
     monkeypatch.setattr(source, "source_hash", changed)
     _, begun = run(declared(), copy, registry, console)
-    assert begun == ALL[2:]
+    assert begun == [f"{GQA} 1", f"{GQA} 2"]
     monkeypatch.undo()
     assert run(declared(), copy, registry, console)[1] == []  # what is as it was is found as it was
 
@@ -160,8 +160,7 @@ def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry,
         "baseline, training.optimizer.lr=0.01",
         "attention=gqa(kv_heads=1), training.optimizer.lr=0.0001",
         "attention=gqa(kv_heads=1), training.optimizer.lr=0.01",
-        "baseline, seed 1",
-        "attention=gqa(kv_heads=1), seed 1",
+        *ALL[:2],
     ]
     assert [arm["tuned"] for arm in results.arms] == [{"training.optimizer.lr": 0.01}] * 2
     assert [arm["task"]["training"]["optimizer"]["lr"] for arm in results.arms] == [0.01, 0.01]

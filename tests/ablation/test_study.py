@@ -38,6 +38,42 @@ def names(declared):
     return [name for name, _ in designed(declared)]
 
 
+def test_a_study_names_manifests_relative_to_its_file(file, tmp_path, registry):
+    for name in ("a", "b"):
+        text = f"components: {{attention: {{{name}: {{class: '{name}:Mine', summary: Mine.}}}}}}"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    study = read_study(file("registry: [a.yaml, b.yaml]\n" + STUDY.replace("mqa]", "b]")))
+    with pytest.raises(ConfigurationError, match="importing b"):
+        resolve_arms(study, registry)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "set: {",
+            "set: {model.encoder.attention: gqa, ",
+            r":5:14  factors\.attention: 'model\.attention' clears 'model\.encoder\.attention' of set\."
+            r"model\.encoder\.attention, .*study\.yaml:3:32: keep one of them$",
+        ),
+        (
+            "path: model.position, values: [learned, rope]",
+            "path: training.epochs, values: [1, 2]",
+            r"'training\.epochs' clears 'training\.steps' of set\.training\.steps, .*:3:23: keep one",
+        ),
+        (
+            "  attention:",
+            "  first: {path: model.decoder.attention, values: [mha, mqa]}\n  attention:",
+            r"'model\.attention' clears 'model\.decoder\.attention' of factors\.first, .*:5:\d+: keep one",
+        ),
+    ],
+)
+def test_a_factor_may_not_clear_what_the_study_gives(file, registry, old, new, message):
+    assert old in STUDY
+    with pytest.raises(ConfigurationError, match=message):
+        resolve_arms(read_study(file(STUDY.replace(old, new))), registry)
+
+
 def test_a_study_changes_one_factor_of_the_baseline_at_a_time(file):
     assert names(read_study(file(STUDY))) == [
         "baseline",

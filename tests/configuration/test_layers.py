@@ -71,6 +71,19 @@ def test_a_local_manifest_is_relative_to_the_file_that_names_it(write, base, reg
         registry.find("metric", "here")
 
 
+def test_a_task_mixes_local_manifests(write, base, registry) -> None:
+    for name in ("one", "two"):
+        write(f"{name}.yaml", f"components: {{metric: {{{name}: {{class: 'parts_of_layers:Here'}}}}}}")
+    write(
+        "task.yaml", "extends: base.yaml\nregistry: [one.yaml, two.yaml]\nevaluation: {metrics: [one, two]}\n"
+    )
+    resolved = resolve("task.yaml", registry=registry)
+    files = [Path(f"{name}.yaml").resolve() for name in ("one", "two")]
+    assert resolved.task.registry == list(map(str, files))
+    assert resolved.registry.local == (*registry.local, *files)
+    assert registry.with_local(*files, files[0]).local == resolved.registry.local
+
+
 def test_set_may_name_a_local_manifest(write, base, registry) -> None:
     write("parts.yaml", "components: {metric: {here: {class: 'parts_of_layers:Here'}}}")
     resolved = resolve("base.yaml", ["registry=parts.yaml", "evaluation.metrics=[here]"], registry)

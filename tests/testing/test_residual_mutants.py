@@ -1,9 +1,15 @@
 """Every check of residual connections catches a fault that it is there for."""
 
-from tests.testing.mutants import after, before, instead, mutant_tests
+import inspect
 
+import pytest
+import torch
+from tests.testing.mutants import after, assert_caught, before, instead, mutant_tests
+
+from plugformer.model import layer
 from plugformer.registry import Kind
 from plugformer_plugins.residual.norms import DeepNorm, PreNorm
+from plugformer_testing import check
 
 
 class RunsAttentionTwice(PreNorm):
@@ -42,11 +48,63 @@ class NoStream(PreNorm):
         return x
 
 
+class ByToken(PreNorm):
+    """Sublayers take the tokens whose first coordinate is positive."""
+
+    takes = "by token"
+
+    def forward(self, x, sublayers):
+        tokens = self.chosen(x[..., 0], next(iter(sublayers.values())).real)
+        for name, sublayer in sublayers.items():
+            x = sublayer.added(x, self.norms[name](x), tokens)
+        return x
+
+    def chosen(self, scores, real):
+        return scores > 0
+
+
+class BySequence(ByToken):
+    """Sublayers take the better half of the real tokens of each sequence."""
+
+    takes = "by sequence"
+
+    def chosen(self, scores, real):
+        ranks = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True).argsort(1)
+        return ranks < (real.sum(1, keepdim=True) / 2).ceil()
+
+
+class PaddingIsCounted(BySequence):
+    def chosen(self, scores, real):
+        return super().chosen(scores, real | True)
+
+
+class OneShareForTheBatch(BySequence):
+    def chosen(self, scores, real):
+        tokens = super().chosen(scores, real)
+        return tokens & (tokens.cumsum(1) <= tokens.sum(1).min())
+
+
+class HalfOfEachPiece(BySequence):
+    """Of a step of decoding it takes the only token."""
+
+    takes = "by token"
+
+
 class InfiniteGain(DeepNorm):
     def __init__(self, model):
         super().__init__(model)
         self.gain = 1 / model.place.layer if model.place.layer else float("inf")
 
+
+IN_THE_LAYER = [
+    ("stable=True)", "stable=True).flip(1)"),
+    ("cache.extend(query)", "context.key"),
+    ("output.masked_fill(~real[..., None], 0.0)", "output"),
+    ("tokens & query.mask", "tokens"),
+    ("query.index.expand_as(tokens).gather(1, columns)", "columns"),
+    ("self._positions.select(rows)", "self._positions"),
+]
+"""Faults of the layer itself, as changes of its source: each is caught with a sound residual connection."""
 
 MUTANTS = {
     "shapes": (after("OneTokenOnly", PreNorm, forward=lambda self, output, *_: output[:, :1]),),
@@ -54,10 +112,35 @@ MUTANTS = {
     "every_sublayer_counts": (LeavesOutCrossAttention, IgnoresItsOutput),
     "the_stream_goes_on": (NoStream,),
     "tokens_stay_apart": (
+        HalfOfEachPiece,
         before("MeanOfTokens", PreNorm, forward=lambda self, x: x - x.mean(dim=1, keepdim=True)),
     ),
+    "takes_what_it_says": (
+        instead("Undeclared", ByToken, takes="all"),
+        instead("Misspelled", ByToken, takes="by tokens"),
+    ),
+    "padding_counts_for_nothing": (PaddingIsCounted, OneShareForTheBatch),
+    "models_keep_their_contract": (HalfOfEachPiece,),
     "says_what_it_needs": (InfiniteGain, instead("Undecided", PreNorm, final_norm=None)),
 }
 
 
 test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.RESIDUAL)
+
+
+@pytest.mark.parametrize("residual", [ByToken, BySequence])
+def test_some_tokens_are_taken(residual):
+    report = check(residual, only=list(MUTANTS))
+    assert report, report.summary()
+
+
+@pytest.mark.parametrize(("right", "wrong"), IN_THE_LAYER)
+def test_a_fault_of_the_layer_is_caught(right, wrong, monkeypatch):
+    source = inspect.getsource(layer)
+    assert source.count(right) == 1
+    faulty = {"__name__": layer.__name__}
+    exec(source.replace(right, wrong), faulty)  # noqa: S102 (it is our own)
+    monkeypatch.setattr(layer, "at_tokens", faulty["at_tokens"])
+    monkeypatch.setattr(layer.Layer, "compute", faulty["Layer"].compute)
+    monkeypatch.setattr(layer.AttentionCache, "select", faulty["AttentionCache"].select)
+    assert_caught(ByToken, "models_keep_their_contract", raises=True)

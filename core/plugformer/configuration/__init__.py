@@ -5,6 +5,7 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 """
 
 from plugformer.configuration.overrides import (
+    merge_layers,
     nested,
     read_dictionary,
     read_setting,
@@ -37,6 +38,7 @@ __all__ = [
     "check_settings",
     "dump",
     "is_file",
+    "merge_layers",
     "nested",
     "options_model",
     "plain",

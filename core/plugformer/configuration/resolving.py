@@ -162,14 +162,18 @@ def _registered(name: str, folder: Path, registry: Registry) -> Path:
 
 
 def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, Registry]:
-    """Adds the local manifest that a layer names; in the returned layer its path is absolute."""
+    """Adds the local manifests that a layer names; in the returned layer their paths are absolute."""
     node = tree.items.get("registry")
-    if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
-        return tree, registry
-    with placed(node.origin, ("registry",)):
-        file = expand(node.value, node.origin)
-        registry = registry.with_local(file)
-    return replace(tree, items=tree.items | {"registry": replace(node, value=str(file))}), registry
+    named: list[Node] = []
+    for item in node.items if isinstance(node, SequenceNode) else (node,):
+        if not (isinstance(item, ScalarNode) and isinstance(item.value, str)):
+            return tree, registry
+        with placed(item.origin, ("registry",)):
+            file = expand(item.value, item.origin)
+            registry = registry.with_local(file)
+        named.append(replace(item, value=str(file)))
+    absolute = replace(node, items=tuple(named)) if isinstance(node, SequenceNode) else named[0]
+    return replace(tree, items=tree.items | {"registry": absolute}), registry
 
 
 def refuse_references(tree: MappingNode, file: Path) -> None:

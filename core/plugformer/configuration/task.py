@@ -329,7 +329,9 @@ class Task(Settings):
 
     type: Component = Field(description="The task type: what is mapped to what.")
     description: str = Field(default="", description="One sentence for people.")
-    registry: str | None = Field(default=None, description="A local manifest, relative to this file.")
+    registry: str | list[str] | None = Field(
+        default=None, description="Local manifests, one or a list, relative to this file."
+    )
     data: DataBlock
     tokenizer: TokenizerSettings
     model: ModelSettings

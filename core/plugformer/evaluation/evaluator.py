@@ -99,11 +99,13 @@ class Evaluator:
         right: Likelihoods | None,
     ) -> dict[str, tuple[Any, ...]]:
         """Returns the arguments of each metric's `statistics`; `right` is None if no metric needs it."""
-        outputs = [answer.output for answer in answers], [split.references(row) for row in rows]
+        ranked = [[output.output for output in (answer, *answer.alternatives)] for answer in answers]
+        references = [split.references(row) for row in rows]
         sources = [split.input(row) for row in rows]
         columns: dict[str, tuple[Any, ...]] = {}
         for name, metric in self.metrics.items():
             if not isinstance(metric, LikelihoodMetric):
+                outputs = _outputs(metric, ranked), references
                 columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
             elif right is not None:
                 targets = right.targets.numpy()
@@ -136,6 +138,12 @@ class Evaluator:
         scores = {name: score for name, (score, _) in results.items()}
         statistics = {name: statistics for name, (_, statistics) in results.items()}
         return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
+
+
+def _outputs(metric: OfFamily, ranked: Sequence[list[Any]]) -> list[Any]:
+    """Returns the outputs that a metric measures: the best of each list, or as many as it reads."""
+    depth = metric.depth if isinstance(metric, OutputMetric) else None
+    return [outputs[0] if depth is None else outputs[:depth] for outputs in ranked]
 
 
 def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "examples statistics"]]:
@@ -240,16 +248,16 @@ def unscored(experiment: Experiment, split: EncodedSplit) -> Iterator[tuple[tupl
     """Yields the metrics that refuse right answers, such as tags in another scheme, and their messages."""
     rows = spread(range(len(split)), CHECKED)
     references = [split.references(row) for row in rows]
-    answers = [right[0] for right in references]
+    answers = [right[:1] for right in references]
     sources = [split.input(row) for row in rows]
     certain = np.ones(len(rows), dtype=np.int64)
     for index, block in enumerate(experiment.task.evaluation.metrics):
         metric = experiment.create(Kind.METRIC, block)
         try:
             if isinstance(metric, OutputMetric):
-                aggregated(metric, answers, references)
+                aggregated(metric, _outputs(metric, answers), references)
             elif isinstance(metric, SourceMetric):
-                aggregated(metric, sources, answers, references)
+                aggregated(metric, sources, _outputs(metric, answers), references)
             elif isinstance(metric, LikelihoodMetric):
                 aggregated(metric, -0.1 * certain, certain, certain)
         except PlugformerError as error:

@@ -37,7 +37,7 @@ from plugformer.interfaces.spec import (
     Stack,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Example, Examples, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Example, Examples, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import (
     Hook,
@@ -47,14 +47,17 @@ from plugformer.interfaces.training import (
     ParameterContext,
     Schedule,
 )
+from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
     "ABSENT",
     "BEGIN",
     "END",
+    "EVERYTHING",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
+    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedTokens",
@@ -78,6 +81,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "Input",
     "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
@@ -118,6 +122,7 @@ __all__ = [
     "Tokenizers",
     "Tokens",
     "Value",
+    "View",
     "as_text",
     "evaluating",
     "next_tokens",

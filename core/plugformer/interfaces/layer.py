@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+Stream = Float[Tensor, "batch length width"]
 
 
 class Norm(nn.Module, ABC):
@@ -43,24 +45,27 @@ class FeedForward(nn.Module, ABC):
 class Sublayer:
     """A sublayer of one layer, as a function of hidden states, with dropout on its output.
 
+    Given a mask `tokens`, it computes these real tokens alone: only they are queries, keys and inputs of the
+    feed-forward network, at their own positions. At all others the output is zero.
+
     Attributes:
-        function: Returns the output for hidden states, before dropout.
+        function: Returns the output for hidden states (batch, length, width) and `tokens`, before dropout.
         dropout: The dropout, a `plugformer.model.layer.Dropout`; None for none.
+        real: True for real tokens, False for padding; a share of a sequence is a share of these.
     """
 
-    function: Callable[[Tensor], Tensor]
+    function: Callable[[Tensor, Tensor | None], Tensor]
     dropout: Any = None
+    real: Bool[Tensor, "batch length"] | None = None
 
-    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-        """Returns the sublayer's output, after dropout."""
-        output = self.function(hidden)
+    def __call__(self, hidden: Stream, tokens: Bool[Tensor, "batch length"] | None = None) -> Stream:
+        """Returns the sublayer's output, after dropout; of all tokens if `tokens` is None."""
+        output = self.function(hidden, tokens)
         return output if self.dropout is None else self.dropout(output)
 
-    def added(
-        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch length width"]:
-        """Returns `x + self(hidden)`, with dropout and addition in one operation."""
-        output = self.function(hidden)
+    def added(self, x: Stream, hidden: Stream, tokens: Bool[Tensor, "batch length"] | None = None) -> Stream:
+        """Returns `x + self(hidden, tokens)`, with dropout and addition in one operation."""
+        output = self.function(hidden, tokens)
         return x + output if self.dropout is None else self.dropout.added(x, output)
 
 
@@ -69,18 +74,20 @@ class Residual(nn.Module, ABC):
 
     A component is constructed as `SomeResidual(model, **options)` with a `ResidualContext`, once for each
     layer. It calls each sublayer exactly once in evaluation mode, where the sublayer may append to a cache,
-    and at most once in training. Only sublayers exchange information between tokens.
+    and at most once in training. Only sublayers exchange information between tokens. It may store an
+    `auxiliary_loss`, as a feed-forward network may.
 
     Attributes:
+        takes: What tokens sublayers compute in evaluation: "all"; some, each chosen "by token" from its own
+            hidden state; or some chosen "by sequence", which no causal stack allows.
         final_norm: Whether a stack needs a norm after its last layer; the setting `final_norm` overrides it.
         gain: Factor on the initial values of the matrices on the sublayers' `residual_path`.
     """
 
+    takes: Literal["all", "by token", "by sequence"] = "all"
     final_norm: bool = True
     gain: float = 1.0
 
     @abstractmethod
-    def forward(
-        self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
-    ) -> Float[Tensor, "batch length width"]:
-        """Returns the stream after the layer; `x` is the stream before it."""
+    def forward(self, x: Stream, sublayers: Mapping[str, Sublayer]) -> Stream:
+        """Returns the stream after the layer, (batch, length, width); `x` is the stream before it."""

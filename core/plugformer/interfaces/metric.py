@@ -75,7 +75,13 @@ class Metric(ABC):
 
 
 class OutputMetric(Metric):
-    """A metric of a model's outputs and the references."""
+    """A metric of a model's outputs and the references.
+
+    Attributes:
+        depth: If not None, predictions are lists of at most so many outputs, the best first.
+    """
+
+    depth: int | None = None
 
     @abstractmethod
     def statistics(

@@ -12,6 +12,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
+    Attention,
     Head,
     Initialization,
     LayerContext,
@@ -59,12 +60,15 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
     """Returns a component.
 
     Raises:
+        ConfigurationError: It is an attention that does not follow the view of its stack.
         RegistryError: The constructor raises no PlugformerError, or no `reset_parameters` draws parameters.
     """
     try:
         component = part.make(*context, **part.options)
         if isinstance(component, nn.Module):
             refuse_hidden_values(component, part.label)
+        if isinstance(component, Attention) and not component.follows(view := context[0].place.view):
+            raise ConfigurationError(f"{part.label} cannot follow {view}\nchoose another attention here")
         return component
     except (KeyboardInterrupt, PlugformerError):
         raise
@@ -137,7 +141,7 @@ class Builder:
         layers = self._layers(stack, range(len(stack.layers)) if order is None else order)
         has_norm = layers[-1].residual.final_norm if has_norm is None else has_norm
         norm = self._part(stack.norm, stack.place(len(stack.layers))) if has_norm else nn.Identity()
-        shared = {"dropout": self.spec.dropout, "recompute": self.spec.recompute}
+        shared = {"view": stack.view, "dropout": self.spec.dropout, "recompute": self.spec.recompute}
         return {"embedding": embedding, "position": position, "layers": layers, "final_norm": norm, **shared}
 
     def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:
@@ -153,10 +157,15 @@ class Builder:
             for name, read in layers[number].reads_layers.items():
                 at = stack.place(number, cross=name == "cross_attention")
                 owner = stack.state_owner(at, read)
+                problem = ""
                 if read not in order[:place] or order[read] != read:
+                    problem = "which this architecture has at another place"
+                elif not layers[number].residual.takes == layers[read].residual.takes == "all":
+                    problem = "but a residual connection there takes some tokens only"
+                if problem:
+                    label = stack.layers[number].sublayers[name].label
                     raise ConfigurationError(
-                        f"{stack.layers[number].sublayers[name].label} in {at} reads the state of {owner}, "
-                        "which this architecture has at another place; choose another one"
+                        f"{label} in {at} reads the state of {owner}, {problem}; choose another one"
                     )
         return [layers[number] for number in order]
 
@@ -167,7 +176,12 @@ class Builder:
             for name, part in layer.sublayers.items()
         }
         context = self.spec.residual_context(stack, number, partial(self._part, layer.norm, place))
-        return Layer(**parts, residual=self.make(layer.residual, context), dropout=self.spec.dropout)
+        residual = self.make(layer.residual, context)
+        if residual.takes == "by sequence" and place.causal:
+            raise ConfigurationError(
+                f"{layer.residual.label} in {place} chooses tokens by sequence; choose one that does by token"
+            )
+        return Layer(**parts, residual=residual, dropout=self.spec.dropout)
 
 
 def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:

@@ -1,8 +1,9 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
+from plugformer.errors import RegistryError
 from plugformer.interfaces import (
     Attention,
     AttentionContext,
@@ -22,6 +24,7 @@ from plugformer.interfaces import (
     places_of,
     unpad,
 )
+from plugformer.interfaces.layer import Stream
 
 LEVELS = 2**16
 
@@ -67,6 +70,7 @@ def _has_fused_kernel(x: Tensor) -> bool:
 
 
 Project = Callable[[], State]
+Compute = Callable[[Tensor, Positions], Tensor]
 
 
 @dataclass(eq=False)
@@ -82,6 +86,7 @@ class AttentionCache:
     def __post_init__(self) -> None:
         self._state: State | None = None
         self._shared = False
+        self._positions: Positions | None = None
         if self.owner is not None:
             self.owner._shared = True
 
@@ -93,6 +98,11 @@ class AttentionCache:
         self._state = new if self._state is None else self._state.append(new)
         return self._state
 
+    def extend(self, new: Positions) -> Positions:
+        """Appends the positions of new tokens, for a layer that takes some; returns those of all."""
+        self._positions = new if self._positions is None else self._positions.concatenate(new)
+        return self._positions
+
     def source(self) -> State:
         """Returns the state of the other stack's output; the first call projects it."""
         state = (self.owner or self)._state
@@ -103,6 +113,7 @@ class AttentionCache:
         if self.project is not None:
             self.source()
         self._state = None if self._state is None else self._state.select(rows)
+        self._positions = None if self._positions is None else self._positions.select(rows)
 
     def emptied(self) -> "AttentionCache":
         """Returns an empty cache: a new one, or this one if other layers read its state."""
@@ -162,17 +173,10 @@ class Layer(nn.Module):
         }
         return {name: part for name, part in parts.items() if part is not None}
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch length width"],
-        context: AttentionContext,
-        cache: AttentionCache | None = None,
-        cross: AttentionContext | None = None,
-        source: AttentionCache | None = None,
-    ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states after this layer; see `compute_layers` for the arguments."""
+    def forward(self, x: Stream, context: AttentionContext, *others: Any) -> Stream:
+        """Returns the hidden states after this layer; for the arguments see `compute_layers`."""
         compiled = self.compiled if self.training and not context.observed else None
-        return (compiled or Layer.compute)(self, x, context, cache, cross, source)
+        return (compiled or Layer.compute)(self, x, context, *others)
 
     def compute(
         self,
@@ -184,29 +188,54 @@ class Layer(nn.Module):
     ) -> Tensor:
         """Computes `forward` without compilation."""
 
-        def attend_itself(hidden: Tensor) -> Tensor:
-            def project() -> State:
-                return self.attention.project(hidden, context.query)
-
+        def attend_itself(hidden: Tensor, query: Positions) -> Tensor:
+            project = partial(self.attention.project, hidden, query)
             state = project() if cache is None else cache.append(project)
-            return self.attention.attend(hidden, state, context)
+            seen = context
+            if self.residual.takes != "all":
+                seen = replace(context, query=query, key=query if cache is None else cache.extend(query))
+            elif query is not context.query:
+                raise RegistryError(f"{type(self.residual).__name__} takes some tokens only; set its `takes`")
+            return self.attention.attend(hidden, state, seen)
 
-        sublayers = {"attention": Sublayer(attend_itself, self.dropout)}
-        if (reader := self.cross_attention) is not None:
-            read, seen = cast("AttentionCache", source), cast("AttentionContext", cross)
-            sublayers["cross_attention"] = Sublayer(
-                lambda hidden: reader.attend(hidden, read.source(), seen), self.dropout
-            )
-        sublayers["feed_forward"] = Sublayer(
-            lambda hidden: at_real_tokens(self.feed_forward, hidden, context.query), self.dropout
-        )
+        def attend_source(hidden: Tensor, query: Positions) -> Tensor:
+            reader, seen = cast("Attention", self.cross_attention), cast("AttentionContext", cross)
+            if query is not context.query:
+                seen = replace(seen, query=query.with_encoding(seen.query.encoding))
+            return reader.attend(hidden, cast("AttentionCache", source).source(), seen)
+
+        compute: dict[str, Compute] = {"attention": attend_itself, "cross_attention": attend_source}
+        compute["feed_forward"] = partial(at_real_tokens, self.feed_forward)
+        sublayers = {
+            name: Sublayer(partial(at_tokens, compute[name], context), self.dropout, context.query.mask)
+            for name in self.parts
+        }
         output: Tensor = self.residual(x, sublayers)
         return output
 
 
-def at_real_tokens(
-    network: FeedForward, x: Float[Tensor, "batch length width"], positions: Positions
-) -> Float[Tensor, "batch length width"]:
+def at_tokens(compute: Compute, context: AttentionContext, hidden: Stream, tokens: Tensor | None) -> Stream:
+    """Applies a sublayer to some tokens alone, moved together in order; elsewhere the result is zero."""
+    query = context.query
+    if tokens is None:
+        return compute(hidden, query)
+    tokens = tokens & query.mask
+    least, most = torch.stack(tokens.sum(dim=1).aminmax()).tolist()
+    if not most and context.key is not query:  # no token at this step of decoding
+        return torch.zeros_like(hidden)
+    slots = max(most, 1)
+    columns = (~tokens).long().argsort(dim=1, stable=True)[:, :slots]
+    index, real = query.index.expand_as(tokens).gather(1, columns), tokens.gather(1, columns)
+    padding = Padding.NONE if least == slots else Padding.RIGHT
+    marks = {name: mark.gather(1, columns) for name, mark in query.marks.items()}
+    taken = Positions(index, real, padding, query.encoding, query.end, marks)
+    rows = (columns + query.length * torch.arange(len(tokens), device=tokens.device)[:, None]).flatten()
+    output = compute(unpad(hidden.flatten(0, 1), rows).view(len(tokens), slots, -1), taken)
+    output = output.masked_fill(~real[..., None], 0.0).flatten(0, 1)
+    return output.new_zeros(hidden.flatten(0, 1).shape).index_copy(0, rows, output).view(hidden.shape)
+
+
+def at_real_tokens(network: FeedForward, x: Stream, positions: Positions) -> Stream:
     """Applies a network to the real tokens alone; at padding the result is zero."""
     tokens = x.flatten(0, 1)
     if positions.padding is Padding.NONE:
@@ -224,14 +253,14 @@ def real_rows(positions: Positions) -> Int[Tensor, " tokens"]:
 
 def compute_layers(
     layers: Iterable[Layer],
-    x: Float[Tensor, "batch length width"],
+    x: Stream,
     context: AttentionContext,
     caches: Iterable[AttentionCache | None],
     cross: AttentionContext | None,
     sources: Iterable[AttentionCache | None],
     *,
     recompute: bool,
-) -> Float[Tensor, "batch length width"]:
+) -> Stream:
     """Returns the hidden states after a stack of layers.
 
     Args:

@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -76,12 +76,14 @@ class Registry:
         files = (file.relative_to(here) if file.is_relative_to(here) else file for file in self.local)
         return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
 
-    def with_local(self, file: Path) -> Self:
-        """Returns this registry with one more local manifest; the same one again changes nothing."""
-        file = file.expanduser().resolve()
-        if file in self.local:
+    def with_local(self, *files: Path) -> Self:
+        """Returns this registry with more local manifests; the same one again changes nothing."""
+        resolved = dict.fromkeys(file.expanduser().resolve() for file in files)
+        new = [file for file in resolved if file not in self.local]
+        if not new:
             return self
-        return type(self)([*self._plugins, discover_local(file)], [*self.local, file], self._preferred)
+        plugins = [*self._plugins, *map(discover_local, new)]
+        return type(self)(plugins, [*self.local, *new], self._preferred)
 
     def with_components(self, components: Mapping[str, Mapping[str, type]]) -> Self:
         """Returns this registry with classes that were defined in this session; their owner is `session`.
@@ -108,7 +110,7 @@ class Registry:
     def _with_manifests(self, local: Iterable[Path]) -> Self:
         """Returns this registry with local manifests, or else with the one that the environment names."""
         variable = os.environ.get("PLUGFORMER_REGISTRY")
-        return reduce(type(self).with_local, local or ([Path(variable)] if variable else []), self)
+        return self.with_local(*(local or ([Path(variable)] if variable else [])))
 
     def preferring(self, owners: Mapping[str, str]) -> Self:
         """Returns this registry with preferred distributions by `KIND/NAME`, if several offer the name."""

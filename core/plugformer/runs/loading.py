@@ -251,7 +251,8 @@ class TrainedModel:
             block.score_name: self.experiment.create(Kind.METRIC, block)
             for block in self.task.evaluation.metrics
         }
-        return Evaluator(self.predictor(), metrics, processes)
+        depth = max([getattr(metric, "depth", None) or 1 for metric in metrics.values()], default=1)
+        return Evaluator(self.predictor(depth), metrics, processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
         """Returns a predictor that decodes as the task says, and finds `n_best` outputs for each example."""

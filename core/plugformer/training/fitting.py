@@ -4,11 +4,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import Any, cast
 
-from jaxtyping import Int
-from numpy import ndarray
-
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, TrainingSettings
-from plugformer.data.encoding import Rows, sized_batches, token_batches
+from plugformer.data.encoding import ONE, Counts, Lengths, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
@@ -27,7 +24,7 @@ from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 Notify = Callable[[str], None]
-Epochs = Callable[[int], list[Rows]]  # the batches of an epoch by its number
+Epochs = Callable[[int], list[list[int]]]  # the batches of an epoch by its number
 
 STREAMED_EPOCH = 1000
 """Updates between two evaluations where nobody knows how many an epoch has."""
@@ -143,7 +140,8 @@ def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
     if data.batches is not None:
         return None
-    return lru_cache(maxsize=1)(order_of(settings, data.splits["train"].lengths))
+    train = data.splits["train"]
+    return lru_cache(maxsize=1)(order_of(settings, train.lengths, train.counts))
 
 
 def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int]:
@@ -154,13 +152,13 @@ def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int
     return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps, epoch_steps
 
 
-def order_of(settings: TrainingSettings, lengths: Int[ndarray, "examples sides"]) -> Epochs:
+def order_of(settings: TrainingSettings, lengths: Lengths, counts: Counts = ONE) -> Epochs:
     """Returns an epoch's batches as a function of its number, as the task's batch settings say."""
     if settings.batch_size is not None:
         size = settings.batch_size
         return lambda epoch: sized_batches(len(lengths), size=size, seed=settings.seed, epoch=epoch)
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
-    return lambda epoch: token_batches(lengths, tokens=tokens, seed=settings.seed, epoch=epoch)
+    return lambda epoch: token_batches(lengths, counts, tokens=tokens, seed=settings.seed, epoch=epoch)
 
 
 class MetricsLog:
