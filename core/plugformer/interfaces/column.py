@@ -67,9 +67,8 @@ class Column:
     kind: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = {"role": ("input", "output"), "tokenizer": (None, "source", "target")}
-        for name, values in known.items():
-            if (value := getattr(self, name)) not in values:
+        for name, known in (("role", ("input", "output")), ("tokenizer", (None, "source", "target"))):
+            if (value := getattr(self, name)) not in known:
                 raise ConfigurationError(
-                    f"column {self.name!r}: {name} is {value!r}, expected one of {values}"
+                    f"column {self.name!r}: {name} is {value!r}, expected one of {known}"
                 )
