@@ -14,7 +14,7 @@ from plugformer.configuration.task import Component, DecodingBlock, TokenizerSet
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.generators import random_stream
-from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
+from plugformer.hooks.manager import HookManager, create_hooks, optimizer_of, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
@@ -74,7 +74,11 @@ def validate(
     if data:
         refused = {path for path, _ in findings}
         findings += [finding for finding in _data_problems(experiment) if finding[0] not in refused]
-    return experiment.raise_for(findings)
+    experiment.raise_for(findings)
+    if experiment.task.training.optimizer.groups:
+        with torch.device("meta"):
+            optimizer_of(experiment, build(experiment.spec, _SIZES))
+    return experiment
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
@@ -204,7 +208,7 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
 
 def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
-    columns, data = experiment.task_type.columns, experiment.data
+    columns, data = experiment.columns, experiment.data
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
     if unfit := _finding(("data", "name"), lambda: data.check_columns(columns)):
         return unfit
