@@ -11,6 +11,7 @@ from plugformer.configuration.task import Component, ModelSettings, Task, Traini
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
+    Column,
     Data,
     Input,
     LayerSpec,
@@ -97,7 +98,7 @@ class Experiment:
     @cached_property
     def spec(self) -> ModelSpec:
         """The specification of the model, with initial values only if `kinds` has `Kind.INITIALIZATION`."""
-        return model_spec(
+        spec = model_spec(
             self.task.model,
             self.registry,
             self.architecture,
@@ -106,6 +107,15 @@ class Experiment:
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
+        views = map(self.task_type.view, self.architecture.stacks)
+        stacks = zip(spec.stacks.values(), views, strict=True)
+        return replace(spec, stacks={stack.name: replace(stack, view=view) for stack, view in stacks})
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the task type, with the kinds that they name."""
+        columns, create = self.task_type.columns, self.registry.create
+        return tuple(replace(column, kind=create(Kind.COLUMN, column.holds)) for column in columns)
 
     @cached_property
     def data(self) -> Data:
@@ -238,7 +248,7 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
     keys = (*path, "cross_attention", "position")
     return StackSpec(
         name=stack.name,
-        causal=stack.causal,
+        view=stack.view,
         layers=tuple(map(layer_spec, range(depths[stack.name]))),
         position=choose(Kind.POSITION, *candidates("position")),
         norm=choose(Kind.NORM, *candidates("norm")),

@@ -14,7 +14,7 @@ from plugformer.configuration.task import Component, DecodingBlock, TokenizerSet
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.generators import random_stream
-from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
+from plugformer.hooks.manager import HookManager, create_hooks, optimizer_of, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
@@ -70,7 +70,11 @@ def validate(
     if data:
         refused = {path for path, _ in findings}
         findings += [finding for finding in _data_problems(experiment) if finding[0] not in refused]
-    return experiment.raise_for(findings)
+    experiment.raise_for(findings)
+    if experiment.task.training.optimizer.groups:
+        with torch.device("meta"):
+            optimizer_of(experiment, build(experiment.spec, _SIZES))
+    return experiment
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
@@ -138,7 +142,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         path = ("model", "embeddings", "tied")
         yield path, f"the outputs of {task} are no tokens, so no embedding can be tied; set it to false"
     tokenizer = experiment.task.tokenizer
-    one_text = all(stack.causal for stack in architecture.stacks)
+    one_text = all(stack.name == "decoder" for stack in architecture.stacks)
     sides = {column.tokenizer for column in task_type.columns}
     if one_text and not tokenizer.shared and {"source", "target"} <= sides:
         message = f"a {name} model reads source and target as one text: give one tokenizer, shared: true"
@@ -198,7 +202,7 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
 
 def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
-    columns, data = experiment.task_type.columns, experiment.data
+    columns, data = experiment.columns, experiment.data
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
     if unfit := _finding(("data", "name"), lambda: data.check_columns(columns)):
         return unfit

@@ -31,6 +31,7 @@ class Tokens:
         padding: Where the padding is.
         slots: Each row's place, counted by example and row, if examples have several rows.
         grid: The number of examples, and the most rows that one has, if they have several.
+        marks: Numbers of the tokens by name, which views read, such as 1 for those of a prefix.
         places: Indices of the real tokens in the flattened mask, set by `located`.
         following: Indices, without the last position, of the real tokens before another real token.
     """
@@ -40,8 +41,14 @@ class Tokens:
     padding: Padding
     slots: Int[Tensor, " batch"] | None = None
     grid: tuple[int, int] | None = None
+    marks: Mapping[str, Int[Tensor, "batch length"]] = field(default_factory=dict)
     places: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
     following: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def narrow(self, real: Bool[Tensor, "batch first"], padding: Padding | None = None) -> "Tokens":
+        """Returns the first tokens, of which those of `real` are, with their marks."""
+        marks = {name: mark[:, : real.shape[1]] for name, mark in self.marks.items()}
+        return Tokens(self.ids[:, : real.shape[1]], real, padding or self.padding, marks=marks)
 
     @property
     def count(self) -> int:
@@ -62,7 +69,7 @@ class Tokens:
 
     def to(self, device: torch.device | str) -> "Tokens":
         """Returns the same tokens on another device."""
-        moved = _moved(self, device)
+        moved = _with(copy(self), **_moved(vars(self), device))
         return _with(moved, mask=with_places(moved.mask, moved.places))
 
 
@@ -121,7 +128,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
-        return _moved(self, device)
+        return _with(copy(self), **_moved(vars(self), device))
 
 
 def places_of(real: Bool[Tensor, "batch length"]) -> Int[Tensor, " tokens"]:
@@ -146,18 +153,14 @@ _PLACES = "plugformer_places"
 Located = TypeVar("Located", Tokens, Batch)
 
 
-def _moved(data: Located, device: torch.device | str) -> Located:
-    """Returns a copy whose tensors are on another device."""
+def _moved(value: Any, device: torch.device | str) -> Any:
+    """Returns tensors, also those within mappings and tokens, on another device."""
+    if isinstance(value, Mapping):
+        return {name: _moved(part, device) for name, part in value.items()}
     to_cuda = torch.device(device).type == "cuda" and torch.cuda.is_available()
-    moved: dict[str, Any] = {}
-    for name, value in vars(data).items():
-        if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
-            moved[name] = value.pin_memory().to(device, non_blocking=True)
-        elif isinstance(value, Tensor | Tokens):
-            moved[name] = value.to(device)
-        elif isinstance(value, Mapping):
-            moved[name] = {key: tokens.to(device) for key, tokens in value.items()}
-    return _with(copy(data), **moved)
+    if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
+        return value.pin_memory().to(device, non_blocking=True)
+    return value.to(device) if isinstance(value, Tensor | Tokens) else value
 
 
 def _with(data: Located, **fields: Any) -> Located:

@@ -14,6 +14,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Side
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.task_type import Input
+from plugformer.interfaces.view import EVERYTHING, View
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model
@@ -29,7 +30,7 @@ class LayerContext:
         stack: `encoder` or `decoder`.
         layer: The number of layers below the part: 0 for a positional encoding, `layers` for the head.
         layers: Number of layers of the stack.
-        causal: Whether a token may read only itself and the tokens before it; False for cross-attention.
+        view: Which tokens of its sequence a token sees; EVERYTHING for cross-attention.
         cross: Whether the part reads another stack: cross-attention and its positional encoding.
         read_by: Number of layers of other stacks that read this stack's output.
     """
@@ -37,9 +38,14 @@ class LayerContext:
     stack: str = "encoder"
     layer: int = 0
     layers: int = 1
-    causal: bool = False
+    view: View = EVERYTHING
     cross: bool = False
     read_by: int = 0
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token reads only itself and the tokens before it."""
+        return self.view.causal
 
     def __str__(self) -> str:
         """Returns the place in words, such as `layer 2 of the decoder` (numbered from 0)."""
@@ -96,10 +102,10 @@ class ResidualContext(ModelContext):
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of layers: whether a token reads only the tokens before it, and whether another stack."""
+    """A stack: an encoder of the input, or a decoder, which continues a text and may read the encoder."""
 
     name: Literal["encoder", "decoder"]
-    causal: bool
+    view: View
     cross: bool = False
 
 
@@ -143,10 +149,10 @@ class Architecture(ABC):
     def reads(cls, inputs: tuple[Input, ...], level: Level) -> bool:  # noqa: ARG003 (a default)
         """Returns whether it can read these inputs of a task type.
 
-        By default it reads a single input with one row; causal stacks alone need none.
+        By default it reads a single input with one row; decoders alone need none.
         """
         if not inputs:
-            return all(stack.causal for stack in cls.stacks)
+            return all(stack.name == "decoder" for stack in cls.stacks)
         return len(inputs) == 1 and not inputs[0].many
 
     @abstractmethod
@@ -231,7 +237,7 @@ class StackSpec:
     """A stack of layers above token embeddings.
 
     Attributes:
-        name: This, `causal` and `read_by` as in `LayerContext`.
+        name: This, `view` and `read_by` as in `LayerContext`.
         layers: The layers from first to last, at least one.
         position: The positional encoding of self-attention.
         norm: The final norm.
@@ -239,7 +245,7 @@ class StackSpec:
     """
 
     name: str
-    causal: bool
+    view: View
     layers: tuple[LayerSpec, ...]
     position: PartSpec
     norm: PartSpec
@@ -252,13 +258,9 @@ class StackSpec:
 
     def place(self, layer: int = 0, *, cross: bool = False) -> LayerContext:
         """Returns the place of a part with this number of layers below; `cross` if it reads another stack."""
+        view, layers, read_by = EVERYTHING if cross else self.view, len(self.layers), self.read_by
         return LayerContext(
-            stack=self.name,
-            layer=layer,
-            layers=len(self.layers),
-            causal=self.causal and not cross,
-            cross=cross,
-            read_by=self.read_by,
+            stack=self.name, layer=layer, layers=layers, view=view, cross=cross, read_by=read_by
         )
 
     def state_owner(self, place: LayerContext, read: int) -> LayerContext:

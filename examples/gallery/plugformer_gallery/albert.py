@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from plugformer.interfaces import (
+    EVERYTHING,
     NO_TARGETS,
     Architecture,
     Batch,
@@ -38,7 +39,7 @@ class ALBERT(Architecture):
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
-    stacks = (Stack("encoder", causal=False),)
+    stacks = (Stack("encoder", view=EVERYTHING),)
 
     def __init__(
         self, *, groups: Annotated[int, Field(ge=1, description="Of layers that share parameters.")] = 1

@@ -5,6 +5,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from plugformer.interfaces import (
+    EVERYTHING,
     Architecture,
     Batch,
     Encoded,
@@ -29,7 +30,7 @@ class NewComponent(Architecture):
     """
 
     levels = frozenset({Level.TOKEN})
-    stacks = (Stack("encoder", causal=False),)
+    stacks = (Stack("encoder", view=EVERYTHING),)
 
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
