@@ -292,14 +292,14 @@ def rows_stay_with_their_example(small: _SmallExperiment) -> None:
         if part.counts is not None:
             marked = real[:, first:].sum(dim=1).tolist()
             require.equal(marked, counts.tolist(), f"the number of {name} that each example has")
-        places = [(example, place) for example, count in enumerate(counts) for place in range(count)]
-        for (example, place), start in zip(places, starts, strict=True):
+        places = [(owner, place) for owner, count in enumerate(counts) for place in range(count)]
+        for (owner, place), start in zip(places, starts, strict=True):
             other = small.model.hidden(small.batch(encoded=_with_other_token(encoded, name, start)))
             changed = real & ((other - hidden).abs().amax(dim=-1) > 1e-9)
-            own = changed[example] if part.counts is None else changed[example, first + place]
-            require.that(own.any(), f"row {place} of {name} in example {example} does not change its vector")
-            changed[example] = False
-            require.that(not changed.any(), f"a row of {name} in example {example} changes other examples")
+            own = changed[owner] if part.counts is None else changed[owner, first + place]
+            require.that(own.any(), f"row {place} of {name} in example {owner} does not change its vector")
+            changed[owner] = False
+            require.that(not changed.any(), f"a row of {name} in example {owner} changes other examples")
     if "second" in encoded.inputs:
         batch = small.batch(encoded=replace(encoded, inputs={"input": encoded.inputs["input"]}))
         left = small.model.targets(batch)[1]

@@ -31,7 +31,7 @@ class _HeadCase:
 
     @classmethod
     def of(cls, subject: Subject, batch: PaddedBatch) -> "_HeadCase":
-        real = batch.mask
+        real = _columns(subject, batch.mask)
         targets, outputs = _targets(subject.component, real)
         head: Head = subject.perturbed(outputs=outputs)
         return cls(head, subject.tokens(*real.shape), real, targets, outputs)
@@ -56,6 +56,14 @@ class _HeadCase:
         """Returns the first row or position, and the others."""
         before = (slice(None),) * axis
         return self.part(*before, slice(None, 1)), self.part(*before, slice(1, None))
+
+
+def _columns(subject: Subject, mask: Tensor) -> Tensor:
+    """Returns a mask of a head's hidden states: at level `vector` a column for each row of its inputs."""
+    if Level.VECTOR not in getattr(subject.component, "levels", ()):
+        return mask
+    counts = len(subject.inputs) - 1 + (mask.sum(dim=1) if subject.inputs[-1].many else mask.any(dim=1))
+    return torch.arange(int(counts.max())) < counts[:, None]
 
 
 def _by_token(head: type[Head]) -> bool:
@@ -239,8 +247,14 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
 def rows_are_independent(case: _HeadCase) -> None:
     """A sequence gets the same scores in a batch as alone, and a token scores of its own hidden state.
 
-    This does not apply if `depends_on` is `batch`.
+    The vectors of level `vector` are those of their hidden states alone. Scores are not compared if
+    `depends_on` is `batch`.
     """
+    if Level.VECTOR in case.head.levels:
+        vectors = case.head.vectors(case.hidden)
+        for at in zip(*case.mask.nonzero(as_tuple=True), strict=True):
+            alone = case.head.vectors(case.hidden[at][None, None])[0, 0]
+            require.close(vectors[at], alone, "a vector is another one alone than in the batch")
     head, hidden, real, whole = case.head, case.hidden, case.mask, case.head.logits(case.hidden, case.mask)
     if head.depends_on == "batch":
         return
@@ -266,8 +280,10 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
         require.that(not copied, f"{name} is a copy of the embedding, which is trained apart from it")
 
 
-def everything(head: Head, hidden: Tensor, real: Tensor) -> Tensor:
+def everything(subject: Subject, head: Head, hidden: Tensor, mask: Tensor) -> Tensor:
     """Returns a head's logits and loss on a padded batch, end to end."""
+    real = _columns(subject, mask)
+    hidden = hidden[:, : real.shape[1]]
     logits = head.logits(hidden, real)
     targets = torch.zeros_like(_targets(type(head), real)[0])
     loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from plugformer.data import EncodedSplit, Processor
 from plugformer.data.arrow import encode, encoded_examples
 from plugformer.data.processor import sample_subwords
-from plugformer.errors import RegistryError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import (
     Architecture,
     Column,
@@ -324,7 +324,8 @@ class SmallTask:
         if architecture is None:
             return self._first
         answers = f"its answers are {self.task_type.output_type!r}, which no installed head predicts"
-        head, *_ = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
+        heads = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
+        head = next(filter(self._reads, heads), heads[0])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
             inputs = self.task_type.inputs
@@ -336,6 +337,14 @@ class SmallTask:
                 "registry": self._registry,
             }
             return small_model(architecture, self.task_type.level, self.known.sizes, **parts)
+
+    def _reads(self, head: str) -> bool:
+        """Returns whether a head does not refuse the type's inputs."""
+        context = HeadContext(**vars(MODEL), outputs=OUTPUTS, inputs=self.task_type.inputs)
+        with suppress(ConfigurationError):
+            self._registry.load(Kind.HEAD, head)(context)
+            return True
+        return False
 
     @cached_property
     def _first(self) -> Model:

@@ -12,7 +12,7 @@ from numpy import ndarray
 from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.errors import ConfigurationError, ExampleError
-from plugformer.interfaces import Encoded, Examples, Level, OutputType, Ragged, TaskType
+from plugformer.interfaces import Encoded, Examples, Level, OutputType, Ragged, TaskType, as_text
 from plugformer.registry import Registry
 from plugformer_testing import require
 from plugformer_testing.contract import Violation, contract_check, is_list_of_text
@@ -286,15 +286,15 @@ def the_nearest_are_found(task: SmallTask) -> None:
     task_type, split = task.task_type, task.split()
     if type(task_type).rank is TaskType.rank:
         return
-    examples = [split.example(row) for row in range(len(split))]
-    right = [task_type.references(example)[0] for example in examples]
-    own = torch.eye(len(right))[[right.index(reference) for reference in right]]
+    whole = [split.example(row) for row in range(len(split))]
+    by_answer = {as_text(task_type.references(example)[0]): example for example in whole}
+    right, examples, own = list(by_answer), list(by_answer.values()), torch.eye(len(by_answer))
     before, after = own.roll(1, dims=0), own.roll(-1, dims=0)
     columns = [after + 0.5 * before, *[own] * (len(task_type.inputs) - 1)]  # questions are near to neighbors
     expected = list(zip(right[1:] + right[:1], right[-1:] + right[:-1], strict=True))
     for n_best in (1, 2):
         answers = task_type.rank(torch.stack(columns, dim=1), examples, n_best)
-        found = [(answer.output, *(other.output for other in answer.alternatives)) for answer in answers]
+        found = [(answer.text, *(other.text for other in answer.alternatives)) for answer in answers]
         require.equal(found, [best[:n_best] for best in expected], f"the {n_best} nearest")
 
 

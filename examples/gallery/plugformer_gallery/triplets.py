@@ -7,7 +7,6 @@ https://arxiv.org/abs/1503.03832; here of cosines.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
@@ -27,6 +26,9 @@ from plugformer.interfaces import (
     Tokenizers,
 )
 from plugformer_blocks import nearest_texts
+
+FAR = -4.0
+"""The cosine of a text that is not there: less than any, by more than the largest margin."""
 
 NAMES = ("text", "right", "wrong")
 
@@ -80,6 +82,11 @@ class Margin(Head):
         super().__init__()
         self.margin = margin
 
+    @classmethod
+    def check_case(cls, real: Bool[Tensor, "batch rows"]) -> tuple[Int[Tensor, " batch"], int]:
+        """Returns that the first of the other texts is right."""
+        return real[:, 0].long() * 0, real.shape[1] - 1
+
     def vectors(self, hidden: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows width"]:
         """Returns the hidden states, each divided by its length."""
         return functional.normalize(hidden, dim=-1)
@@ -90,7 +97,7 @@ class Margin(Head):
         """Returns the cosines of the first text with the others."""
         vectors = self.vectors(hidden)
         cosines = (vectors[:, :1] * vectors[:, 1:]).sum(dim=-1)
-        return cosines.masked_fill(~real[:, 1:], -torch.inf)
+        return cosines.masked_fill(~real[:, 1:], FAR)
 
     def losses(
         self, logits: Float[Tensor, "batch others"], targets: Int[Tensor, " batch"]

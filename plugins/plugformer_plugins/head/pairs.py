@@ -13,7 +13,6 @@ from plugformer.interfaces import Head, HeadContext, Level, Likelihoods, OutputT
 
 Hidden = Float[Tensor, "batch 2 width"]
 Real = Bool[Tensor, "batch 2"]
-Loss = tuple[Float[Tensor, ""], Int[Tensor, ""]]
 
 
 class Pair(Head):
@@ -43,19 +42,6 @@ class Pair(Head):
         """Returns the cosine of each pair."""
         return self.vectors(hidden).prod(dim=1).sum(dim=-1, keepdim=True)
 
-    def losses(self, hidden: Hidden, targets: Tensor) -> Float[Tensor, " batch"]:
-        """Returns the loss of each pair."""
-        raise NotImplementedError
-
-    def loss(self, hidden: Hidden, targets: Tensor, real: Real) -> Loss:
-        """Returns the losses summed over the pairs, and their number."""
-        return self.losses(hidden, targets).sum(), torch.tensor(len(targets), device=targets.device)
-
-    def likelihoods(self, hidden: Hidden, targets: Tensor, real: Real) -> Likelihoods:
-        """Returns the loss of each pair; nothing is right or wrong."""
-        ones = torch.ones(len(targets), dtype=torch.int64, device=targets.device)
-        return Likelihoods(self.losses(hidden, targets).float(), ones, log_probabilities=None, correct=None)
-
 
 class CosineRegressor(Pair):
     """A linear function of the cosine, and the squared error.
@@ -81,9 +67,11 @@ class CosineRegressor(Pair):
         """Returns the number of each pair."""
         return self.slope * super().logits(hidden, real) + self.intercept
 
-    def losses(self, hidden: Hidden, targets: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    def losses(
+        self, logits: Float[Tensor, "batch 1"], targets: Float[Tensor, " batch"]
+    ) -> Float[Tensor, " batch"]:
         """Returns the squared error of each pair."""
-        return (self.logits(hidden, torch.ones(hidden.shape[:2], dtype=torch.bool))[:, 0] - targets).square()
+        return (logits[:, 0] - targets).square()
 
 
 class Contrastive(Pair):
@@ -114,8 +102,13 @@ class Contrastive(Pair):
         self.temperature = temperature
         self.symmetric = symmetric
 
-    def losses(self, hidden: Hidden, targets: Int[Tensor, " batch *texts"]) -> Float[Tensor, " batch"]:
-        """Returns the loss of each pair among the others."""
+    @classmethod
+    def check_case(cls, real: Real) -> tuple[Int[Tensor, "batch 2"], int]:
+        """Returns pairs of different texts."""
+        return torch.arange(2 * len(real)).view(-1, 2), 1
+
+    def likelihoods(self, hidden: Hidden, targets: Int[Tensor, " batch *texts"], real: Real) -> Likelihoods:
+        """Returns the loss of each pair among the others; nothing is right or wrong."""
         first, second = self.vectors(hidden).unbind(dim=1)
         numbers = targets.view(len(targets), -1)
         same = (numbers[:, None] == numbers).any(dim=-1).fill_diagonal_(False)
@@ -124,4 +117,4 @@ class Contrastive(Pair):
         losses = functional.cross_entropy(scores, right, reduction="none")
         if self.symmetric:
             losses = (losses + functional.cross_entropy(scores.T, right, reduction="none")) / 2
-        return losses
+        return Likelihoods(losses, torch.ones_like(right), log_probabilities=None, correct=None)
