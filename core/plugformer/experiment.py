@@ -11,6 +11,7 @@ from plugformer.configuration.task import Component, ModelSettings, Task, Traini
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
+    Column,
     Data,
     Input,
     LayerSpec,
@@ -109,6 +110,12 @@ class Experiment:
         views = map(self.task_type.view, self.architecture.stacks)
         stacks = zip(spec.stacks.values(), views, strict=True)
         return replace(spec, stacks={stack.name: replace(stack, view=view) for stack, view in stacks})
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the task type, with the kinds that they name."""
+        columns, create = self.task_type.columns, self.registry.create
+        return tuple(replace(column, kind=create(Kind.COLUMN, column.holds)) for column in columns)
 
     @cached_property
     def data(self) -> Data:

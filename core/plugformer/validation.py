@@ -208,7 +208,7 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
 
 def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
-    columns, data = experiment.task_type.columns, experiment.data
+    columns, data = experiment.columns, experiment.data
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
     if unfit := _finding(("data", "name"), lambda: data.check_columns(columns)):
         return unfit
