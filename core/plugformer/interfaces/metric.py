@@ -114,7 +114,7 @@ class LikelihoodMetric(Metric):
         probabilities: Whether it needs a head with `probabilities`; else `log_probabilities` may be NaN.
     """
 
-    accepts = frozenset(OutputType) - {OutputType.NUMBER}
+    accepts = frozenset(OutputType) - {OutputType.NUMBER, OutputType.NUMBERS}
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "targets"
     probabilities: ClassVar[bool] = True
 
