@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,11 @@ from plugformer.interfaces import (
     Prediction,
     Ragged,
     Sizes,
+    Stack,
     StackSpec,
     TaskType,
     Tokenizer,
+    View,
     evaluating,
 )
 from plugformer.model import build
@@ -60,10 +63,12 @@ def small_model(
     head: str = "",
     position: str = "rope",
     residual: PartSpec | None = None,
+    view: Callable[[Stack], View] = attrgetter("view"),
+    layers: int = LAYERS,
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
-    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed."""
+    """Returns a model of a few layers in double precision and evaluation mode, its parameters perturbed."""
     registry = registry or Registry.discover()
 
     def part(kind: Kind, name: str) -> PartSpec:
@@ -77,11 +82,11 @@ def small_model(
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
         stacks[stack.name] = StackSpec(
             name=stack.name,
-            view=stack.view,
-            layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
+            view=view(stack),
+            layers=(LayerSpec(sublayers, norm, residual),) * layers,
             position=part(Kind.POSITION, position),
             norm=norm,
-            read_by=0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks),
+            read_by=0 if stack.cross else layers * any(other.cross for other in architecture.stacks),
         )
     shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
     spec = ModelSpec(
@@ -284,7 +289,12 @@ class SmallTask:
         head, *_ = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            parts: dict[str, Any] = {"head": head, "max_length": LONGEST, "registry": self._registry}
+            parts: dict[str, Any] = {
+                "view": self.task_type.view,
+                "head": head,
+                "max_length": LONGEST,
+                "registry": self._registry,
+            }
             return small_model(architecture, self.task_type.level, self.known.sizes, **parts)
 
     @cached_property
