@@ -63,9 +63,9 @@ def random_batch(resolved: Experiment, generator: np.random.Generator) -> Batch:
         for _ in range(2)
     )
     level = resolved.task_type.level
-    encoded = Encoded(source, target)
+    encoded = Encoded({"input": source}, target)
     if level is Level.SEQUENCE:
-        encoded = Encoded(source, targets=generator.integers(0, 4, count))
+        encoded = Encoded({"input": source}, targets=generator.integers(0, 4, count))
     return resolved.architecture.collate(encoded, level)
 
 

@@ -10,24 +10,24 @@ from plugformer.interfaces import Batch, Encoded, Level, Ragged, Side
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 
-Rows = Sequence[Sequence[int]]
+Lists = Sequence[Sequence[int]]
 
 
 def pairs(
-    sources: Rows, targets: Rows | None = None, rows: Sequence[int] = (), *, side: Side = "right"
+    sources: Lists, targets: Lists | None = None, rows: Sequence[int] = (), *, side: Side = "right"
 ) -> Batch:
     """Returns a batch of sources and targets; without targets one to predict from."""
     output = None if targets is None else Ragged.of(targets)
-    encoded = Encoded(Ragged.of(sources), output)
+    encoded = Encoded({"input": Ragged.of(sources)}, output)
     return replace(EncoderDecoder().collate(encoded, Level.NEXT_TOKEN, side=side), rows=list(rows))
 
 
 def labeled(
-    texts: Rows, labels: Sequence[int] | None = None, rows: Sequence[int] = (), *, side: Side = "right"
+    texts: Lists, labels: Sequence[int] | None = None, rows: Sequence[int] = (), *, side: Side = "right"
 ) -> Batch:
     """Returns a batch of texts and the numbers of their classes."""
     targets = None if labels is None else np.array(labels)
-    encoded = Encoded(Ragged.of(texts), targets=targets)
+    encoded = Encoded({"input": Ragged.of(texts)}, targets=targets)
     return replace(EncoderOnly().collate(encoded, Level.SEQUENCE, side=side), rows=list(rows))
 
 

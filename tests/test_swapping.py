@@ -52,7 +52,7 @@ def losses(registry, tmp_path):
             run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
             strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
-            schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
+            schedules={"": registry.create(Kind.SCHEDULE, schedule.name, **schedule.options)},
             stream=PreparedBatches(split_of([batch]), lambda epoch: [[0]], task.training),
             validation=SimpleNamespace(
                 evaluate=lambda step: EvaluationResult(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)

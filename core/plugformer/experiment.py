@@ -12,6 +12,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
     Data,
+    Input,
     LayerSpec,
     Level,
     ModelSpec,
@@ -96,14 +97,18 @@ class Experiment:
     @cached_property
     def spec(self) -> ModelSpec:
         """The specification of the model, with initial values only if `kinds` has `Kind.INITIALIZATION`."""
-        return model_spec(
+        spec = model_spec(
             self.task.model,
             self.registry,
             self.architecture,
             self.task_type.level,
+            inputs=self.task_type.inputs,
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
+        views = map(self.task_type.view, self.architecture.stacks)
+        stacks = zip(spec.stacks.values(), views, strict=True)
+        return replace(spec, stacks={stack.name: replace(stack, view=view) for stack, view in stacks})
 
     @cached_property
     def data(self) -> Data:
@@ -167,6 +172,7 @@ def model_spec(
     architecture: Architecture,
     level: Level,
     *,
+    inputs: tuple[Input, ...] = (Input(),),
     training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
     fresh: bool = True,
 ) -> ModelSpec:
@@ -192,6 +198,7 @@ def model_spec(
     return ModelSpec(
         architecture=architecture,
         level=level,
+        inputs=inputs,
         stacks={stack.name: _stack(stack, settings, stacks, choose) for stack in stacks},
         head=choose(Kind.HEAD, (("model", "head"), settings.head)),
         shared_embeddings=settings.embeddings.shared,
@@ -235,7 +242,7 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
     keys = (*path, "cross_attention", "position")
     return StackSpec(
         name=stack.name,
-        causal=stack.causal,
+        view=stack.view,
         layers=tuple(map(layer_spec, range(depths[stack.name]))),
         position=choose(Kind.POSITION, *candidates("position")),
         norm=choose(Kind.NORM, *candidates("norm")),

@@ -14,7 +14,7 @@ from plugformer.configuration.task import Component, DecodingBlock, TokenizerSet
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.generators import random_stream
-from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
+from plugformer.hooks.manager import HookManager, create_hooks, optimizer_of, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
@@ -74,13 +74,17 @@ def validate(
     if data:
         refused = {path for path, _ in findings}
         findings += [finding for finding in _data_problems(experiment) if finding[0] not in refused]
-    return experiment.raise_for(findings)
+    experiment.raise_for(findings)
+    if experiment.task.training.optimizer.groups:
+        with torch.device("meta"):
+            optimizer_of(experiment, build(experiment.spec, _SIZES))
+    return experiment
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
-    """Returns whether a task has an input for every stack that needs one."""
-    inputs = any(column.role == "input" for column in task_type.columns)
-    return inputs or all(stack.causal for stack in architecture.stacks)
+    """Returns whether an architecture has the level of a task, and reads its inputs."""
+    level = task_type.level
+    return level in architecture.levels and architecture.reads(task_type.inputs, level)
 
 
 def serves(head: type[Head], task_type: TaskType) -> bool:
@@ -119,10 +123,8 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
     settings, registry, task_type = experiment.task.model, experiment.registry, experiment.task_type
     architecture, level = experiment.architecture, task_type.level
     name, task = settings.architecture.name, f"a {experiment.task.type.name} task"
-    if level not in architecture.levels or not reads(task_type, architecture):
-        expected = _names(
-            registry, Kind.ARCHITECTURE, lambda other: level in other.levels and reads(task_type, other)
-        )
+    if not reads(task_type, architecture):
+        expected = _names(registry, Kind.ARCHITECTURE, lambda other: reads(task_type, other))
         yield ("model", "architecture"), f"{name!r} does not fit {task}{expected}"
     head: Any = registry.load(Kind.HEAD, settings.head.name)
     if not serves(head, task_type):
@@ -144,7 +146,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         path = ("model", "embeddings", "tied")
         yield path, f"the outputs of {task} are no tokens, so no embedding can be tied; set it to false"
     tokenizer = experiment.task.tokenizer
-    one_text = all(stack.causal for stack in architecture.stacks)
+    one_text = all(stack.name == "decoder" for stack in architecture.stacks)
     sides = {column.tokenizer for column in task_type.columns}
     if one_text and not tokenizer.shared and {"source", "target"} <= sides:
         message = f"a {name} model reads source and target as one text: give one tokenizer, shared: true"
@@ -157,7 +159,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         yield ("tokenizer", "source"), f"{message}; choose another one"
     if not task_type.packed and level in architecture.levels:
         limits = architecture.limits(settings.max_length, level)
-        room = [limits.input] * any(column.role == "input" for column in task_type.columns)
+        room = [limits.input] * len(task_type.inputs)
         room += [limits.output] * (level is Level.NEXT_TOKEN)
         if min([limits.together - len(room) + 1, *room]) < 1:
             message = f"{settings.max_length} leaves no room for tokens besides the special ones; raise it"
@@ -266,8 +268,7 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
     place = ("model", "architecture")
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
     task_type = experiment.task_type
-    has_inputs = any(column.role == "input" for column in task_type.columns)
-    batch = example_batch(experiment.architecture, task_type.level, reads=has_inputs)
+    batch = example_batch(experiment.architecture, task_type.level, task_type.inputs)
     targets = task_type.output_type in _NUMBERED
     findings: list[Finding] = []
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from plugformer.configuration import MappingNode, Task, dump, nested, plain, resolve
+from plugformer.configuration import MappingNode, Task, dump, nested, plain, resolve, with_manifest
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
@@ -38,8 +38,10 @@ class Arm:
         tuned: The settings that tuning tries or has chosen, by path.
         resolved: The task; matching may have changed it.
         hashes: A hash of the content of each split of its data.
-        flops_per_token: Operations of a forward pass over an example of median length, for each of its source
-            and target tokens; a multiplication and an addition are two.
+        counted: The number of `parameters`; of a forward pass over an example of median length, for each of
+            its source and target tokens, `flops`, those of matrix products, of which a multiplication and an
+            addition are two, and `elements`, the numbers that all other operators write.
+        cost: What an update costs relative to the baseline's; see `relative_cost`. None if not measured.
         notes: Differences from the baseline besides the factors.
         failure: Why tuning could not choose any settings, or None.
     """
@@ -50,8 +52,8 @@ class Arm:
     tuned: dict[str, Any]
     resolved: Experiment
     hashes: dict[str, str] = field(default_factory=dict)
-    parameters: int = 0
-    flops_per_token: float = 0.0
+    counted: dict[str, float] = field(default_factory=dict)
+    cost: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     failure: str | None = None
 
@@ -69,7 +71,8 @@ class Arm:
         task = written(self.resolved.task)
         task["training"].pop("seed")
         kept = {name: getattr(self, name) for name in ("name", "values", "baseline", "tuned")}
-        return {**kept, "task": task, "notes": list(self.notes)}
+        cost = {**self.counted, "update": self.cost}
+        return {**kept, "task": task, "notes": list(self.notes), "cost": cost}
 
 
 def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | None = None) -> list[Arm]:
@@ -83,7 +86,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     def order(path: str) -> tuple[bool, int]:  # options after what the file says, longer paths after shorter
         return study.node(("set", path)).origin.line is None, path.count(".")
 
-    registry = registry.with_local(*study.manifests)
+    registry = with_manifest(study.node(()), registry)[1]
     common = [study.layer(path, ("set", path)) for path in sorted(study.changes, key=order)]
     arms: dict[str, Arm] = {}
     mistakes: dict[str, str] = {}

@@ -16,7 +16,7 @@ from plugformer_ablation.results import RESULT, CellResult, write
 
 CELLS = "cells"
 
-FORMAT = 1
+FORMAT = 2
 """Version of the files of a cell; a new one invalidates the results of older versions."""
 
 Ingredients = dict[str, Any]
@@ -37,8 +37,6 @@ class Cell:
     folder: Path
     ingredients: Ingredients
     manifests: tuple[Path, ...]
-    parameters: int
-    flops_per_token: float
 
     def __str__(self) -> str:
         return f"{self.arm}, {self.tried or f'seed {self.seed}'}"
@@ -80,7 +78,7 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
         training = {**common["task"]["training"], "seed": seed}
         parts = {**common, "split": split, "task": {**common["task"], "training": training}}
         folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts)}"
-        cell = Cell(arm.name, seed, tried, folder, parts, manifests, arm.parameters, arm.flops_per_token)
+        cell = Cell(arm.name, seed, tried, folder, parts, manifests)
         seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
         # Also where a file exists: it may come from somebody else, and name a manifest.
         write(cell.task, dump(task.model_copy(update=seeded)))

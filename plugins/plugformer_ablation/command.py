@@ -67,6 +67,9 @@ def command(
     executor: Annotated[
         Literal["local", "ray"], typer.Option(help="Processes of this machine, or a Ray cluster.")
     ] = "local",
+    costs: Annotated[
+        bool, typer.Option("--costs/--no-costs", help="Compare in the end what an update of each arm costs.")
+    ] = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check every arm and list them; train nothing.")
     ] = False,
@@ -105,7 +108,7 @@ def command(
 
     folder = out or declared.default_folder
     console = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
-    results = run_study(declared, folder, known, _executor(executor, workers), console)
+    results = run_study(declared, folder, known, _executor(executor, workers), console, costs=costs)
     findings = find(results)
     files = write_report(findings, folder, partial(console.print, markup=False, highlight=False))
     if as_json:

@@ -20,8 +20,6 @@ from plugformer_ablation.training import Message, train_cell, work_on
 Event = tuple[Cell, Message] | None
 """A message of a cell; None if nothing has happened for a moment."""
 
-_STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-
 _PRELOADED = [
     "plugformer_ablation.training",
     "evaluate",
@@ -29,7 +27,6 @@ _PRELOADED = [
     "torch._dynamo",  # imported when an optimizer of PyTorch is created
     "torch.distributed.tensor",  # imported by Accelerate
 ]
-"""Imports that take seconds are made once, in the process that workers are forked from."""
 
 
 class Executor(ABC):
@@ -116,6 +113,15 @@ def visible_gpus() -> list[str]:
     return (names or [str(number) for number in range(count)])[:count]
 
 
+def worker_context() -> Any:
+    """Returns what starts workers; imports that take seconds are made once, where they can be forked from."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    return context
+
+
 @contextmanager
 def hidden_script() -> Iterator[None]:
     """Inside, new processes do not import the script that runs the study: it would run the study again."""
@@ -147,9 +153,7 @@ class LocalExecutor(Executor):
         workers = workers or len(self.gpus) or cores
         super().__init__(max(1, cores // workers), workers)
         self.running: dict[Connection, _Worker] = {}
-        self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
-        if _STARTED_BY == "forkserver":
-            self._context.set_forkserver_preload(_PRELOADED)
+        self._context = worker_context()
 
     def start(self, cell: Cell) -> None:
         """Starts a process for a cell."""

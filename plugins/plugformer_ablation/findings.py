@@ -23,8 +23,8 @@ class Findings:
     """All that a report tells.
 
     `record` is what `report.json` holds. `arms` has for each one summaries of `score` and `loss`, of the
-    `others`, metrics that are not judged, and its `cost`, all None where every cell failed; parameters and
-    operations are counted, the rest is measured, as the median of the cells. `comparisons` is what `judge`
+    `others`, metrics that are not judged, and its `cost`, all None where every cell failed: that of
+    `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
     returns, with the difference of validation losses and its 95 % t interval over seeds, neither corrected
     nor judged.
     """
@@ -95,7 +95,7 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
     cost = None
     if cells:
         measured = {name: median(getattr(cell, name) for cell in cells) for name in MEASURED}
-        cost = {"parameters": cells[0].parameters, **measured}
+        cost = {**arm["cost"], **measured}
     return {
         "arm": arm["name"],
         "values": arm["values"],

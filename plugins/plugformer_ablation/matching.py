@@ -2,33 +2,21 @@
 
 import hashlib
 import json
-import statistics
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from multiprocessing import get_context
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 
-from plugformer import train
-from plugformer.configuration import Task, dump
-from plugformer.errors import ConfigurationError, RunError, nearest
+from plugformer.configuration import Task
+from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
-from plugformer.hooks import Update, hookimpl, must_not_fail, prepared_data
+from plugformer.hooks import prepared_data
 from plugformer.interfaces import Batch, Model, Sizes
 from plugformer.model import build
 from plugformer.registry import Registry
-from plugformer.runs import read_json
-from plugformer_ablation.arms import Arm, written
-from plugformer_ablation.cells import identity, ingredients
-from plugformer_ablation.executors import hidden_script
-from plugformer_ablation.results import write
+from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study
 from plugformer_cli.model_summary import median_example, summarize
 
@@ -40,8 +28,8 @@ TOLERANCE = 0.01
 
 WIDEST = 2**16
 
-WARM_UP, COUNTED = 5, 20
-"""Numbers of updates whose time is measured; the first ones allocate memory and do not count."""
+MOST_OTHERS = 0.05
+"""Largest share of a model's other elements in its products at which equal products mean equal work."""
 
 _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
 """The costs that are known before an arm is trained, and their names in notes."""
@@ -61,7 +49,8 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
     """Returns arms with the hashes of their data and their costs, equal if the study asks for that.
 
     Raises:
-        ConfigurationError: The arms would not be measured on the same examples.
+        ConfigurationError: The arms would not be measured on the same examples; or operations are to be
+            equal, and an arm does much that is not counted.
         DataError: The data cannot be read.
     """
     known: dict[str, DataSummary] = {}
@@ -122,12 +111,13 @@ def _built(task: Task, sizes: Sizes, registry: Registry, device: str) -> tuple[M
 
 
 def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str, float]:
-    """Returns a model's number of `parameters`, and `flops` of a forward pass for each token; see `Arm`."""
+    """Returns the costs that are known before a training; see `Arm.counted`."""
 
     def count(device: str) -> dict[str, float]:
         model, parameters = _built(task, facts.sizes, registry, device)
         whole = summarize(model, facts.example.to(device))[0]
-        return {"parameters": parameters, "flops": whole.flops / facts.example.tokens}
+        tokens = facts.example.tokens
+        return {"parameters": parameters, "flops": whole.flops / tokens, "elements": whole.elements / tokens}
 
     try:
         return count("meta")
@@ -169,100 +159,10 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
         notes += [f"{_COUNTED[match]} {share:+.2%} against the baseline{far}"] * (share != 0)
         arm = arm.with_task(with_width(width), *notes)
     costs = count_costs(arm.resolved.task, facts, registry)
-    parameters = int(costs["parameters"])
-    return replace(arm, hashes=facts.hashes, parameters=parameters, flops_per_token=costs["flops"])
-
-
-def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:
-    """Returns arms whose numbers of updates take as long as those of the baseline, the first.
-
-    Measurements are kept in `speeds.json`, so that a study that is resumed has the same numbers.
-
-    Raises:
-        ConfigurationError: The task counts epochs, not updates.
-    """
-    if arms[0].resolved.task.training.steps is None:
+    if match == "flops" and costs["elements"] > MOST_OTHERS * costs["flops"]:
         raise ConfigurationError(
-            "`match: time` changes the number of updates, and the task has none\n"
-            "  add `training.steps: NUMBER` to `set`"
+            f"`match: flops` counts matrix products, and the other operators of the arm {arm.name!r} write "
+            f"{costs['elements'] / costs['flops']:.1%} as many elements, expected at most {MOST_OTHERS:.0%}\n"
+            "  write `match: time` or `match: parameters`"
         )
-    computations = [_computation(arm) for arm in arms]
-    alike = dict(zip(reversed(computations), reversed(arms), strict=True))  # the first arm of each
-    keys = {
-        name: identity({**ingredients(alike[name].resolved, alike[name].hashes), "threads": threads})
-        for name in dict.fromkeys(computations)
-    }
-    file, seconds = out / "speeds.json", {}
-    with suppress(RunError):  # not there yet, or damaged
-        seconds = read_json(file)
-    if not all(key in seconds for key in keys.values()):  # measured together, or not comparable
-        notify(f"measuring the speed of {len(keys)} arms, one after the other")
-        rounds = [{key: _measured(alike[name], threads) for name, key in keys.items()} for _ in range(2)]
-        seconds = {key: min(times[key] for times in rounds) for key in keys.values()}
-        write(file, json.dumps(seconds))
-    needed = [seconds[keys[name]] for name in computations]
-    return [_scaled(arm, needed[0] / time) for arm, time in zip(arms, needed, strict=True)]
-
-
-def _computation(arm: Arm) -> str:
-    """Returns a key for what an update computes: all settings but the learning rate and its schedule."""
-    task: dict[str, Any] = written(arm.resolved.task)
-    training = {key: value for key, value in task["training"].items() if key != "schedule"}
-    training["optimizer"] = arm.resolved.task.training.optimizer.name
-    return json.dumps([arm.name, {**task, "training": training}])
-
-
-def _scaled(arm: Arm, factor: float) -> Arm:
-    training = arm.resolved.task.training
-    steps, every = training.steps or 0, training.evaluate_every
-    if factor == 1:
-        return arm
-    update = {
-        "steps": max(1, round(steps * factor)),
-        "evaluate_every": None if every is None else max(1, round(every * factor)),
-    }
-    task = arm.resolved.task.model_copy(update={"training": training.model_copy(update=update)})
-    note = f"{update['steps']} updates for {steps}, by measured speed: not bit-reproducible elsewhere"
-    return arm.with_task(task, note)
-
-
-def _measured(arm: Arm, threads: int) -> float:
-    """Returns the seconds of an update, measured in a new process."""
-    with TemporaryDirectory(prefix="plugformer-") as folder:
-        file = Path(folder, "task.yaml")
-        write(file, dump(arm.resolved.task.model_copy(update={"registry": None})))
-        with hidden_script(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(seconds_per_update, file, arm.resolved.registry.local, threads).result()
-
-
-def seconds_per_update(file: Path, manifests: Sequence[Path], threads: int) -> float:
-    """Trains a task for a few updates, without evaluations; returns the median of their seconds."""
-    torch.set_num_threads(threads)
-    watch, more = _Stopwatch(), WARM_UP + COUNTED + 1
-    settings = [f"training.{name}={more}" for name in ("steps", "evaluate_every", "log_every")]
-    with suppress(_EnoughError):
-        train(
-            str(file),
-            overrides=[*settings, "evaluation.samples=0", "evaluation.limit=1"],
-            out=file.parent / "run",
-            registry=Registry.discover(*manifests),
-            observers=[watch],
-            notify=lambda _: None,
-        )
-    return statistics.median(watch.seconds[WARM_UP:])
-
-
-class _EnoughError(Exception):
-    """All updates have been measured."""
-
-
-class _Stopwatch:
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    @hookimpl
-    @must_not_fail
-    def step_ended(self, update: Update) -> None:
-        self.seconds.append(update.seconds)
-        if len(self.seconds) == WARM_UP + COUNTED:
-            raise _EnoughError
+    return replace(arm, hashes=facts.hashes, counted=costs)

@@ -17,6 +17,7 @@ from rich.text import Text
 from plugformer.errors import ConfigurationError, needing
 from plugformer_ablation.arms import BASELINE, label
 from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.costs import BLOCK, ROUNDS
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record, flat, write
 from plugformer_ablation.statistics import POWER
@@ -24,6 +25,12 @@ from plugformer_reports.page import render_page, save_figures
 
 NOTHING = "-"
 """Shown where a number does not exist."""
+
+UPDATE = "time of an update"
+"""What reports call the cost of an arm's updates relative to the baseline's."""
+
+BUSY = 0.1
+"""Largest share of waiting at which a machine does not count as busy."""
 
 Rows = tuple[list[str], list[list[str]]]
 """The names of columns, and rows of text."""
@@ -121,6 +128,11 @@ def explanation(findings: Findings) -> list[str]:
             "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
             f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
         ]
+    if _updates(findings):
+        lines.append(
+            f"The {UPDATE} is relative to the baseline's. Arms ran blocks of {BLOCK} updates in turn; it is "
+            f"the median of the ratios of {ROUNDS} rounds, with a 95 % interval (a bootstrap over rounds)."
+        )
     return lines
 
 
@@ -141,7 +153,18 @@ def remarks(findings: Findings) -> list[str]:
         lines += [f"{arm['arm']}: {'; '.join(arm['remarks'])}"] if arm["remarks"] else []
         lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
         lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
+    waiting = max((update["waiting"] for update in _updates(findings)), default=0.0)
+    if waiting > BUSY:
+        lines.append(
+            f"the machine was busy: an arm had no processor for {waiting:.0%} of the time of its updates"
+        )
     return lines
+
+
+def _updates(findings: Findings) -> list[Record]:
+    """Returns what updates cost, of the arms of which it was measured."""
+    costs = [arm["cost"] or {} for arm in findings.record["arms"]]
+    return [cost["update"] for cost in costs if cost.get("update")]
 
 
 def report_text(findings: Findings, width: int | None) -> str:
@@ -151,7 +174,7 @@ def report_text(findings: Findings, width: int | None) -> str:
         file=file, width=width or 10_000, force_terminal=width is not None, highlight=False, markup=False
     )
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    scores = arms_table(findings)[["arm", findings.metric, LOSS, "parameters", "tokens/s"]]
+    scores = arms_table(findings)[["arm", findings.metric, LOSS, "parameters", UPDATE]]
     for name in scores.columns:
         is_name = name == "arm"
         grid.add_column(Text(name), "", justify="left" if is_name else "right", no_wrap=not is_name)
@@ -194,6 +217,7 @@ def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str
         figures=figures,
         remarks=remarks(findings),
         explanation=explanation(findings),
+        update=UPDATE,
         differing=_rows(settings[["arm", *differing]]) if differing else None,
         tasks={arm["arm"]: yaml.safe_dump(arm["task"], sort_keys=False, allow_unicode=True) for arm in arms},
         study=yaml.safe_dump(results.study, sort_keys=False, allow_unicode=True),
@@ -218,7 +242,7 @@ def arms_table(findings: Findings) -> DataFrame:
 
     def row(arm: Record) -> dict[str, str]:
         cost = arm["cost"] or {}
-        flops = cost.get("flops_per_token")
+        update = cost.get("update")
         return {
             "arm": arm["arm"],
             "cells": f"{arm['cells']} of {seeds}",
@@ -226,10 +250,14 @@ def arms_table(findings: Findings) -> DataFrame:
             "95 % interval": _interval(arm["score"], places),
             LOSS: _spread(arm["loss"], 4),
             "parameters": _number(cost.get("parameters"), ","),
-            "MFLOPs/token, forward": NOTHING if flops is None else f"{flops / 1e6:#.4g}",
+            "products, MFLOPs/token": _millions(cost.get("flops")),
+            "other elements, M/token": _millions(cost.get("elements")),
             "peak memory in MB": _number(cost.get("peak_memory_mb"), ",.0f"),
-            "tokens/s": _number(cost.get("tokens_per_second"), ",.0f"),
-            "seconds": _number(cost.get("seconds"), ",.0f"),
+            UPDATE: "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**update) if update else NOTHING,
+            "single rounds": "{least:.2f} to {most:.2f}".format(**update) if update else NOTHING,
+            "processor time": "{processor_ratio:.2f}".format(**update) if update else NOTHING,
+            "verdict": update["verdict"] if update else NOTHING,
+            "training, seconds": _number(cost.get("seconds"), ",.0f"),
         }
 
     return DataFrame(map(row, findings.record["arms"]))
@@ -263,6 +291,10 @@ def _percent(share: float) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return NOTHING if value is None else f"{value:{form}}"
+
+
+def _millions(value: float | None) -> str:
+    return NOTHING if value is None else f"{value / 1e6:#.4g}"
 
 
 def _interval(summary: Record | None, places: int) -> str:

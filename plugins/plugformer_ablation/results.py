@@ -10,13 +10,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.interfaces import Metric
 from plugformer.runs import read_json, replacing
@@ -24,8 +24,8 @@ from plugformer.runs import read_json, replacing
 Record = dict[str, Any]
 """The content of a JSON file, or a part of it."""
 
-MEASURED = ("flops_per_token", "peak_memory_mb", "tokens_per_second", "seconds")
-"""Costs of a cell besides its parameters."""
+MEASURED = ("peak_memory_mb", "seconds")
+"""Costs of a cell; seconds of different cells are facts and not compared."""
 
 RESULT, _STATISTICS = "cell.json", "cell_statistics.npz"
 
@@ -42,9 +42,7 @@ class CellResult:
         metrics: Each metric's value on the split of the final comparison.
         statistics: The statistics that these aggregate, of the same examples in all cells.
         curve: `step`, `loss` and `metrics` of the evaluations on the validation split during training.
-        flops_per_token: Floating-point operations of a forward pass for each source or target token.
         peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
-        tokens_per_second: Source and target tokens trained on in a second: the median over the log.
         seconds: Wall time of all updates.
         failure: Why the cell has no result, or None.
     """
@@ -57,10 +55,7 @@ class CellResult:
     metrics: dict[str, float] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=dict)
     curve: list[Record] = field(default_factory=list)
-    parameters: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    flops_per_token: float = 0.0
     peak_memory_mb: float = 0.0
-    tokens_per_second: float = 0.0
     seconds: float = 0.0
     directory: str = ""
     failure: str | None = None
@@ -94,7 +89,8 @@ class StudyResults:
         arms: A record of each, in the order of the study, the baseline first: its `name`; `values`, a label
             of each factor's value; `baseline`, the arm that it is compared with, None for the baseline;
             `task`, its configuration without the seed; `notes` on differences from the baseline besides the
-            factors; and `tuned`, the settings that tuning chose.
+            factors; `tuned`, the settings that tuning chose; and `cost`, what an `update` costs, as of
+            `relative_cost` or None, and the costs that were counted.
         cells: One for each arm and seed, failed ones included.
         made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock.
         metrics: The metrics, which aggregate statistics and know their direction.
@@ -113,7 +109,7 @@ class StudyResults:
 
     def table(self) -> DataFrame:
         """Returns a row for each cell, failed ones included."""
-        names = ("parameters", *MEASURED, "directory", "failure")
+        names = (*MEASURED, "directory", "failure")
         return DataFrame(
             {"arm": cell.arm, "seed": cell.seed, "loss": cell.loss, **cell.metrics}
             | {name: getattr(cell, name) for name in names}

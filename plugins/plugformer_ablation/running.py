@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -21,12 +21,12 @@ from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
-from plugformer_ablation.costs import rotated
+from plugformer_ablation.costs import measured_costs, rotated, with_equal_time
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import Findings, find
-from plugformer_ablation.matching import deciding_split, matched, with_equal_time
+from plugformer_ablation.matching import deciding_split, matched
 from plugformer_ablation.report import write_report
-from plugformer_ablation.results import CellResult, StudyResults, write
+from plugformer_ablation.results import CellResult, Record, StudyResults, write
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
 from plugformer_cli.progress import is_live
 
@@ -38,6 +38,7 @@ def ablate(
     components: Mapping[str, Mapping[str, type]] | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
+    costs: bool = True,
 ) -> Findings:
     """Runs a study like `plugformer ablate`, and writes its report; the same call resumes it.
 
@@ -52,6 +53,7 @@ def ablate(
             rows, cells run one after the other in this process.
         out: The study's folder; `studies/TITLE` if None.
         workers: Largest number of cells at a time; one for each GPU, or else core, if None.
+        costs: Compare in the end what an update of each arm costs; not of classes or rows of this session.
 
     Raises:
         ConfigurationError: The study or the configuration of an arm is wrong; nothing has been run.
@@ -70,9 +72,9 @@ def ablate(
     executor: Executor = LocalExecutor(workers)
     if registry is not installed or data is not None:
         console.print("cells run one after the other: classes and rows of this session stay in this process")
-        executor = InlineExecutor(registry=registry, data=rows)
+        executor, costs = InlineExecutor(registry=registry, data=rows), False
     folder = Path(out or declared.default_folder)
-    findings = find(run_study(declared, folder, registry, executor, console, rows))
+    findings = find(run_study(declared, folder, registry, executor, console, rows, costs=costs))
     write_report(findings, folder, partial(console.print, markup=False, highlight=False))
     return findings
 
@@ -84,6 +86,8 @@ def run_study(
     executor: Executor,
     console: Console,
     rows: Mapping[str, Any] | None = None,
+    *,
+    costs: bool = False,
 ) -> StudyResults:
     """Runs a study in a folder to its end, or resumes it; see `ablate`.
 
@@ -110,10 +114,13 @@ def run_study(
         untuned = [
             CellResult(arm.name, seed, failure=arm.failure) for arm in arms if arm.failure for seed in seeds
         ]
+        finished = [*_finished(cells, out, executor, console), *untuned]
+        if costs:
+            trained = {cell.arm for cell in finished if cell.failure is None}
+            arms = _with_costs(arms, trained, out, executor.threads, notify)
         made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
         common = {key: made[0][key] for key in ("versions", "code", "data")}
         order = [arm.name for arm in arms]
-        finished = [*_finished(cells, out, executor, console), *untuned]
         components = {name: lock for each in made for name, lock in each["components"].items()}
         return replace(
             results,
@@ -156,6 +163,22 @@ def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Con
         else cell.result()
         for cell in cells
     ]
+
+
+def _with_costs(
+    arms: list[Arm], trained: set[str], out: Path, threads: int, notify: Callable[[str], None]
+) -> list[Arm]:
+    """Returns arms with the costs of their updates, if the baseline and another one have been trained."""
+    compared = {arm.name: arm for arm in arms if arm.name in trained}
+    if arms[0].name not in compared or len(compared) == 1:
+        return arms
+    costs: list[Record | None] = [None] * len(compared)
+    try:
+        costs = [*measured_costs([*compared.values()], out, threads, notify)]
+    except RunError as error:
+        notify(str(error))
+    known = dict(zip(compared, costs, strict=True))
+    return [replace(arm, cost=known.get(arm.name)) for arm in arms]
 
 
 @contextmanager

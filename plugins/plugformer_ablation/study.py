@@ -135,13 +135,6 @@ class Study(Settings):
             return str(folder.absolute() / Path(self.task).expanduser())
         return self.task
 
-    @property
-    def manifests(self) -> list[Path]:
-        """The absolute paths of its local manifests."""
-        files = [self.registry] if isinstance(self.registry, str) else self.registry or []
-        folder = self.node(("registry",)).origin.folder
-        return [folder.absolute() / Path(file).expanduser() for file in files]
-
     def node(self, place: Place) -> Any:
         """Returns the node at a place, or the innermost one around it that was written."""
         node: Any = self._tree
@@ -233,20 +226,19 @@ def _add_options(tree: MappingNode, options: dict[str, Sequence[str]]) -> None:
 
 
 def clearings(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[tuple[Place, str]]:
-    """Yields what factors and tuned settings of an arm clear of `set`, and of those before them.
+    """Yields which keys of `set`, or of values before it, an arm's value of a factor or tuned setting clears.
 
-    `places` are their paths, with the places of their values in the study.
+    `places` are the places of these values in the study, with their paths.
     """
     before: list[tuple[str, Place]] = [(path, ("set", path)) for path in study.changes]
     for path, place in places:
-        layer = study.layer(path, place)
-        for other, cleared in before:
-            layers = [study.layer(other, cleared), layer]
+        for other, earlier in before:
+            layers = [study.layer(other, earlier), study.layer(path, place)]
             kept = list(_leaves(plain(merge_layers(layers)[0])))
             for leaf in _leaves(plain(layers[0])):
                 if not any(_overlap(leaf, key) for key in kept):
-                    origin, where = study.node(cleared[:2]).origin, ".".join(map(str, cleared[:2]))
-                    yield place[:2], f"{path!r} clears {leaf!r} of {where}, {origin}: keep one of them"
+                    where = f"{'.'.join(map(str, earlier[:2]))}, {study.node(earlier[:2]).origin}"
+                    yield place[:2], f"{path!r} clears {leaf!r} of {where}: keep one of them"
         before.append((path, place))
 
 

@@ -1,7 +1,6 @@
 """Training one cell to its end, and saving its result; usually in a separate process."""
 
 import os
-import statistics
 import sys
 import time
 import traceback
@@ -115,7 +114,6 @@ def _result(cell: Cell, report: Report) -> CellResult:
     final = next(part for part in (report, *report.others) if part.split == cell.ingredients["split"])
     metrics = {name: score["value"] for name, score in final.metrics.items()}
     lines = directory.logged()
-    speeds = [line["tokens_per_second"] for line in lines if line.get("event") == "training"]
     saved = [line["loss"] for line in lines if line.get("event") == "average" or line.get("best")]
     return CellResult(
         arm=cell.arm,
@@ -128,10 +126,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
             for line in lines
             if line.get("event") == "validation"
         ],
-        parameters=cell.parameters,
-        flops_per_token=cell.flops_per_token,
         peak_memory_mb=peak_memory(),
-        tokens_per_second=statistics.median(speeds),
         seconds=directory.seconds(),
         directory=str(cell.folder),
     )

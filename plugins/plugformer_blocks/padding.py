@@ -1,5 +1,6 @@
 """Sequences of different lengths as one tensor, with special tokens and padding."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,13 @@ def pad(
     if begin:
         ids[column == 0] = BEGIN
     padding = Padding.RIGHT if side == "right" else Padding.ANYWHERE
-    return Tokens(torch.from_numpy(ids), torch.from_numpy(real), Padding.NONE if real.all() else padding)
+    padding = Padding.NONE if real.all() else padding
+    tokens = Tokens(torch.from_numpy(ids), torch.from_numpy(real), padding)
+    if rows.counts is None:
+        return tokens
+    grid = len(rows.counts), int(rows.counts.max(initial=0))
+    slots = (np.arange(grid[1]) < rows.counts[:, None]).ravel().nonzero()[0]
+    return replace(tokens, slots=torch.from_numpy(slots), grid=grid)
 
 
 def pad_targets(

@@ -1,7 +1,7 @@
 """What a model consists of and what it costs, before any training."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -10,25 +10,23 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.data import PreparedData
 from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
 from plugformer.interfaces import (
-    UNKNOWN,
     Attention,
     Batch,
-    Encoded,
     Head,
-    Level,
     Model,
     PositionalEncoding,
-    Ragged,
     Sizes,
     evaluating,
 )
-from plugformer.model import build, replaced
+from plugformer.model import build, example_batch, replaced
 
 ASSUMED = Sizes(source=8000, outputs=8000)
 """Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""
@@ -40,7 +38,8 @@ ASSUMED_LENGTH = 32
 class ModuleSummary:
     """A module by the name of its class, and the shape of its output, empty if that is no tensor.
 
-    Each parameter counts once. In `flops` of a forward pass, a multiplication and an addition are two.
+    Each parameter counts once. In `flops` of a forward pass, those of matrix products and convolutions, a
+    multiplication and an addition are two. `elements` are the numbers that all other operators write.
     """
 
     path: str
@@ -48,6 +47,39 @@ class ModuleSummary:
     shape: tuple[int, ...]
     parameters: int
     flops: int
+    elements: int
+
+
+class OtherElements(TorchDispatchMode):
+    """Counts the elements that operators write, except for those whose floating-point operations are known.
+
+    A view writes nothing. An operator that nobody knows counts like all others.
+    """
+
+    def __init__(self, known: Container[Any]) -> None:
+        super().__init__()
+        self._known = known
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Runs an operator."""
+        output = func(*args, **(kwargs or {}))
+        if func._overloadpacket not in self._known:
+            given = (
+                set() if func._schema.is_mutable else {_storage(leaf) for leaf in _tensors((args, kwargs))}
+            )
+            self.count += sum(leaf.numel() for leaf in _tensors(output) if _storage(leaf) not in given)
+        return output
+
+
+def _tensors(values: object) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[ModuleSummary], str]:
@@ -83,30 +115,25 @@ def median_example(data: PreparedData) -> tuple[str, Batch]:
 
 def _assumed_example(experiment: Experiment) -> Batch:
     task_type = experiment.task_type
-    tokens = Ragged.of([[UNKNOWN] * ASSUMED_LENGTH])
-    reads = any(column.role == "input" for column in task_type.columns)
-    targets = {
-        Level.NEXT_TOKEN: None,
-        Level.TOKEN: replace(tokens, values=np.zeros_like(tokens.values)),
-        Level.SEQUENCE: np.zeros(1, dtype=np.int64),
-    }[task_type.level]
-    continued = task_type.level is Level.NEXT_TOKEN
-    encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
-    return replace(experiment.architecture.collate(encoded, task_type.level), rows=[0])
+    batch = example_batch(experiment.architecture, task_type.level, task_type.inputs, [ASSUMED_LENGTH])
+    return replace(batch, rows=[0])
 
 
 def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
     """Runs a forward pass and returns the model and its modules, down to the sublayers of each layer."""
     shapes: dict[str, tuple[int, ...]] = {}
     flops: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
     counter = FlopCounterMode(display=False)
+    others = OtherElements(counter.flop_registry)
 
     def counted(path: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def wrapper(*arguments: Any, **keywords: Any) -> Any:
-            before = counter.get_total_flops()
+            before, written = counter.get_total_flops(), others.count
             output = method(*arguments, **keywords)
             flops[path] += counter.get_total_flops() - before
+            elements[path] += others.count - written
             tensor = getattr(output, "hidden", output)
             if isinstance(tensor, Tensor) and not isinstance(module, PositionalEncoding):
                 shapes.setdefault(path, tuple(tensor.shape))
@@ -121,14 +148,14 @@ def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
             attention, head = isinstance(module, Attention), isinstance(module, Head)
             for name in ("project", "attend") if attention else ("logits",) if head else ("forward",):
                 undo.enter_context(replaced(module, name, counted(path, module, getattr(module, name))))
-        with counter:
+        with others, counter:  # the latter hands on what it does not know, taken apart if that is possible
             shapes[""] = tuple(model.logits(batch).shape)
-    flops[""] = counter.get_total_flops()
+    flops[""], elements[""] = counter.get_total_flops(), others.count
     summaries = []
     for path, module in shown:
         parameters = sum(parameter.numel() for parameter in module.parameters())
         name, shape = type(module).__name__, shapes.get(path, ())
-        summaries.append(ModuleSummary(path, name, shape, parameters, flops[path]))
+        summaries.append(ModuleSummary(path, name, shape, parameters, flops[path], elements[path]))
     return summaries
 
 

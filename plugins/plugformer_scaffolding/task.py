@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 
 from plugformer.configuration import Component
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Architecture, Column, Level, TaskType
+from plugformer.interfaces import Column, Level, TaskType
 from plugformer.registry import Kind, Registry
 from plugformer.validation import fitting, measures, reads, serves
 from plugformer_scaffolding.templates import Files, filled, template
@@ -101,15 +102,11 @@ def _matched(given: Sequence[Sample], wanted: Sequence[Column]) -> dict[str, str
 
 def _architecture(name: str, task_type: TaskType, registry: Registry) -> str:
     """Returns the architecture whose stacks are the fewest that read the input and continue the output."""
-    stacks = {False} if any(column.role == "input" for column in task_type.columns) else set()
+    stacks = {False} if task_type.inputs else set()
     stacks |= {True} if task_type.level is Level.NEXT_TOKEN else set()
-
-    def fits(architecture: type[Architecture]) -> bool:
-        return task_type.level in architecture.levels and reads(task_type, architecture)
-
-    candidates = fitting(registry, Kind.ARCHITECTURE, fits)
+    candidates = fitting(registry, Kind.ARCHITECTURE, partial(reads, task_type))
     distance = {
-        candidate: len(stacks ^ {stack.causal for stack in architecture.stacks})
+        candidate: len(stacks ^ {stack.name == "decoder" for stack in architecture.stacks})
         for candidate, architecture in candidates.items()
     }
     return _first(sorted(distance, key=distance.__getitem__), "architecture", name)

@@ -23,8 +23,11 @@ from plugformer.runs import TrainingProgress
 from plugformer.training import BatchStream
 from plugformer_streaming.examples import StreamedExamples, add
 
-Order = Callable[[Int[ndarray, "examples sides"]], Callable[[int], list[list[int]]]]
-"""From the lengths of some examples and the number of their epoch to batches of them."""
+Order = Callable[
+    [Int[ndarray, "examples sequences"], Int[ndarray, "#examples #sequences"]],
+    Callable[[int], list[list[int]]],
+]
+"""From the lengths and the rows of some examples and the number of their epoch to batches of them."""
 
 
 @dataclass
@@ -99,7 +102,9 @@ class BlockReader:
         seed = np.random.SeedSequence([self._number, position.passes, position.block])
         self.position = replace(position, batch=batch)
         add(self.stats, stats)
-        self._batches = self._order(self._block.lengths)(int(seed.generate_state(1, np.uint64)[0]))
+        self._batches = self._order(self._block.lengths, self._block.counts)(
+            int(seed.generate_state(1, np.uint64)[0])
+        )
 
 
 def _blocks(

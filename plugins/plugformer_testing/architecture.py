@@ -79,8 +79,7 @@ class _SmallExperiment:
 
 def _fits(architecture: Architecture, case: EncodedCase) -> bool:
     """Returns whether an architecture serves a level, and has something for each stack to read."""
-    given = bool(case.inputs) or all(stack.causal for stack in architecture.stacks)
-    return case.level in architecture.levels and given
+    return case.level in architecture.levels and architecture.reads(case.reads, case.level)
 
 
 @contract_check()
@@ -120,7 +119,7 @@ def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
 
 
 def _sequences(batch: Batch) -> list[Tokens]:
-    return [tokens for tokens in (batch.source, batch.target) if tokens.ids.numel()]
+    return [tokens for tokens in batch.sequences if tokens.ids.numel()]
 
 
 @contract_check(CASES, given=_SmallExperiment.of)
@@ -195,8 +194,8 @@ def nothing_reads_what_it_predicts(small: _SmallExperiment) -> None:
 @contract_check(CASES, given=_SmallExperiment.of)
 def all_that_is_given_is_read(small: _SmallExperiment) -> None:
     """Another first token of the input, of the output or of its beginning changes the hidden states."""
-    for part in ("input", "output", "start"):
-        if getattr(small.encoded, part) is not None:
+    for part in (*small.encoded.inputs, "output", "start"):
+        if _part(small.encoded, part) is not None:
             changed = small.states(encoded=_with_other_token(small.encoded, part, 0))
             same = torch.allclose(changed, small.states(), atol=1e-9)
             require.that(not same, f"no hidden state changes with the first token of the {part}")
@@ -204,11 +203,20 @@ def all_that_is_given_is_read(small: _SmallExperiment) -> None:
 
 def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
     """Returns examples with another ordinary token at a place of a part, all of them end to end."""
-    sequences: Ragged = getattr(encoded, part)
+    sequences: Any = _part(encoded, part)
     values = sequences.values.copy()
     values[place] += -1 if values[place] > len(SPECIAL_TOKENS) else 1
-    other: dict[str, Any] = {part: Ragged(values, sequences.lengths)}
+    changed = replace(sequences, values=values)
+    if part in encoded.inputs:
+        return replace(encoded, inputs={**encoded.inputs, part: changed})
+    other: dict[str, Any] = {part: changed}
     return replace(encoded, **other)
+
+
+def _part(encoded: Encoded, part: str) -> Ragged | None:
+    """Returns the tokens of an input by its name, of `output` or of `start`."""
+    found: Ragged | None = encoded.inputs.get(part) or getattr(encoded, part)
+    return found
 
 
 @contract_check(CASES, given=_SmallExperiment.of)
@@ -222,7 +230,7 @@ def positions_cover_a_batch(small: _SmallExperiment) -> None:
     """`positions` are at least as many as a batch has columns, with outputs and without."""
     encoded, absent = small.encoded, np.full(len(small.case), -1)
     for examples in (encoded, replace(encoded, output=None)) if small.case.inputs else (encoded,):
-        parts = (examples.input, examples.output)
+        parts = (*examples.inputs.values(), examples.output)
         lengths = np.stack([absent if part is None else part.lengths for part in parts], axis=1)
         for rows in ([0], [1], [2], [0, 1, 2]):
             columns = sum(tokens.ids.shape[1] for tokens in _sequences(small.batch(rows, encoded=examples)))

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    EVERYTHING,
+    PAST,
     Attention,
     AttentionContext,
     LayerContext,
@@ -49,7 +51,7 @@ class PlacedAttention:
             query = x
         if self.place.cross:
             at = full(*query.shape[:2]).at(keys.encoding)
-        scope = AttentionContext(at, keys, causal=self.place.causal, observer=observer)
+        scope = AttentionContext(at, keys, view=self.place.view, cross=self.place.cross, observer=observer)
         output = self.attention.attend(query, self.attention.project(x, keys), scope)
         return output if padded or self.place.cross else output.masked_fill(~keys.mask[..., None], 0.0)
 
@@ -290,7 +292,7 @@ def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
                 else:
                     new = keys.advance(mask, whole.padding)
                     keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
-                outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
+                outputs.append(attention.attend(piece, state, AttentionContext(new, keys, view=PAST)))
             found, expected = torch.cat(outputs, dim=1), placed.read(x)
         require.close(found[real], expected[real], f"tokens read otherwise from the cache, in {placed.place}")
 
@@ -320,7 +322,7 @@ def _continue(placed: PlacedAttention, query: Tensor, state: State) -> Tensor:
     new = keys.advance(full(*query.shape[:2]).mask, Padding.NONE)
     if not placed.place.cross:
         keys, state = keys.concatenate(new), state.append(placed.attention.project(query, new))
-    return placed.attention.attend(query, state, AttentionContext(new, keys, causal=not placed.place.cross))
+    return placed.attention.attend(query, state, AttentionContext(new, keys, view=placed.place.view))
 
 
 @contract_check(BATCHES)
@@ -333,7 +335,7 @@ def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> No
             whole, state = placed.read(memory, query), placed.attention.project(memory, keys)
             for step, one in enumerate(query.split(1, dim=1)):
                 at = full(len(query), 1).at(keys.encoding, start=step)
-                alone = placed.attention.attend(one, state, AttentionContext(at, keys, causal=False))[:, 0]
+                alone = placed.attention.attend(one, state, AttentionContext(at, keys, view=EVERYTHING))[:, 0]
                 require.close(alone, whole[:, step], f"query {step} reads something else alone")
 
 

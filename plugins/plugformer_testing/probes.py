@@ -114,7 +114,7 @@ class SharedState(Attention):
 
     def attend(self, query: Tensor, state: State, scope: AttentionContext) -> Tensor:
         """Returns the reader's output, after the owner has computed its own."""
-        self.owner.attend(query, state, AttentionContext(scope.query, scope.key, causal=scope.causal))
+        self.owner.attend(query, state, AttentionContext(scope.query, scope.key, view=scope.view))
         return self.reader.attend(query, state, scope)
 
 

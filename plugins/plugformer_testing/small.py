@@ -20,6 +20,7 @@ from plugformer.interfaces import (
     Architecture,
     Encoded,
     Examples,
+    Input,
     LayerSpec,
     Level,
     Limits,
@@ -74,7 +75,7 @@ def small_model(
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
         stacks[stack.name] = StackSpec(
             name=stack.name,
-            causal=stack.causal,
+            view=stack.view,
             layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
             position=part(Kind.POSITION, position),
             norm=norm,
@@ -117,12 +118,17 @@ class EncodedCase:
             ]
             targets = Ragged.of(rows)
         return Encoded(
-            ragged(self.inputs, 1) if self.inputs else None,
+            {"input": ragged(self.inputs, 1)} if self.inputs else {},
             ragged(self.outputs, 2) if self.outputs else None,
             targets,
             Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
             complete=not self.packed,
         )
+
+    @property
+    def reads(self) -> tuple[Input, ...]:
+        """The inputs of its examples."""
+        return (Input(),) * bool(self.inputs)
 
     @property
     def sizes(self) -> Sizes:
@@ -140,6 +146,10 @@ CASES = (
 """Examples of every level: with and without an input, whole texts and pieces of texts."""
 
 
+PARTS = ("output", "targets", "start")
+"""Attributes of `Encoded` besides the inputs."""
+
+
 def ragged(lengths: Sequence[int], seed: int) -> Ragged:
     """Returns sequences of ordinary tokens."""
     draw = np.random.default_rng(seed)
@@ -149,14 +159,23 @@ def ragged(lengths: Sequence[int], seed: int) -> Ragged:
 def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     """Returns some examples, in the order of `rows`."""
 
-    def chosen(part: Ragged | ndarray | None) -> Any:
+    def chosen(part: Ragged | ndarray | None, rows: Sequence[int]) -> Any:
         if isinstance(part, Ragged):
             sequences = part.rows()
             return Ragged.of([sequences[row] for row in rows])
         return None if part is None else part[list(rows)]
 
-    parts = ("input", "output", "targets", "start")
-    return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
+    def chosen_rows(part: Ragged) -> Any:
+        if part.counts is None:
+            return chosen(part, rows)
+        numbers = np.split(np.arange(len(part.lengths)), np.cumsum(part.counts)[:-1])
+        kept = chosen(part, [number for row in rows for number in numbers[row]])
+        return replace(kept, counts=part.counts[list(rows)])
+
+    parts: dict[str, Any] = {name: chosen(getattr(encoded, name), rows) for name in PARTS}
+    return replace(
+        encoded, inputs={name: chosen_rows(part) for name, part in encoded.inputs.items()}, **parts
+    )
 
 
 LONGEST = 128  # positions of a model
@@ -262,7 +281,7 @@ class SmallTask:
         """Returns the installed architectures that serve the type."""
 
         def fits(found: Any) -> bool:
-            return self.task_type.level in found.levels and reads(self.task_type, found)
+            return reads(self.task_type, found)
 
         otherwise = "no installed architecture serves its level and columns"
         names = self._installed(Kind.ARCHITECTURE, fits, otherwise)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from plugformer.configuration import options_model
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import HeadContext, LayerContext, ModelContext, ResidualContext
+from plugformer.interfaces import PAST, HeadContext, LayerContext, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, interface_of
 from plugformer.registry.options import checked_options
 from plugformer_testing import require
@@ -22,11 +22,11 @@ T = TypeVar("T")
 MODEL = ModelContext(width=24, heads=4, ffn_width=20, max_length=16)
 """Sizes that the checks use unless they try others: small, and no two of them equal."""
 
-ENCODER, DECODER = LayerContext(), LayerContext(stack="decoder", causal=True)
+ENCODER, DECODER = LayerContext(), LayerContext(stack="decoder", view=PAST)
 CROSS = LayerContext(stack="decoder", layer=1, layers=2, cross=True)
 PLACES = (
     *(ENCODER, LayerContext(layer=3, layers=4)),
-    *(DECODER, LayerContext(stack="decoder", layer=11, layers=12, causal=True), CROSS),
+    *(DECODER, LayerContext(stack="decoder", layer=11, layers=12, view=PAST), CROSS),
 )
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
 

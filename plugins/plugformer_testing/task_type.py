@@ -15,7 +15,7 @@ from plugformer.interfaces import Encoded, Examples, Level, OutputType, Ragged, 
 from plugformer_testing import require
 from plugformer_testing.contract import Violation, contract_check, is_list_of_text
 from plugformer_testing.probes import require_gradients
-from plugformer_testing.small import LONGEST, SmallTask, take
+from plugformer_testing.small import LONGEST, PARTS, SmallTask, take
 from plugformer_testing.subject import Subject
 
 _UNSEEN = "☃"  # a label that no example has
@@ -69,7 +69,8 @@ def numbers_fit_the_level(task: SmallTask) -> None:
     """
     encoded, level, outputs = task.encode(), task.task_type.level, task.known.sizes.outputs
     predicted = "output" if level is Level.NEXT_TOKEN else "targets"
-    require.equal(set(encoded), {"input", predicted} if task.questions else {predicted}, "what it encodes")
+    names = {item.name for item in task.task_type.inputs}
+    require.equal(set(encoded), {*names, predicted}, "what it encodes")
     for part, values in encoded.items():
         require.equal(len(values), len(task), f"the number of times {part}")
         for row, tokens in enumerate(values if part != "targets" else ()):
@@ -186,7 +187,8 @@ def draws_follow_their_generators(task: SmallTask) -> None:
     token = task.task_type.level is Level.TOKEN
     for part, rows in parts.items():
         parts[part] = Ragged.of(rows) if part != "targets" or token else np.array(rows)
-    encoded = Encoded(parts.get("input"), parts.get("output"), parts.get("targets"))
+    inputs = {item.name: parts.pop(item.name) for item in task.task_type.inputs}
+    encoded = Encoded(inputs, **parts)
     before, every = _values(encoded), range(len(encoded))
 
     def drawn(given: Encoded, rows: Sequence[int]) -> dict[str, list[Any]]:
@@ -203,7 +205,7 @@ def draws_follow_their_generators(task: SmallTask) -> None:
 
 def _values(encoded: Encoded) -> dict[str, list[Any]]:
     """Returns the numbers of each example, written out, since NaN equals nothing."""
-    parts = {part: getattr(encoded, part) for part in ("input", "output", "targets", "start")}
+    parts = {**encoded.inputs} | {part: getattr(encoded, part) for part in PARTS}
     return {
         part: list(map(str, values.rows() if isinstance(values, Ragged) else values.tolist()))
         for part, values in parts.items()

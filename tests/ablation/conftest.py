@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from plugformer_ablation.costs import relative_cost
 from plugformer_ablation.results import CellResult, StudyResults
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 MakeUp = Callable[..., StudyResults]
 
 
-def _cell(arm: str, seed: int, accuracy: float, width: int, examples: int) -> CellResult:
+def _cell(arm: str, seed: int, accuracy: float, examples: int) -> CellResult:
     """Returns a cell that answers rightly with a probability; what is hard is so for all cells."""
     generator = np.random.default_rng([seed, *arm.encode()])
     difficulty = np.random.default_rng(0).random(examples)
@@ -34,10 +35,7 @@ def _cell(arm: str, seed: int, accuracy: float, width: int, examples: int) -> Ce
         metrics={"exact_match": score, "first_half": float(right[: examples // 2].mean())},
         statistics={"exact_match": right[:, None]},
         curve=curve,
-        parameters=2000 * width,
-        flops_per_token=3900.0 * width * (1 + 0.1 * (arm != "baseline")),
         peak_memory_mb=410.0 + len(arm),
-        tokens_per_second=12_000 * generator.uniform(0.9, 1.1),
         seconds=60 * generator.uniform(0.9, 1.1),
         directory=f"cells/{arm}-{seed}",
     )
@@ -83,6 +81,12 @@ def made_up() -> MakeUp:
                 if index == 1
                 else [],
                 "tuned": {},
+                "cost": {
+                    "parameters": 200_000 + 2000 * index,
+                    "flops": 390_000.0 * (1 + 0.1 * index),
+                    "elements": 8_000.0,
+                    "update": relative_cost([(1 + 0.1 * index, 1, 0.8)] * 12, [(1.0, 1.0, 0.8)] * 12),
+                },
             }
             for index, arm in enumerate(accuracies)
         )
@@ -91,8 +95,8 @@ def made_up() -> MakeUp:
             {"study": "attention on dates", "metric": "exact_match", "split": "test", "seeds": numbers},
             arms,
             tuple(
-                replaced.get((arm, seed)) or _cell(arm, seed, accuracy, 100 + index, examples)
-                for index, (arm, accuracy) in enumerate(accuracies.items())
+                replaced.get((arm, seed)) or _cell(arm, seed, accuracy, examples)
+                for arm, accuracy in accuracies.items()
                 for seed in numbers
             ),
             {"versions": {"plugformer": "0.1.0"}, "core": "9c5f", "components": {"attention/mha": "1a2b"}},

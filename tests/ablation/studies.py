@@ -52,7 +52,7 @@ class Inline(InlineExecutor):
             super().start(cell)
 
 
-def run(study, out, registry, console, **options):
+def run(study, out, registry, console, *, costs=False, **options):
     """Runs a study; returns its results and the cells that were begun."""
     executor = Inline(**options)
-    return run_study(study, out, registry, executor, console), executor.begun
+    return run_study(study, out, registry, executor, console, costs=costs), executor.begun

@@ -10,7 +10,7 @@ from plugformer_ablation.cells import Cell, identity
 KEPT = """{
   "arm": "baseline", "seed": 1, "loss": 2.5, "metrics": {"exact_match": 0.5},
   "curve": [{"step": 3, "loss": 3.5, "metrics": {"exact_match": 0.25}}],
-  "parameters": 8960, "flops_per_token": 6976.0, "peak_memory_mb": 585.9, "tokens_per_second": 24865.2,
+  "peak_memory_mb": 585.9,
   "seconds": 0.5, "directory": "/elsewhere/cells/baseline-seed-1-41bb2d8372f5", "failure": null
 }"""
 PARTS = {
@@ -22,7 +22,7 @@ PARTS = {
 
 
 def test_a_finished_cell_is_read(tmp_path: Path) -> None:
-    cell = Cell("baseline", 1, "", tmp_path, {}, (), 8960, 6976.0)
+    cell = Cell("baseline", 1, "", tmp_path, {}, ())
     assert not cell.finished
     (tmp_path / "cell.json").write_text(KEPT)
     np.savez_compressed(tmp_path / "cell_statistics.npz", exact_match=np.array([[1.0], [0.0]]))

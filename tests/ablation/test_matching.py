@@ -5,6 +5,7 @@ from tests.ablation.studies import declared
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.model import build
 from plugformer_ablation.arms import resolve_arms
@@ -37,7 +38,7 @@ def test_parameters_are_those_of_the_model_that_is_trained(registry):
         sizes = read_data(arm.resolved, str).sizes
         model = build(Experiment.of(arm.resolved.task, registry).spec, sizes)
         whole = sum(parameter.numel() for parameter in model.parameters())
-        assert arm.parameters == whole
+        assert arm.counted["parameters"] == whole
 
 
 @pytest.mark.parametrize("feed_forward", ["gelu", "{name: moe, experts: 4}"])
@@ -48,18 +49,24 @@ def test_operations_are_those_of_a_real_forward_pass(feed_forward, registry):
     # The counter does not know the fused attention of the CPU.
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model.logits(facts.example)
-    assert arm.flops_per_token == counter.get_total_flops() / facts.example.tokens
+    assert arm.counted["flops"] == counter.get_total_flops() / facts.example.tokens
 
 
 @pytest.mark.parametrize("match", ["parameters", "flops"])
 def test_matched_arms_cost_the_same_within_one_per_cent(match, registry):
     wide = ["model.width=128", "model.ffn_width=512"]
     found = arms(match, registry, settings=wide)
-    costs = [arm.parameters if match == "parameters" else arm.flops_per_token for arm in found]
+    costs = [arm.counted[match] for arm in found]
     assert costs == pytest.approx([costs[0]] * len(costs), rel=0.01)
     assert len({arm.resolved.task.model.ffn_width for arm in found}) > 2
     assert found[0].resolved.task.model.ffn_width == 512
     assert not any("not matched" in note for arm in found for note in arm.notes)
+
+
+def test_operations_that_are_not_counted_forbid_equal_ones(registry):
+    message = r"of the arm 'position=rope' write \d\.\d% as many elements, expected at most 5%"
+    with pytest.raises(ConfigurationError, match=message):
+        arms("flops", registry)
 
 
 def test_an_arm_that_cannot_be_matched_says_so(registry):

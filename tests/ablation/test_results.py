@@ -13,7 +13,7 @@ def results():
             metrics={"exact_match": 0.5},
             statistics={"exact_match": np.array([[1.0], [0.0]])},
             curve=[{"step": 4, "loss": 0.7, "metrics": {"exact_match": 0.25}}],
-            parameters=10,
+            peak_memory_mb=10.0,
         ),
         CellResult("baseline", 1, loss=0.5, statistics={"exact_match": np.array([[1.0], [1.0]])}),
         CellResult("attention=gqa", 1, failure="it broke"),

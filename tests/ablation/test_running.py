@@ -3,19 +3,32 @@
 import io
 import json
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from tests.ablation.studies import SETTINGS, SWAP, declared, run
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
+from plugformer_ablation import costs
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.running import study_lock
 from plugformer_ablation.study import TUNING_SEED, read_study
 
 GQA = "attention=gqa(kv_heads=1), seed"
 ALL = ["baseline, seed 1", f"{GQA} 1", f"{GQA} 2", "baseline, seed 2"]
+
+
+def started(seconds):
+    """Returns a fake of the processes of arms, whose blocks take seconds."""
+
+    @contextmanager
+    def fake(arms, threads):
+        yield lambda name: np.array([seconds(arms[name])] * 3)
+
+    return fake
 
 
 @pytest.fixture
@@ -62,8 +75,9 @@ def test_a_result_has_what_the_run_beside_it_says(done):
         assert results.metrics["exact_match"].aggregate(statistics) == cell.metrics["exact_match"]
         assert [each["step"] for each in cell.curve] == [3, 6]
         assert cell.loss == min(each["loss"] for each in cell.curve)
-        assert cell.seconds > 0 < cell.tokens_per_second
-        assert cell.parameters > 1000 < cell.flops_per_token
+        assert cell.seconds > 0 < cell.peak_memory_mb
+    for arm in results.arms:
+        assert arm["cost"]["parameters"] > 1000 < arm["cost"]["flops"]
 
 
 def test_finished_cells_are_not_run_again(copy, registry, console):
@@ -170,31 +184,29 @@ def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry,
 
 
 def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, monkeypatch):
-    from plugformer_ablation import matching as speed
-
-    seconds = iter([1.0, 2.0, 1.5, 1.9, 5.0, 5.0])
-    monkeypatch.setattr(speed, "_measured", lambda arm, threads: next(seconds))
+    monkeypatch.setattr(costs, "_started", started(lambda arm: 1.0 if arm.name == "baseline" else 1.9))
     study = declared(seeds=1, match="time")
     results, _ = run(study, tmp_path / "s", registry, console)
-    # The faster round counts: 1.0 and 1.9 seconds.
     assert [arm["task"]["training"]["steps"] for arm in results.arms] == [6, 3]
     assert [arm["task"]["training"]["evaluate_every"] for arm in results.arms] == [3, 2]
     assert "not bit-reproducible" in results.arms[1]["notes"][-1]
-    assert run(study, tmp_path / "s", registry, console)[1] == []
+    monkeypatch.undo()
+    assert run(study, tmp_path / "s", registry, console, costs=True)[1] == []
+    assert results.arms[1]["cost"]["update"] is None
+    again, _ = run(study, tmp_path / "s", registry, console, costs=True)
+    assert again.arms[1]["cost"]["update"]["ratio"] == pytest.approx(1.9), "the same costs as before"
 
 
 def test_learning_rates_that_tuning_tries_have_equal_numbers_of_updates(registry, tmp_path, monkeypatch):
-    from plugformer_ablation import matching as speed
-
-    def measured(arm, threads):
+    def seconds(arm):
         training = arm.resolved.task.training
         noise = training.optimizer.options["lr"]
         return (1 if arm.name == "baseline" else 2) * training.batch_size / 4 + noise
 
-    monkeypatch.setattr(speed, "_measured", measured)
+    monkeypatch.setattr(costs, "_started", started(seconds))
     tune = ("training.optimizer.lr=[0.3, 0.2]", "training.batch_size=[4, 8]")
     arms = resolve_arms(declared(seeds=1, match="time", tune=tune), registry)
-    scaled = speed.with_equal_time(arms, tmp_path, 1, str)
+    scaled = costs.with_equal_time(arms, tmp_path, 1, str)
     steps = [arm.resolved.task.training.steps for arm in scaled]
     # With batches of 4 and of 8: 1.3 and 2.3 seconds of the baseline, 2.3 and 4.3 of the other arm.
     assert steps == [6, 3, 6, 3, 3, 2, 3, 2]

@@ -8,7 +8,7 @@ from plugformer_plugins.architecture.decoder_only import DecoderOnly
 
 
 def test_input_and_output_are_one_sequence():
-    encoded = Encoded(Ragged.of([[7, 8], [9]]), Ragged.of([[10], [11, 12]]))
+    encoded = Encoded({"input": Ragged.of([[7, 8], [9]])}, Ragged.of([[10], [11, 12]]))
     batch = DecoderOnly().collate(encoded, Level.NEXT_TOKEN)
     assert batch.target.ids.tolist() == [
         [BEGIN, 7, 8, END, 10, END],
@@ -18,7 +18,7 @@ def test_input_and_output_are_one_sequence():
 
 
 def test_questions_stop_where_the_output_begins():
-    encoded = Encoded(Ragged.of([[7, 8], [9]]))
+    encoded = Encoded({"input": Ragged.of([[7, 8], [9]])})
     batch = DecoderOnly().collate(encoded, Level.NEXT_TOKEN, side="left")
     assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END], [PADDING, BEGIN, 9, END]]
 
@@ -35,7 +35,7 @@ def test_limits_leave_room_for_special_tokens():
 
 
 def test_classes_are_targets_of_whole_inputs():
-    encoded = Encoded(Ragged.of([[7, 8]]), targets=np.array([2]))
+    encoded = Encoded({"input": Ragged.of([[7, 8]])}, targets=np.array([2]))
     batch = DecoderOnly().collate(encoded, Level.SEQUENCE)
     assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END]]
     assert torch.equal(batch.targets, torch.tensor([2]))

@@ -7,6 +7,8 @@ import torch
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    EVERYTHING,
+    PAST,
     Attention,
     AttentionContext,
     ModelContext,
@@ -74,7 +76,9 @@ def test_observed_equals_unobserved(attention, encoding, pattern, causal):
     x = sequence(2, 6).requires_grad_()
     results = []
     for observer in (None, collector):
-        context = AttentionContext(positions, positions, causal=causal, observer=observer)
+        context = AttentionContext(
+            positions, positions, view=PAST if causal else EVERYTHING, observer=observer
+        )
         output = attention.attend(x, attention.project(x, positions), context)[real]
         parameters = list(attention.parameters())
         results.append((output, torch.autograd.grad(output.square().sum(), [x, *parameters])))
@@ -93,7 +97,7 @@ def test_relative_encodings_are_read(attention, encoding):
     def read(under: PositionalEncoding) -> torch.Tensor:
         positions = Positions.of(real, under, Padding.NONE)
         return attention.attend(
-            x, attention.project(x, positions), AttentionContext(positions, positions, causal=False)
+            x, attention.project(x, positions), AttentionContext(positions, positions, view=EVERYTHING)
         )
 
     assert not torch.allclose(read(encoding), read(PositionalEncoding()))

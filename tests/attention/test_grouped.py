@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import AttentionContext, ModelContext, Padding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, ModelContext, Padding, Positions
 from plugformer_plugins.attention.grouped import (
     GroupedQueryAttention,
     MultiHeadAttention,
@@ -46,7 +46,7 @@ def test_equals_repeated_heads(name, causal):
     real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     positions = Positions.of(real, Rotary(MODEL), Padding.RIGHT)
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
-    context = AttentionContext(positions, positions, causal=causal)
+    context = AttentionContext(positions, positions, view=PAST if causal else EVERYTHING)
     actual, expected = (a.attend(x, a.project(x, positions), context)[real] for a in (grouped, full))
     torch.testing.assert_close(actual, expected)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from plugformer.interfaces import AttentionContext, ModelContext, Padding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, ModelContext, Padding, Positions
 from plugformer_plugins.attention.latent import MultiHeadLatentAttention
 from plugformer_plugins.position.rotary import Rotary
 
@@ -45,7 +45,9 @@ def test_equals_the_papers_equations(latent, rotary, bias, causal):
     allowed = torch.ones(5, 5, dtype=torch.bool).tril() if causal else torch.ones(5, 5, dtype=torch.bool)
     expected = openly(attention, x, positions, allowed)
     actual = attention.attend(
-        x, attention.project(x, positions), AttentionContext(positions, positions, causal=causal)
+        x,
+        attention.project(x, positions),
+        AttentionContext(positions, positions, view=PAST if causal else EVERYTHING),
     )
     torch.testing.assert_close(actual, expected)
 

@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.interfaces import AttentionContext, ModelContext, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import (
+    EVERYTHING,
+    PAST,
+    AttentionContext,
+    ModelContext,
+    Padding,
+    PositionalEncoding,
+    Positions,
+)
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
@@ -60,7 +68,9 @@ def test_self_attention(pattern, bias, causal, training):
     x = torch.randn(*real.shape, MODEL.width, dtype=torch.float64, requires_grad=True)
 
     actual = ours.attend(
-        x, ours.project(x, positions), AttentionContext(positions, positions, causal=causal)
+        x,
+        ours.project(x, positions),
+        AttentionContext(positions, positions, view=PAST if causal else EVERYTHING),
     )[real]
     forbidden = mask(real, causal=causal)
     expected = theirs(x, x, x, attn_mask=forbidden, need_weights=False)[0][real]
@@ -89,6 +99,6 @@ def test_cross_attention(pattern):
     memory, query = torch.randn(2, 5, 24, dtype=torch.float64), torch.randn(2, 3, 24, dtype=torch.float64)
     keys = Positions.of(real, PositionalEncoding(), padding)
     queries = Positions.of(torch.ones(2, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    actual = ours.attend(query, ours.project(memory, keys), AttentionContext(queries, keys, causal=False))
+    actual = ours.attend(query, ours.project(memory, keys), AttentionContext(queries, keys, view=EVERYTHING))
     expected, _ = theirs(query, memory, memory, key_padding_mask=~real)
     torch.testing.assert_close(actual, expected)

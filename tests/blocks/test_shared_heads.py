@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from plugformer.interfaces import AttentionContext, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import PAST, AttentionContext, Padding, PositionalEncoding, Positions
 from plugformer_blocks import softmax_attention
 
 HEADS, WIDTH = 6, 8
@@ -21,7 +21,7 @@ def context_of(device, padding):
     if padding is not Padding.NONE:
         real[1, :2] = False
     positions = Positions.of(real.to(device), PositionalEncoding(), padding)
-    return AttentionContext(positions, positions, causal=True)
+    return AttentionContext(positions, positions, view=PAST)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plugformer.interfaces import AttentionContext, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, Padding, PositionalEncoding, Positions
 from plugformer_blocks import attention_scores, attention_weights, softmax_attention
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 6
@@ -78,7 +78,7 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
     encoding = Bias() if biased else PositionalEncoding()
     positions = Positions.of(real, encoding, padding)
     context = AttentionContext(
-        positions, positions, causal=causal, observer=Collector() if observed else None
+        positions, positions, view=PAST if causal else EVERYTHING, observer=Collector() if observed else None
     )
     inputs = [
         torch.randn(2, count, 5, width, dtype=torch.float64, requires_grad=True)
@@ -127,7 +127,7 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
     encoding = Relative()
     positions = Positions.of(real, encoding, padding)
     context = AttentionContext(
-        positions, positions, causal=causal, observer=Collector() if observed else None
+        positions, positions, view=PAST if causal else EVERYTHING, observer=Collector() if observed else None
     )
     inputs = [
         torch.randn(2, count, 5, WIDTH, dtype=torch.float64, requires_grad=True)
@@ -155,7 +155,7 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
 def test_a_mask_and_a_bias_keep_the_fused_kernel():
     """PyTorch's plain formula, the only alternative on a CPU, refuses to run here."""
     positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    context = AttentionContext(positions, positions, causal=True)
+    context = AttentionContext(positions, positions, view=PAST)
     query, key, value = (torch.randn(2, HEADS, 5, WIDTH, requires_grad=True) for _ in range(3))
     mask, bias = torch.rand(2, 1, 5, 5) > 0.1, torch.randn(1, HEADS, 5, 5)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
@@ -167,13 +167,13 @@ def test_a_mask_and_a_bias_keep_the_fused_kernel():
 def test_scores_and_weights_are_the_two_halves_of_attention():
     positions = Positions.of(torch.tensor([[True] * 5, [True, True, False, False, False]]), Relative())
     collector = Collector()
-    context = AttentionContext(positions, positions, causal=True, observer=collector)
+    context = AttentionContext(positions, positions, view=PAST, observer=collector)
     query = torch.randn(2, HEADS, 5, WIDTH, dtype=torch.float64)
     key, value = torch.randn(2, 2, GROUPS, 5, WIDTH, dtype=torch.float64)
     weights = attention_weights(attention_scores(query, key, context), context)
     assert collector.weights is weights
     read = weights @ value.repeat_interleave(HEADS // GROUPS, dim=1)
-    plain = AttentionContext(positions, positions, causal=True)
+    plain = AttentionContext(positions, positions, view=PAST)
     torch.testing.assert_close(read, softmax_attention(query, key, value, plain))
 
 
@@ -183,7 +183,9 @@ def test_scores_and_weights_are_the_two_halves_of_attention():
 def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
     real = torch.tensor([[True, True], [False, False]])
     positions = Positions.of(real, Bias() if biased else PositionalEncoding())
-    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
+    context = AttentionContext(
+        positions, positions, view=EVERYTHING, observer=Collector() if observed else None
+    )
     query, key, value = (torch.randn(2, HEADS, 2, WIDTH, dtype=dtype, requires_grad=True) for _ in range(3))
     read = softmax_attention(query, key, value, context)
     read.float().sum().backward()
@@ -196,7 +198,9 @@ def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 def test_values_may_have_a_width_of_their_own(observed):
     positions = Positions.of(torch.ones(1, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
+    context = AttentionContext(
+        positions, positions, view=EVERYTHING, observer=Collector() if observed else None
+    )
     query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 7)
     expected = (query @ key.transpose(-2, -1) / 2).softmax(-1) @ value
     torch.testing.assert_close(softmax_attention(query, key, value, context), expected)
@@ -207,7 +211,9 @@ def test_dropout_zeroes_weights_and_scales_the_rest(observed):
     """With the identity as values, what is read are the weights themselves."""
     length = 64
     positions = Positions.of(torch.ones(1, length, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
+    context = AttentionContext(
+        positions, positions, view=EVERYTHING, observer=Collector() if observed else None
+    )
     query = torch.zeros(1, HEADS, length, length)
     value = torch.eye(length).expand(1, HEADS, -1, -1)
     read = softmax_attention(query, query, value, context, dropout=0.25)

@@ -18,7 +18,7 @@ def inline(monkeypatch):
 def ablate(run, *arguments):
     chosen = [word for setting in SETTINGS for word in ("--set", setting)]
     swap = ("--swap", "model.attention=[mha, {name: gqa, kv_heads: 1}]")
-    return run("ablate", "dates", *swap, "--seeds", "1", *chosen, *arguments)
+    return run("ablate", "dates", *swap, "--seeds", "1", "--no-costs", *chosen, *arguments)
 
 
 def test_a_study_is_reported_and_lies_where_its_name_says(run, inline, tmp_path):

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.interfaces import Batch
-from plugformer_cli.model_summary import summarize
+from plugformer_cli.model_summary import OtherElements, summarize
 
 WIDTH, HIDDEN, VOCABULARY = 16, 32, 12
 
@@ -74,6 +75,35 @@ def test_rows_are_what_a_task_file_can_name(rows):
         "encoder.layers.0.feed_forward",
     ]
     assert table["encoder.layers.0.attention"].module == "MultiHeadAttention"
+
+
+@torch.library.custom_op("tests_of_summaries::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    """An operator that no counter knows."""
+    return 2 * x
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x.view(6, 4).T[1:].expand(2, 3, 6).detach().reshape(6, 6), 6 * 6),  # the last one copies
+        (lambda x: x @ x.new_ones(4, 7), 4 * 7),
+        (lambda x: torch.nn.functional.gelu(x), 24),
+        (lambda x: x.add_(1), 24),
+        (lambda x: x[:, :, None] * x[:, None], 2 * 3 * 3 * 4),
+        (twice, 24),
+    ],
+    ids=["views", "products", "elementwise", "in place", "broadcast", "unknown"],
+)
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_operators_without_products_count_what_they_write(function, expected, device):
+    if function is twice and device == "meta":
+        pytest.skip("it has no formula for shapes")
+    x = torch.zeros(2, 3, 4, device=device)
+    counter = FlopCounterMode(display=False)
+    with OtherElements(counter.flop_registry) as others, counter:
+        function(x)
+    assert others.count == expected
 
 
 @pytest.mark.parametrize("training", [True, False])

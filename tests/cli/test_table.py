@@ -29,7 +29,10 @@ def test_a_model_ends_with_its_totals(capsys):
     from plugformer_cli.model_summary import ModuleSummary
 
     print_model(
-        [ModuleSummary("", "Whole", (), 1200, 5_000_000), ModuleSummary("part", "Part", (2, 3), 1200, 0)]
+        [
+            ModuleSummary("", "Whole", (), 1200, 5_000_000, 9),
+            ModuleSummary("part", "Part", (2, 3), 1200, 0, 9),
+        ]
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["part", "Part", "2", "×", "3", "1,200"]

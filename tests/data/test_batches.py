@@ -71,8 +71,8 @@ def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(split, "example", pytest.fail)
     batch = split.batch([1, 0]).to("cpu")
     monkeypatch.setattr(split, "example", read)
-    assert list(batch.inputs) == [{"one": "b", "other": "d"}, {"one": "a", "other": "c"}]
-    assert list(batch.inputs[1:]) == [{"one": "a", "other": "c"}]
+    assert batch.asked(0) == {"one": "b", "other": "d"}
+    assert batch.asked(1) == {"one": "a", "other": "c"}
 
 
 def test_targets_go_from_begin_to_end_and_classified_texts_too() -> None:

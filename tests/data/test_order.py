@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from plugformer.data.encoding import Rows, evaluation_order, sized_batches, token_batches
+from plugformer.data.encoding import evaluation_order, sized_batches, token_batches
 
 LENGTHS = st.integers(0, 200).flatmap(lambda count: arrays(np.int64, (count, 2), elements=st.integers(1, 40)))
 
 
-def positions(batch: Rows, lengths: np.ndarray) -> int:
+def positions(batch: list[int], lengths: np.ndarray) -> int:
     """The definition: rows times (longest source + longest target)."""
     return len(batch) * int(lengths[batch].max(axis=0).sum())
 

@@ -11,6 +11,7 @@ from torch.nn.functional import cosine_similarity
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    PAST,
     Attention,
     AttentionContext,
     FeedForward,
@@ -61,7 +62,7 @@ def test_squared_relu_is_its_formula(example: Callable[[str], Registry]) -> None
 
 def test_query_key_norm_is_its_formula(attention: Attention) -> None:
     x, at = torch.randn(2, 5, 12), positions(REAL)
-    got = attention.attend(x, attention.project(x, at), AttentionContext(at, at, causal=True))
+    got = attention.attend(x, attention.project(x, at), AttentionContext(at, at, view=PAST))
     query, key, value = (
         attention.get_submodule(name)(x).view(2, 5, 3, 4).transpose(1, 2)
         for name in ("query", "key", "value")

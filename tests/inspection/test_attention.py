@@ -62,7 +62,7 @@ class Silent(Attention):
 
     def attend(self, query, state, context):
         return self.attention.attend(
-            query, state, AttentionContext(context.query, context.key, causal=context.causal)
+            query, state, AttentionContext(context.query, context.key, view=context.view)
         )
 
 

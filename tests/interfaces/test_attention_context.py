@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from plugformer.interfaces import (
+    EVERYTHING,
+    PAST,
     Attention,
     AttentionContext,
     Padding,
@@ -43,13 +45,15 @@ def picture(mask: torch.Tensor) -> list[list[str]]:
 )
 def test_allowed(rows, padding, causal, expected):
     positions = at(rows, padding)
-    assert picture(AttentionContext(positions, positions, causal=causal).mask) == expected
+    assert (
+        picture(AttentionContext(positions, positions, view=PAST if causal else EVERYTHING).mask) == expected
+    )
 
 
 def test_a_step_against_a_cache_sees_everything_before_it():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
     step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-    context = AttentionContext(step, past.concatenate(step), causal=True)
+    context = AttentionContext(step, past.concatenate(step), view=PAST)
     assert picture(context.mask) == [["xxxx"], [".xxx"]]
     assert not context.is_causal
 
@@ -57,7 +61,7 @@ def test_a_step_against_a_cache_sees_everything_before_it():
 def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
     past = at(["xx"], Padding.NONE)
     chunk = past.advance(torch.ones(1, 2, dtype=torch.bool), Padding.NONE)
-    context = AttentionContext(chunk, past.concatenate(chunk), causal=True)
+    context = AttentionContext(chunk, past.concatenate(chunk), view=PAST)
     assert picture(context.mask) == [["xxx.", "xxxx"]]
     assert not context.is_causal
     assert not context.unmasked
@@ -76,7 +80,7 @@ def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
 )
 def test_shortcuts_of_whole_sequences(padding, causal, is_causal, unmasked):
     positions = at(["xxx"], padding)
-    context = AttentionContext(positions, positions, causal=causal)
+    context = AttentionContext(positions, positions, view=PAST if causal else EVERYTHING)
     assert (context.is_causal, context.unmasked) == (is_causal, unmasked)
 
 
@@ -84,11 +88,11 @@ def test_over_other_keys_the_queries_see_what_is_left():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
     step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
     notes = print
-    context = AttentionContext(step, past.concatenate(step), causal=True, observer=notes)
+    context = AttentionContext(step, past.concatenate(step), view=PAST, observer=notes)
     last = context.key.index[:, 2:]
     shorter = context.over(Positions(last, context.key.mask[:, 2:], Padding.ANYWHERE, PositionalEncoding()))
     assert picture(shorter.mask) == [["xx"], ["xx"]]
-    assert (shorter.query, shorter.causal, shorter.observer) == (step, True, notes)
+    assert (shorter.query, shorter.view, shorter.observer) == (step, PAST, notes)
 
 
 def test_the_bias_from_content_is_asked_for_in_every_layer():
@@ -101,7 +105,7 @@ def test_the_bias_from_content_is_asked_for_in_every_layer():
 
     encoding = Told()
     positions = at(["xx"], Padding.NONE, encoding)
-    context = AttentionContext(positions, positions, causal=False)
+    context = AttentionContext(positions, positions, view=EVERYTHING)
     heads = torch.tensor([[[[1.0], [2.0]]]])
     assert context.content_bias(heads, heads).tolist() == [[[[2.0, 3.0], [3.0, 4.0]]]]
     context.content_bias(heads, heads)
@@ -110,19 +114,19 @@ def test_the_bias_from_content_is_asked_for_in_every_layer():
 
 def test_merged_is_none_when_nothing_is_masked():
     positions = at(["xx"], Padding.NONE)
-    assert AttentionContext(positions, positions, causal=False).attn_mask is None
+    assert AttentionContext(positions, positions, view=EVERYTHING).attn_mask is None
 
 
 def test_merged_is_the_mask_without_a_bias():
     positions = at(["x."], Padding.RIGHT)
-    context = AttentionContext(positions, positions, causal=False)
+    context = AttentionContext(positions, positions, view=EVERYTHING)
     assert context.attn_mask is context.mask
 
 
 def test_merged_is_the_bias_where_allowed():
     positions = at(["xx"], Padding.NONE, Distance())
-    full = AttentionContext(positions, positions, causal=False)
-    causal = AttentionContext(positions, positions, causal=True)
+    full = AttentionContext(positions, positions, view=EVERYTHING)
+    causal = AttentionContext(positions, positions, view=PAST)
     assert full.attn_mask.tolist() == [[[[0.0, 1.0], [-1.0, 0.0]]]]
     assert causal.attn_mask.tolist() == [[[[0.0, -torch.inf], [-1.0, 0.0]]]]
 

@@ -5,7 +5,7 @@ import pytest
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import LayerContext, Sizes
+from plugformer.interfaces import PAST, LayerContext, Sizes
 from plugformer.model import build
 from plugformer.validation import validate
 
@@ -102,12 +102,12 @@ def test_each_part_is_told_its_place(check, parts):
     assert found["encoder.layers.1.feed_forward"] == LayerContext(layer=1, layers=3, read_by=2)
     assert found["encoder.final_norm"] == LayerContext(layer=3, layers=3, read_by=2)
     decoder = {"stack": "decoder", "layers": 2}
-    assert found["decoder.position"] == LayerContext(causal=True, **decoder)
+    assert found["decoder.position"] == LayerContext(view=PAST, **decoder)
     assert found["decoder.cross_position"] == LayerContext(cross=True, **decoder)
-    assert found["decoder.layers.1.attention"] == LayerContext(layer=1, causal=True, **decoder)
+    assert found["decoder.layers.1.attention"] == LayerContext(layer=1, view=PAST, **decoder)
     assert found["decoder.layers.1.cross_attention"] == LayerContext(layer=1, cross=True, **decoder)
-    assert found["decoder.layers.0.residual.norms.feed_forward"] == LayerContext(causal=True, **decoder)
-    assert found["head"] == found["decoder.final_norm"] == LayerContext(layer=2, causal=True, **decoder)
+    assert found["decoder.layers.0.residual.norms.feed_forward"] == LayerContext(view=PAST, **decoder)
+    assert found["head"] == found["decoder.final_norm"] == LayerContext(layer=2, view=PAST, **decoder)
     # three norms and networks in each layer of the decoder, two in the encoder's
     assert len(found) == 3 * 4 + 2 * 6 + len(("position", "final_norm")) * 2 + len(("cross", "head"))
 

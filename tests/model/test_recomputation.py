@@ -57,7 +57,9 @@ def test_a_stack_computes_its_bias_and_mask_once(tiny_model, batch, monkeypatch,
     calls = {"bias": [], "attn_mask": []}
     encoding = type(model.encoder.position)
     bias, attn_mask = encoding.bias, AttentionContext.attn_mask.func
-    counted = cached_property(lambda context: calls["attn_mask"].append(context.causal) or attn_mask(context))
+    counted = cached_property(
+        lambda context: calls["attn_mask"].append(context.view.causal) or attn_mask(context)
+    )
     counted.__set_name__(AttentionContext, "attn_mask")
     monkeypatch.setattr(AttentionContext, "attn_mask", counted)
     monkeypatch.setattr(encoding, "bias", lambda *inputs: calls["bias"].append(inputs[0]) or bias(*inputs))

@@ -7,7 +7,7 @@ import pytest
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import PartSpec, Sizes, StackSpec
+from plugformer.interfaces import EVERYTHING, PartSpec, Sizes, StackSpec
 from plugformer.model import build
 from plugformer.validation import validate
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
@@ -69,4 +69,4 @@ def test_parts_are_compared_by_what_they_make(registry, task):
 def test_a_stack_has_layers():
     part = PartSpec(dict)
     with pytest.raises(ConfigurationError, match="encoder"):
-        StackSpec(name="encoder", causal=False, layers=(), position=part, norm=part)
+        StackSpec(name="encoder", view=EVERYTHING, layers=(), position=part, norm=part)

@@ -40,7 +40,7 @@ def test_every_attention_reads_the_encoding_that_is_meant_for_it(tiny_model, bat
     ]:
         assert context.query.encoding is encoding
         assert context.key.encoding is encoding
-        assert context.causal is causal
+        assert context.view.causal is causal
     assert keys[0].encoding is model.decoder.cross_position
     assert (type(model.decoder.cross_position).__name__ == "NoPositionalEncoding") is (cross == "none")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import LayerContext, ModelContext, Padding, Positions
+from plugformer.interfaces import PAST, LayerContext, ModelContext, Padding, Positions
 from plugformer_plugins.position.t5 import T5
 
 MODEL = ModelContext(width=9, heads=3, ffn_width=1)
@@ -55,7 +55,7 @@ def test_buckets_known_from_the_papers_defaults():
     assert torch.equal(ahead[1:], past[1:] + 16)
 
 
-CAUSAL = replace(MODEL, place=LayerContext(stack="decoder", causal=True))
+CAUSAL = replace(MODEL, place=LayerContext(stack="decoder", view=PAST))
 
 
 def test_where_attention_is_causal_all_buckets_are_for_the_past():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.interfaces import LayerContext, ModelContext, ResidualContext
+from plugformer.interfaces import PAST, LayerContext, ModelContext, ResidualContext
 from plugformer_plugins.residual.norms import (
     DeepNorm,
     LayerScale,
@@ -84,10 +84,10 @@ def test_scales_start_by_the_depth(layers, init):
     [
         # Wang et al. 2022, figure 2, for 6 and 12 layers, with the roots taken by hand
         (LayerContext(layers=6), ALONE, 1.8612, 0.3799),
-        (LayerContext(stack="decoder", layers=12, causal=True), ALONE, 2.2134, 0.3195),
+        (LayerContext(stack="decoder", layers=12, view=PAST), ALONE, 2.2134, 0.3195),
         (LayerContext(layers=6, read_by=6), ALONE, 1.4180, 0.4970),
         (LayerContext(layers=12, read_by=6), ALONE, 1.6863, 0.4179),
-        (LayerContext(stack="decoder", layers=6, causal=True), READING, 2.0598, 0.3433),
+        (LayerContext(stack="decoder", layers=6, view=PAST), READING, 2.0598, 0.3433),
     ],
 )
 def test_alpha_and_beta_are_the_papers(place, sublayers, alpha, beta):

@@ -157,7 +157,7 @@ def keeping(state):
 
 def see_padding(self, query, state, context):
     key = Positions(context.key.index, torch.ones_like(context.key.mask), Padding.NONE, context.key.encoding)
-    return ATTEND(self, query, state, AttentionContext(context.query, key, causal=context.causal))
+    return ATTEND(self, query, state, AttentionContext(context.query, key, view=context.view))
 
 
 def mix_rows(self, query, state, context):

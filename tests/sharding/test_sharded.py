@@ -121,7 +121,8 @@ for layer in (*model.encoder.layers, *model.decoder.layers):
     layer.feed_forward = Choosy().double()
 rows = [[[4, 5, 6], [7]], [[8, 9, 10, 11]]]
 collate = EncoderDecoder().collate
-batches = [collate(Encoded(Ragged.of(each), Ragged.of(each)), Level.NEXT_TOKEN) for each in rows]
+texts = [Ragged.of(each) for each in rows]
+batches = [collate(Encoded({"input": each}, each), Level.NEXT_TOKEN) for each in texts]
 
 plain = deepcopy(model)
 for chosen, batch in enumerate(batches):

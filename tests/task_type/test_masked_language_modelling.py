@@ -21,7 +21,9 @@ def drawn(share):
     tokens = Ragged(np.tile(np.arange(4, 4 + LENGTH), TEXTS), np.full(TEXTS, LENGTH))
     none = Ragged(np.full(TEXTS * LENGTH, ABSENT), tokens.lengths)
     generators = [np.random.default_rng(row) for row in range(TEXTS)]
-    return tokens, MaskedLanguageModelling(share=share).draw(Encoded(tokens, targets=none), generators)
+    return tokens, MaskedLanguageModelling(share=share).draw(
+        Encoded({"input": tokens}, targets=none), generators
+    )
 
 
 @pytest.mark.parametrize("share", [0.15, 0.4])

@@ -70,7 +70,7 @@ class LeavesOutTheBeginning(EncoderDecoder):
 
     def collate(self, encoded, level, **padding):
         cut = Ragged.of([row[1:] for row in encoded.input.rows()])
-        return super().collate(replace(encoded, input=cut), level, **padding)
+        return super().collate(replace(encoded, inputs={"input": cut}), level, **padding)
 
 
 class PlacesPadding(DecoderModel):

@@ -3,17 +3,18 @@
 import torch
 from tests.testing.mutants import after, before, changed, instead, mutant_tests
 
-from plugformer.interfaces import AttentionContext, Padding, Positions
+from plugformer.interfaces import EVERYTHING, AttentionContext, Padding, Positions
 from plugformer.registry import Kind
 from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import check
 
 
-def seen(context, *, query=None, key=None, causal=None, observer=None):
-    """Returns a context with other positions, or that is causal or not; nobody observes it by default."""
-    causal = context.causal if causal is None else causal
-    return AttentionContext(query or context.query, key or context.key, causal=causal, observer=observer)
+def seen(context, *, query=None, key=None, view=None, observer=None):
+    """Returns a context with other positions, or another view; nobody observes it by default."""
+    return AttentionContext(
+        query or context.query, key or context.key, view=view or context.view, observer=observer
+    )
 
 
 def without_mask(key, padding=None):
@@ -124,7 +125,9 @@ class UnrotatedQueries(MultiHeadAttention):
     def attend(self, query, state, context):
         turned, here = seen(context), still(context.query)
         turned.query = type("Still", (), {"rotate": here.rotate, "length": context.query.length})()
-        turned.__dict__.update(mask=context.mask, bias=context.bias, is_causal=False)
+        turned.__dict__.update(
+            mask=context.mask, bias=context.bias, is_causal=False, _allowed=context._allowed
+        )
         turned.content_bias = context.content_bias
         return super().attend(query, state, turned)
 
@@ -164,7 +167,7 @@ def unmasked_where_observed(self, context):
     if not (context.cross and context.observed):
         return context
     key = without_mask(context.key, Padding.NONE)
-    return seen(context, key=key, causal=False, observer=context.observer)
+    return seen(context, key=key, view=EVERYTHING, observer=context.observer)
 
 
 class Shared(MultiHeadAttention):
@@ -202,7 +205,7 @@ class GrowsTheOwners(Shared):
 class ReaderIsUnrotated(Shared):
     def attend(self, query, state, context):
         if self.reads_layer is not None:
-            context = seen(context, query=still(context.query), causal=False)
+            context = seen(context, query=still(context.query), view=EVERYTHING)
         return super().attend(query, state, context)
 
 
@@ -223,7 +226,7 @@ MUTANTS = {
         RestartsPositions,
         attending(  # lets the tokens of a chunk see one another whenever there is a past
             "OpenChunks",
-            lambda _, at: seen(at, causal=at.causal and at.query.length == at.key.length),
+            lambda _, at: seen(at, view=at.view if at.query.length == at.key.length else EVERYTHING),
         ),
     ),
     "the_future_is_not_seen": (
@@ -238,7 +241,9 @@ MUTANTS = {
     "every_real_token_is_read": (attending("ReadsTwoKeys", two_keys),),
     "dropout_ends_with_training": (
         DropsForever,
-        attending("Leaks", lambda self, context: seen(context, causal=context.causal and not self.training)),
+        attending(
+            "Leaks", lambda self, context: seen(context, view=EVERYTHING if self.training else context.view)
+        ),
         attending(
             "SeesPaddingInTraining",
             lambda self, at: seen(at, key=without_mask(at.key)) if self.training else at,

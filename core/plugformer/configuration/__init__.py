@@ -15,6 +15,7 @@ from plugformer.configuration.resolving import (
     is_file,
     resolve,
     short_name,
+    with_manifest,
 )
 from plugformer.configuration.structure import check_settings
 from plugformer.configuration.task import Component, Settings, Task, TrainingSettings
@@ -48,4 +49,5 @@ __all__ = [
     "resolve",
     "short_name",
     "shown",
+    "with_manifest",
 ]

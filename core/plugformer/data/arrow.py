@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from plugformer.cache import scratch_folder
 from plugformer.data.encoding import EncodedExamples, EncodedSplit, TokenColumn
 from plugformer.data.files import SplitStats
-from plugformer.data.processor import SIDES, Processor, sample_subwords
+from plugformer.data.processor import Processor, sample_subwords
 from plugformer.errors import DataError, ExampleError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import ABSENT, Examples, Level, Limits, Tokenizer
@@ -120,8 +120,14 @@ def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
         ExampleError: An example cannot be encoded, or a target is missing or not finite.
     """
     columns = {}
+    many = [item.name for item in processor.task_type.inputs if item.many]
     by_token = processor.task_type.level is Level.TOKEN
     for name, values in processor.task_type.encode(examples, processor.tokenizers).items():
+        if name in many:
+            if not all(map(len, values)):
+                raise ExampleError([*map(len, values)].index(0), f"it has no {name}; give at least one")
+            columns[ENCODED + name] = pa.array(values, pa.list_(pa.list_(pa.int32())))
+            continue
         array = pa.array(values)
         is_list = pa.types.is_list(array.type)
         numbers = array.flatten() if is_list else array
@@ -144,13 +150,14 @@ def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
     """Returns the examples of a data set with columns of numbers; targets of tokens are lists."""
     table = data.with_format("arrow")[:]
     columns = {name: table.column(name) for name in table.column_names if name.startswith(ENCODED)}
-    tokens = {name: token_column(columns[ENCODED + name]) for name in SIDES if ENCODED + name in columns}
+    numbers = {name.removeprefix(ENCODED): column for name, column in columns.items()}
     targets: TokenColumn | NDArray[Any] | None = None
-    if (column := columns.get(f"{ENCODED}targets")) is not None:
+    if (column := numbers.pop("targets", None)) is not None:
         if level is Level.TOKEN:
             targets = token_column(column)
         else:
             targets = np.array(column.to_pylist()) if pa.types.is_nested(column.type) else column.to_numpy()
+    tokens = {name: token_column(column) for name, column in numbers.items()}
     texts = data.remove_columns(list(columns))
     labels = {name: feature for name, feature in texts.features.items() if isinstance(feature, ClassLabel)}
     if labels:
@@ -161,10 +168,14 @@ def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
 
 
 def token_column(column: pa.ChunkedArray) -> TokenColumn:
-    """Returns a column of lists of numbers as memory-mapped views."""
-    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    """Returns a column of lists of numbers, or of lists of these, as memory-mapped views."""
+    chunks, counts = [chunk for chunk in column.chunks if len(chunk)], None
+    if pa.types.is_list(column.type.value_type):
+        counts = np.concatenate([np.diff(chunk.offsets) for chunk in chunks]).astype(np.int64)
+        chunks = [chunk.flatten() for chunk in chunks]
     values = [chunk.values.to_numpy(zero_copy_only=True) for chunk in chunks]
-    return TokenColumn(values, [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks])
+    offsets = [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks]
+    return TokenColumn(values, offsets, counts=counts)
 
 
 def limited(
@@ -186,7 +197,7 @@ def limited(
         return make(piece=min(longest, max_length)), stats
     room = experiment.architecture.limits(max_length, task_type.level)
     most = Limits(min(room.input, longest), min(room.output, longest), room.together)
-    limits = {name: getattr(most, name) for name in lengths}
+    limits = {name: most.of(name) for name in lengths}
     too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
     cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
     # Each side fits by itself, so that cutting at the limits does not help.
@@ -194,7 +205,7 @@ def limited(
     if over == "refuse" and (refused := too_long | beyond).any():
         row = int(refused.argmax())
         tokens, limit = sum(int(numbers[row]) for numbers in lengths.values()), room.together
-        subject = "input and output together have"
+        subject = f"{' and '.join(lengths)} together have"
         for side in reversed(lengths):
             if lengths[side][row] > limits[side]:
                 tokens, limit, subject = lengths[side][row], limits[side], f"its {side} has"

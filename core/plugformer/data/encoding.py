@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -22,56 +23,59 @@ from plugformer.interfaces import (
     as_text,
 )
 
-Rows = list[int]
+Lengths = Int[ndarray, "examples sequences"]
+Counts = Int[ndarray, "#examples #sequences"]
+ONE = np.ones((1, 1), dtype=np.int64)
 
 
 def token_batches(
-    lengths: Int[ndarray, "examples sides"], *, tokens: int, seed: int, epoch: int
-) -> list[Rows]:
+    lengths: Lengths, counts: Counts = ONE, *, tokens: int, seed: int, epoch: int
+) -> list[list[int]]:
     """Returns one epoch's batches under a token budget: a pure function of its arguments.
 
     Examples of similar length share a batch. Each epoch, counted from 0, draws again which examples, and the
     order of the batches. An example that exceeds the budget is a batch by itself.
 
-    The budget `tokens` is for a batch's rows times (longest source + longest target). `lengths` has the
-    tokens of each example's source and target, special tokens included.
+    The budget `tokens` is for a batch's rows times the longest, added up over source, target and other
+    sequences. `lengths` has the tokens of each example's sequences, special tokens included, `counts` the
+    number of their rows.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(lengths))
     # lexsort is stable: rows of equal lengths stay shuffled.
-    by_length = shuffled[np.lexsort(lengths[shuffled].T[::-1])]
-    batches = _cut(by_length, lengths, tokens)
+    by_length = shuffled[np.lexsort((lengths * counts)[shuffled].T[::-1])]
+    batches = _cut(by_length, lengths, counts, tokens)
     return [batches[number] for number in generator.permutation(len(batches))]
 
 
-def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[Rows]:
+def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[list[int]]:
     """Returns one epoch's batches of `size` shuffled examples each; the last one has what remains."""
     shuffled = np.random.default_rng([seed, epoch]).permutation(examples).tolist()
     return [shuffled[start : start + size] for start in range(0, examples, size)]
 
 
 def evaluation_order(
-    lengths: Int[ndarray, "examples sides"], rows: Sequence[int], *, tokens: int
-) -> list[Rows]:
+    lengths: Lengths, rows: Sequence[int], counts: Counts = ONE, *, tokens: int
+) -> list[list[int]]:
     """Returns batches of some rows under a budget, as `token_batches` has it.
 
     The longest come first: memory runs out at once or never.
     """
     chosen = np.asarray(rows, dtype=np.int64)
-    by_length = chosen[np.lexsort(lengths[chosen].T[::-1])[::-1]]
-    return _cut(by_length, lengths, tokens)
+    by_length = chosen[np.lexsort((lengths * counts)[chosen].T[::-1])[::-1]]
+    return _cut(by_length, lengths, counts, tokens)
 
 
-def _cut(rows: Int[ndarray, " rows"], lengths: Int[ndarray, "examples sides"], tokens: int) -> list[Rows]:
-    """Cuts rows, in their order, into batches as large as the budget allows."""
-    sides = lengths[rows]
-    batches: list[Rows] = []
+def _cut(rows: Int[ndarray, " rows"], lengths: Lengths, counts: Counts, tokens: int) -> list[list[int]]:
+    """Cuts examples, in their order, into batches as large as the budget allows."""
+    sequences, numbers = lengths[rows], np.broadcast_to(counts, lengths.shape)[rows]
+    batches: list[list[int]] = []
     start = 0
     while start < len(rows):
-        # The first row's width limits the number of rows of the batch.
-        window = sides[start : start + max(tokens // max(sides[start].sum(), 1), 1)]
-        widths = np.maximum.accumulate(window, axis=0).sum(axis=1)
-        positions = widths * np.arange(1, len(window) + 1)
+        # The first example's width limits the number of examples of the batch.
+        window = slice(start, start + max(tokens // max(sequences[start].sum(), 1), 1))
+        widths = np.maximum.accumulate(sequences[window], axis=0)
+        positions = (widths * np.cumsum(numbers[window], axis=0)).sum(axis=1)
         stop = start + max(int(np.searchsorted(positions, tokens, side="right")), 1)
         batches.append(rows[start:stop].tolist())
         start = stop
@@ -82,40 +86,55 @@ class TokenColumn:
     """A column of lists of numbers: tokens, or the targets of tokens; rows are cut to `limit`.
 
     The numbers of all rows are in one array or several. For each of these, `offsets` has where its rows
-    begin, and where the last one ends.
+    begin, and where the last one ends. `counts` has the number of each example's rows, None for one each.
     """
 
     def __init__(
-        self, values: Sequence[ndarray], offsets: Sequence[Int[ndarray, " bounds"]], limit: int = sys.maxsize
+        self,
+        values: Sequence[ndarray],
+        offsets: Sequence[Int[ndarray, " bounds"]],
+        limit: int = sys.maxsize,
+        counts: Int[ndarray, " examples"] | None = None,
     ) -> None:
         self._limit = limit
         self._values = values
         self._offsets = offsets
+        self.counts = counts
         self._first_rows = np.cumsum([0, *(len(bounds) - 1 for bounds in offsets)])
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[Any]]) -> "TokenColumn":
-        """Returns a column of rows in memory, None where a token has no target."""
-        ragged = Ragged.of(rows)
-        return cls([ragged.values], [np.cumsum([0, *ragged.lengths])])
+    def of(cls, rows: Sequence[Sequence[Any]], *, many: bool = False) -> "TokenColumn":
+        """Returns a column in memory, of one row for each example or `many`; None is a missing target."""
+        counts = np.array([len(row) for row in rows], dtype=np.int64) if many else None
+        ragged = Ragged.of(list(chain.from_iterable(rows)) if many else rows)
+        return cls([ragged.values], [np.cumsum([0, *ragged.lengths])], counts=counts)
 
     def cut(self, limit: int) -> "TokenColumn":
         """Returns the column with its rows cut to `limit` tokens."""
-        return TokenColumn(self._values, self._offsets, limit)
+        return TokenColumn(self._values, self._offsets, limit, self.counts)
 
     @property
-    def lengths(self) -> Int[ndarray, " rows"]:
-        """Number of tokens of every row."""
+    def lengths(self) -> Int[ndarray, " examples"]:
+        """Number of tokens of every example's row, or of its longest one."""
         return self.whole.clip(max=self._limit)
 
     @property
-    def whole(self) -> Int[ndarray, " rows"]:
-        """Number of tokens of every row before it is cut."""
+    def whole(self) -> Int[ndarray, " examples"]:
+        """The same before rows are cut."""
         none = np.empty(0, dtype=np.int64)  # concatenate needs at least one array
-        return np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
+        lengths = np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
+        if self.counts is None:
+            return lengths
+        longest = np.zeros_like(self.counts)
+        np.maximum.at(longest, np.repeat(np.arange(len(longest)), self.counts), lengths)
+        return longest
 
     def take(self, rows: Int[ndarray, " chosen"]) -> Ragged:
-        """Returns some rows, in the order asked for."""
+        """Returns some examples, in the order asked for."""
+        counts = None
+        if self.counts is not None:
+            counts = self.counts[rows]
+            rows = _ranges((np.cumsum(self.counts) - self.counts)[rows], counts)
         chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
         inside = rows - self._first_rows[chunks]
         pieces = [
@@ -123,7 +142,13 @@ class TokenColumn:
             for chunk, row in zip(chunks.tolist(), inside.tolist(), strict=True)
         ]
         values = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
-        return Ragged(values, np.array([len(piece) for piece in pieces], dtype=np.int64))
+        return Ragged(values, np.array([len(piece) for piece in pieces], dtype=np.int64), counts)
+
+
+def _ranges(starts: Int[ndarray, " ranges"], lengths: Int[ndarray, " ranges"]) -> Int[ndarray, " numbers"]:
+    """Returns ranges of numbers, end to end."""
+    places: ndarray = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+    return places
 
 
 class Packed:
@@ -133,6 +158,8 @@ class Packed:
     pieces at another offset in each epoch, so that the context of a token changes. All tokens of `rows` are
     in memory, four bytes each.
     """
+
+    counts = None
 
     def __init__(self, texts: TokenColumn, rows: Int[ndarray, " rows"], length: int) -> None:
         whole = texts.take(rows)
@@ -154,13 +181,12 @@ class Packed:
         """Returns some pieces `offset` tokens later, but within the stream, and the token before each."""
         lengths = self.lengths[pieces]
         starts = np.minimum(1 + pieces * self.length + offset, len(self._stream) - lengths)
-        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         before = Ragged(self._stream[starts - 1], np.ones(len(pieces), dtype=np.int64))
-        return Ragged(self._stream[places], lengths), before
+        return Ragged(self._stream[_ranges(starts, lengths)], lengths), before
 
 
 EncodedExamples = tuple[Any, Mapping[str, TokenColumn], TokenColumn | NDArray[Any] | None]
-"""A list or `Dataset` of `Example`, with labels by their names; the token numbers of `input` and `output`;
+"""A list or `Dataset` of `Example`, with labels by their names; the token numbers of inputs and `output`;
 and the targets of each example, or of its tokens."""
 
 
@@ -169,7 +195,7 @@ class EncodedSplit:
 
     Args:
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
-        limits: Most tokens of `input` and `output`; longer ones are cut.
+        limits: Most tokens of rows of the inputs and of `output`; longer ones are cut.
         padding: Least length of a batch; None for that of its longest example.
         inference: Whether outputs are prompts to be continued; nothing is drawn then.
         piece: Tokens of the pieces into which outputs are joined and cut; the pieces are then the examples.
@@ -177,6 +203,7 @@ class EncodedSplit:
 
     Attributes:
         lengths: Tokens of each example's sequences in a batch, with special tokens and fixed padding.
+        counts: Rows of each sequence, or of all.
     """
 
     def __init__(
@@ -194,6 +221,7 @@ class EncodedSplit:
     ) -> None:
         self._examples, tokens, self._targets = data
         self._type = task_type
+        self._inputs = [item.name for item in task_type.inputs]
         self._input_names = [column.name for column in task_type.columns if column.role == "input"]
         self._architecture = architecture
         self._rows = np.arange(len(self._examples)) if rows is None else rows
@@ -203,18 +231,19 @@ class EncodedSplit:
         limits = limits or {}
         self._columns = {name: column.cut(limits.get(name, sys.maxsize)) for name, column in tokens.items()}
         if isinstance(self._targets, TokenColumn):
-            self._targets = self._targets.cut(limits.get("input", sys.maxsize))
+            self._targets = self._targets.cut(limits.get(self._inputs[0], sys.maxsize))
         self._packed = None
-        absent = np.full(len(self._rows), -1)
-        sides = [
-            self._columns[name].lengths[self._rows] if name in self._columns else absent
-            for name in ("input", "output")
-        ]
+        parts: list[Any] = [self._columns.get(name) for name in (*self._inputs, "output")]
         if piece is not None:
-            self._packed = Packed(self._columns.pop("output"), self._rows, piece)
+            self._packed = parts[-1] = Packed(self._columns.pop("output"), self._rows, piece)
             self._rows = np.arange(len(self._packed))
-            sides = [np.full(len(self._packed), -1), self._packed.lengths]
-        sequences = architecture.positions(np.stack(sides, axis=1), task_type.level)
+        lengths, counts = np.full((len(self), len(parts)), -1), np.ones((len(self), len(parts)), np.int64)
+        for number, part in enumerate(parts):
+            if part is not None:
+                lengths[:, number] = part.lengths[self._rows]
+                counts[:, number] = 1 if part.counts is None else part.counts[self._rows]
+        self.counts = architecture.rows(counts, task_type.level)
+        sequences = architecture.positions(lengths, task_type.level)
         self.lengths: Int[ndarray, "examples sequences"] = np.where(
             sequences > 0, sequences.clip(min=padding or 0), sequences
         )
@@ -247,7 +276,7 @@ class EncodedSplit:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         length = self._padding if padding is None else padding
         batch = self._architecture.collate(encoded, self._type.level, length=length)
-        return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows), self._input_names))
+        return replace(batch, rows=list(rows), asked=lambda number: self._question(rows[number]))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:
         """Returns some rows as their task type encoded them; pieces begin elsewhere in every epoch."""
@@ -256,18 +285,23 @@ class EncodedSplit:
             offset = 0 if epoch is None else int(np.random.default_rng([3, *epoch]).integers(length))
             pieces, before = self._packed.take(chosen, offset)
             return Encoded(output=pieces, start=before, complete=False)
-        columns = {name: column.take(chosen) for name, column in self._columns.items()}
-        if self._inference and "output" in columns:  # a prompt
-            columns["start"] = Ragged.repeated(BEGIN, len(chosen)).followed_by(columns.pop("output"))
+        inputs = {name: column.take(chosen) for name, column in self._columns.items()}
+        start, output = None, inputs.pop("output", None)
+        if self._inference and output is not None:  # a prompt
+            start, output = Ragged.repeated(BEGIN, len(chosen)).followed_by(output), None
         targets: Any = self._targets
         if targets is not None:
             targets = targets.take(chosen) if isinstance(targets, TokenColumn) else targets[chosen]
-        return Encoded(columns.get("input"), columns.get("output"), targets, columns.get("start"))
+        return Encoded(inputs, output, targets, start)
 
     def example(self, row: int) -> Example:
         """Returns the values of an example by column, a label by its name; none for a piece."""
         example: Example = {} if self._packed is not None else self._examples[int(self._rows[row])]
         return example
+
+    def _question(self, row: int) -> Example:
+        """Returns the inputs of an example by column."""
+        return {name: value for name, value in self.example(row).items() if name in self._input_names}
 
     def input(self, row: int) -> str:
         """Returns the input of an example as text."""
@@ -313,21 +347,3 @@ class EncodedSplit:
         kept = column.lengths.clip(min=1) / column.whole.clip(min=1)
         within: Float[ndarray, " examples"] = sizes * kept[self._rows]
         return within
-
-
-class _Inputs(Sequence[Example]):
-    """Some columns of some examples of a split, read when they are asked for."""
-
-    def __init__(self, split: EncodedSplit, rows: Sequence[int], names: Sequence[str]) -> None:
-        self._split = split
-        self._rows = rows
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return _Inputs(self._split, self._rows[place], self._names)
-        example = self._split.example(self._rows[place])
-        return {name: value for name, value in example.items() if name in self._names}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,6 @@ from plugformer.interfaces import (
     Tokenizers,
 )
 from plugformer.registry import Kind
-
-SIDES = ("input", "output")
-"""What task types encode as tokens."""
 
 
 @dataclass(frozen=True)
@@ -77,27 +75,36 @@ def sample_subwords(
     What becomes longer than the limits is cut, or, without `truncate`, stays as it is in `encoded`.
     """
     task_type = processor.task_type
+    many = [item.name for item in task_type.inputs if item.many]
 
     def draw(example: Example, generator: np.random.Generator) -> Mapping[str, Any] | None:
         tokenizers = Tokenizers(*(tokenizer.sampling(generator) for tokenizer in processor.tokenizers))
         columns = task_type.encode({name: [value] for name, value in example.items()}, tokenizers)
-        rows = {name: values[0] for name, values in columns.items()}
-        sides = {name: getattr(limits, name) for name in SIDES if name in rows}
+        if task_type.level is not Level.TOKEN:
+            columns = {name: values for name, values in columns.items() if name != "targets"}
+        rows = {name: values[0] if name in many else [values[0]] for name, values in columns.items()}
         if truncate:
-            rows |= {name: rows[name][:limit] for name, limit in sides.items()}
-            if task_type.level is Level.TOKEN:
-                rows["targets"] = rows["targets"][: sides["input"]]
-        together = sum(len(rows[name]) for name in sides)
-        fits = len(sides) < 2 or together <= limits.together
-        return rows if fits and all(len(rows[name]) <= sides[name] for name in sides) else None
+            rows = {name: [row[: limits.of(name)] for row in part] for name, part in rows.items()}
+        longest = {name: max(map(len, part)) for name, part in rows.items()}
+        fits = all(length <= limits.of(name) for name, length in longest.items())
+        longest.pop("targets", None)
+        return rows if fits and (len(longest) < 2 or sum(longest.values()) <= limits.together) else None
 
     drawn = [*map(draw, examples, generators)]
-    parts: dict[str, Any] = {}
-    for name in (*SIDES, "targets"):
-        if isinstance(column := getattr(encoded, name), Ragged):
-            rows = zip(drawn, column.rows(), strict=True)
-            parts[name] = Ragged.of([old if new is None else new[name] for new, old in rows])
-    return replace(encoded, **parts)
+    parts: dict[str, Any] = {**encoded.inputs, "output": encoded.output, "targets": encoded.targets}
+    for name, column in parts.items():
+        if isinstance(column, Ragged):
+            old = iter(column.rows())
+            counts = [1] * len(drawn) if column.counts is None else column.counts
+            kept = [list(islice(old, count)) for count in counts]
+            rows = [
+                row
+                for new, rows in zip(drawn, kept, strict=True)
+                for row in (rows if new is None else new[name])
+            ]
+            parts[name] = replace(Ragged.of(rows), counts=column.counts)
+    inputs = {name: parts.pop(name) for name in encoded.inputs}
+    return replace(encoded, inputs=inputs, **parts)
 
 
 def create_tokenizers(experiment: Experiment, folder: Path | None = None) -> Tokenizers:
@@ -182,12 +189,11 @@ class Inputs:
         ]
         columns = {name: [example[name] for example in examples] for name in sound}
         encoded = task_type.encode(columns, processor.tokenizers) if columns else {}
-        tokens = {name: TokenColumn.of(rows) for name, rows in encoded.items() if name in SIDES}
-        targets = None
-        if task_type.level is Level.TOKEN and "targets" in encoded:
-            targets = TokenColumn.of(encoded["targets"])
+        many = [item.name for item in task_type.inputs if item.many]
+        tokens = {name: TokenColumn.of(rows, many=name in many) for name, rows in encoded.items()}
+        targets = tokens.pop("targets", None)
         room = experiment.architecture.limits(task.model.max_length, task_type.level)
-        limits = {name: getattr(room, name) for name in tokens}
+        limits = {name: room.of(name) for name in tokens}
         truncating = task.data.length.over == "truncate"
         if truncating:
             limits = {name: min(limit, task.data.length.max or limit) for name, limit in limits.items()}
@@ -204,7 +210,8 @@ class Inputs:
         every = np.arange(len(texts))
         for name, column in tokens.items():
             read = column.cut(limits[name]).take(every)
-            for row in np.unique(np.repeat(every, read.lengths)[read.values == UNKNOWN]).tolist():
+            owners = np.repeat(every, 1 if read.counts is None else read.counts)
+            for row in np.unique(np.repeat(owners, read.lengths)[read.values == UNKNOWN]).tolist():
                 if parts := _unknown(examples[row], processor):
                     unknown[row] = parts
         split = EncodedSplit(

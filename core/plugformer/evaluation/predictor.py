@@ -104,7 +104,7 @@ class Predictor:
     def batches(self, split: EncodedSplit, rows: Sequence[int]) -> Iterator[Batch]:
         """Yields the batches of some rows, on the model's device."""
         device = next(self.model.parameters()).device
-        for chosen in evaluation_order(split.lengths, rows, tokens=self.batch_tokens):
+        for chosen in evaluation_order(split.lengths, rows, split.counts, tokens=self.batch_tokens):
             yield split.batch(chosen).to(device)
 
     def computed(

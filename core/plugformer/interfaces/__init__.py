@@ -36,24 +36,20 @@ from plugformer.interfaces.spec import (
     Stack,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.training import (
-    Hook,
-    Initialization,
-    JoinedOptimizer,
-    Optimizer,
-    ParameterContext,
-    Schedule,
-)
+from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
+from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
     "ABSENT",
     "BEGIN",
     "END",
+    "EVERYTHING",
     "NO_TARGETS",
     "NO_TOKENS",
     "PADDING",
+    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedTokens",
@@ -77,7 +73,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
-    "JoinedOptimizer",
+    "Input",
     "LayerContext",
     "LayerSpec",
     "Level",
@@ -117,6 +113,7 @@ __all__ = [
     "Tokenizers",
     "Tokens",
     "Value",
+    "View",
     "as_text",
     "evaluating",
     "next_tokens",

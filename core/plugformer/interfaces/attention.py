@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from plugformer.interfaces.position import Padding, Positions
+from plugformer.interfaces.view import View
 
 
 @dataclass(eq=False)
@@ -22,14 +23,16 @@ class AttentionContext:
     Attributes:
         query: Positions of the queries.
         key: Positions of the keys.
-        causal: Whether a query sees only keys at its own position or before.
+        view: Which keys a query sees, padding aside.
+        cross: Whether queries and keys belong to two sequences, as in cross-attention.
         observer: Receives the name and the value of each tensor that attention records; None for no observer.
     """
 
     query: Positions
     key: Positions
     _: KW_ONLY
-    causal: bool
+    view: View
+    cross: bool = False
     observer: Callable[[str, Tensor], None] | None = None
 
     def observed_by(self, observer: Callable[[str, Tensor], None]) -> "AttentionContext":
@@ -45,14 +48,8 @@ class AttentionContext:
 
     def prepare(self) -> None:
         """Computes the mask and the bias that layers share, outside of layers that are computed twice."""
-        _ = self.unmasked
         if not self.is_causal or self.bias is not None:
             _ = self.attn_mask
-
-    @property
-    def cross(self) -> bool:
-        """Whether queries and keys belong to two sequences, as in cross-attention."""
-        return not self.causal and self.query is not self.key
 
     @property
     def observed(self) -> bool:
@@ -67,22 +64,22 @@ class AttentionContext:
     @cached_property
     def is_causal(self) -> bool:
         """The `is_causal` of scaled_dot_product_attention: True for whole sequences padded on the right."""
-        whole = self.query.length == self.key.length and self.query.index is self.key.index
-        return self.causal and whole and self.key.padding is not Padding.ANYWHERE
+        return self.key.padding is not Padding.ANYWHERE and self.view.is_causal(self.query, self.key)
 
-    @cached_property
+    @property
     def unmasked(self) -> bool:
-        """Whether every query may see every key: there is no padding and no key in a query's future."""
-        nothing_ahead = not self.causal or self.query.length == 1
-        return self.key.padding is Padding.NONE and nothing_ahead
+        """Whether every query sees every key: there is no padding, and the view hides none."""
+        return self.key.padding is Padding.NONE and self._allowed is None
 
     @cached_property
     def mask(self) -> Bool[Tensor, "#batch 1 #query key"]:
-        """The attention mask, from padding and causality: True where a query may attend to a key."""
+        """The attention mask, from padding and view: True where a query may attend to a key."""
         mask = self.key.mask[:, None, None, :]
-        if not self.causal:
-            return mask
-        return mask & (self.key.index[:, None, None, :] <= self.query.index[:, None, :, None])
+        return mask if self._allowed is None else mask & self._allowed[:, None]
+
+    @cached_property
+    def _allowed(self) -> Bool[Tensor, "#batch query key"] | None:
+        return self.view.allowed(self.query, self.key)
 
     @cached_property
     def bias(self) -> Float[Tensor, "#batch #maps query key"] | None:
@@ -143,6 +140,13 @@ class Attention(nn.Module, ABC):
 
     residual_path: tuple[str, ...] = ("value", "output")
     reads_layer: int | None = None
+
+    def follows(self, view: View) -> bool:  # noqa: ARG002 (a default)
+        """Returns whether it sees what a view allows and nothing else; by default yes, by the context's mask.
+
+        A mixer with a running state follows PAST alone. A model with another view is refused.
+        """
+        return True
 
     @abstractmethod
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:

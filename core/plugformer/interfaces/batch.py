@@ -1,6 +1,7 @@
 """Examples as numbers: encoded, and as the batches that models read."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
@@ -28,6 +29,9 @@ class Tokens:
         ids: Token ids, PADDING for padding.
         mask: True for real tokens, BEGIN and END included; False for padding.
         padding: Where the padding is.
+        slots: Each row's place, counted by example and row, if examples have several rows.
+        grid: The number of examples, and the most rows that one has, if they have several.
+        marks: Numbers of the tokens by name, which views read, such as 1 for those of a prefix.
         places: Indices of the real tokens in the flattened mask, set by `located`.
         following: Indices, without the last position, of the real tokens before another real token.
     """
@@ -35,13 +39,28 @@ class Tokens:
     ids: Int[Tensor, "batch length"]
     mask: Bool[Tensor, "batch length"]
     padding: Padding
+    slots: Int[Tensor, " batch"] | None = None
+    grid: tuple[int, int] | None = None
+    marks: Mapping[str, Int[Tensor, "batch length"]] = field(default_factory=dict)
     places: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
     following: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def narrow(self, real: Bool[Tensor, "batch first"], padding: Padding | None = None) -> "Tokens":
+        """Returns the first tokens, of which those of `real` are, with their marks."""
+        marks = {name: mark[:, : real.shape[1]] for name, mark in self.marks.items()}
+        return Tokens(self.ids[:, : real.shape[1]], real, padding or self.padding, marks=marks)
 
     @property
     def count(self) -> int:
         """Number of real tokens."""
         return int(self.mask.sum())
+
+    def by_example(self, values: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "examples rows ..."]:
+        """Returns a value of each row by example and row; zeros where an example has no further row."""
+        if self.slots is None or self.grid is None:
+            return values[:, None]
+        zeros = values.new_zeros(math.prod(self.grid), *values.shape[1:])
+        return zeros.index_copy(0, self.slots, values).view(*self.grid, *values.shape[1:])
 
     def located(self) -> "Tokens":
         """Returns the same tokens with their places, so that no forward pass waits for a device."""
@@ -50,7 +69,7 @@ class Tokens:
 
     def to(self, device: torch.device | str) -> "Tokens":
         """Returns the same tokens on another device."""
-        moved = _moved(self, device)
+        moved = _with(copy(self), **_moved(vars(self), device))
         return _with(moved, mask=with_places(moved.mask, moved.places))
 
 
@@ -68,40 +87,48 @@ class Batch:
     Attributes:
         source: The tokens of a bidirectional stack.
         target: The tokens of a causal stack: a given beginning, then its continuation.
+        reads: The tokens of each input by its name, where the architecture reads inputs by themselves.
         targets: Targets of the head other than the next tokens of `target`: (batch,) or (batch, outputs) for
             examples, or (batch, length) for the tokens of the source; see `token_targets`.
         given: Number of tokens in each row of `target` that are given and not predicted; if None one, BEGIN.
         rows: Each example's row in its split.
-        inputs: The inputs of each example, for answers that quote them.
+        asked: Returns the inputs of an example by its number in the batch, for answers that quote them.
         predicted: Indices of the hidden states that the head predicts from, set by `located`.
     """
 
     source: Tokens = NO_TOKENS
     target: Tokens = NO_TOKENS
+    reads: Mapping[str, Tokens] = field(default_factory=dict, kw_only=True)
     targets: Shaped[Tensor, "..."] = NO_TARGETS
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
-    inputs: Sequence[Any] = ()
+    asked: Callable[[int], Mapping[str, Any]] = field(default=lambda _: {}, repr=False, compare=False)
     predicted: Int[Tensor, " predicted"] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def sequences(self) -> list[Tokens]:
+        """All tokens that the stacks read."""
+        return [tokens for tokens in (self.source, self.target, *self.reads.values()) if len(tokens.ids)]
 
     @property
     def tokens(self) -> int:
         """Number of real tokens that the stacks read."""
-        return self.source.count + self.target.count
+        return sum(tokens.count for tokens in self.sequences)
 
     @property
     def device(self) -> torch.device:
         """Where its tensors are."""
-        return (self.source if len(self.source.ids) else self.target).ids.device
+        return self.sequences[0].ids.device
 
     def located(self, predicted: Bool[Tensor, "batch length"]) -> "Batch":
         """Returns the same batch with the indices of its real tokens and predicted positions, on the host."""
-        batch = replace(self, source=self.source.located(), target=self.target.located())
+        reads = {name: tokens.located() for name, tokens in self.reads.items()}
+        batch = replace(self, source=self.source.located(), target=self.target.located(), reads=reads)
         return _with(batch, predicted=places_of(predicted))
 
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
-        return _moved(self, device)
+        return _with(copy(self), **_moved(vars(self), device))
 
 
 def places_of(real: Bool[Tensor, "batch length"]) -> Int[Tensor, " tokens"]:
@@ -126,16 +153,14 @@ _PLACES = "plugformer_places"
 Located = TypeVar("Located", Tokens, Batch)
 
 
-def _moved(data: Located, device: torch.device | str) -> Located:
-    """Returns a copy whose tensors are on another device."""
+def _moved(value: Any, device: torch.device | str) -> Any:
+    """Returns tensors, also those within mappings and tokens, on another device."""
+    if isinstance(value, Mapping):
+        return {name: _moved(part, device) for name, part in value.items()}
     to_cuda = torch.device(device).type == "cuda" and torch.cuda.is_available()
-    moved: dict[str, Any] = {}
-    for name, value in vars(data).items():
-        if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
-            moved[name] = value.pin_memory().to(device, non_blocking=True)
-        elif isinstance(value, Tensor | Tokens):
-            moved[name] = value.to(device)
-    return _with(copy(data), **moved)
+    if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
+        return value.pin_memory().to(device, non_blocking=True)
+    return value.to(device) if isinstance(value, Tensor | Tokens) else value
 
 
 def _with(data: Located, **fields: Any) -> Located:
@@ -152,10 +177,12 @@ class Ragged:
     Attributes:
         values: Token ids, or the targets of tokens: integers or floats, ABSENT or NaN for no target.
         lengths: The lengths of the sequences.
+        counts: Number of sequences of each example; None for one each.
     """
 
     values: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
     lengths: NDArray[np.integer[Any]]
+    counts: NDArray[np.integer[Any]] | None = None
 
     @classmethod
     def repeated(cls, value: int, count: int) -> "Ragged":
@@ -203,23 +230,28 @@ class Encoded:
     """Examples as a task type encodes them, without BEGIN, END and padding.
 
     Attributes:
-        input: Token ids of the inputs; None if there are none.
+        inputs: Token ids of the inputs by name. Questions may lack an optional one.
         output: Token ids of the outputs; None if there are none, or in prediction.
         targets: Targets of the examples, (examples,) or (examples, outputs); or of their input tokens.
         start: Given token ids at the beginning of each output, BEGIN included; None for BEGIN alone.
         complete: Whether END follows the outputs.
     """
 
-    input: Ragged | None = None
+    inputs: Mapping[str, Ragged] = field(default_factory=dict)
     output: Ragged | None = None
     targets: Ragged | NDArray[Any] | None = None
     start: Ragged | None = None
     complete: bool = True
 
+    @property
+    def input(self) -> Ragged | None:
+        """The token ids of the first input, the only one of most tasks; None if there is none."""
+        return next(iter(self.inputs.values()), None)
+
     def __len__(self) -> int:
         """Returns the number of examples."""
         tokens = self.input or self.output or self.start
-        return 0 if tokens is None else len(tokens.lengths)
+        return 0 if tokens is None else len(tokens.lengths if tokens.counts is None else tokens.counts)
 
 
 def token_targets(

@@ -72,11 +72,12 @@ class Model(nn.Module, ABC):
             ConfigurationError: The architecture reads inputs, and there are none; or a token id is special,
                 negative or beyond the vocabulary.
         """
-        if inputs is None and not all(stack.causal for stack in self.spec.stacks.values()):
+        if inputs is None and not self.spec.architecture.reads((), self.level):
             raise ConfigurationError("this architecture reads inputs; give `inputs`")
+        name = self.spec.inputs[0].name
         numbers = Ragged.of if self.level is Level.TOKEN else np.asarray
         encoded = Encoded(
-            None if inputs is None else _tokens(inputs, self.sizes.source),
+            {} if inputs is None else {name: _tokens(inputs, self.sizes.source)},
             None if outputs is None else _tokens(outputs, self.sizes.outputs),
             None if targets is None else numbers(targets),
         )
@@ -89,12 +90,13 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
-        """Returns the last hidden states."""
+        """Returns the last hidden states, at level `vector` a vector for each row of an example."""
 
     def count(self, batch: Batch) -> int:
         """Returns the number of targets in a batch: examples, or real positions."""
-        targets, real = self.targets(batch)
-        return len(targets) if self.level is Level.SEQUENCE else int(real.sum())
+        real = self.targets(batch)[1]
+        of_tokens = self.level in (Level.TOKEN, Level.NEXT_TOKEN)
+        return int(real.sum()) if of_tokens else len(real)
 
     def located(self, batch: Batch) -> Batch:
         """Returns the batch with indices of its tokens: see `Batch.located`."""

@@ -1,6 +1,6 @@
 """Positions of tokens, and positional encodings."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
@@ -36,6 +36,7 @@ class Positions:
         padding: Where the padding is.
         encoding: The positional encoding of the stack.
         end: An upper bound of the positions, exclusive, known without reading a device; None if unknown.
+        marks: Numbers of the tokens by name, which views read.
     """
 
     index: Int[Tensor, "#batch length"]
@@ -43,6 +44,7 @@ class Positions:
     padding: Padding
     encoding: "PositionalEncoding"
     end: int | None = None
+    marks: Mapping[str, Int[Tensor, "batch length"]] = field(default_factory=dict)
     _memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -65,6 +67,10 @@ class Positions:
         """Number of positions along the sequence, padding included."""
         return self.mask.shape[1]
 
+    def mark(self, name: str) -> Int[Tensor, "batch length"]:
+        """Returns each token's mark of this name, 0 for tokens without."""
+        return self.marks[name] if name in self.marks else torch.zeros_like(self.mask, dtype=torch.int64)
+
     def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
         """Returns the same positions with another encoding."""
         return self if encoding is self.encoding else replace(self, encoding=encoding)
@@ -85,12 +91,15 @@ class Positions:
         both_full = self.padding is Padding.NONE and new.padding is Padding.NONE
         padding = Padding.NONE if both_full else Padding.ANYWHERE
         end = None if self.end is None or new.end is None else max(self.end, new.end)
-        return Positions(index, torch.cat([self.mask, new.mask], dim=1), padding, self.encoding, end)
+        names = {**self.marks, **new.marks}
+        marks = {name: torch.cat([self.mark(name), new.mark(name)], dim=1) for name in names}
+        return Positions(index, torch.cat([self.mask, new.mask], dim=1), padding, self.encoding, end, marks)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Positions":
         """Returns the positions of these rows of the batch, in this order."""
         index = self.index if self.index.shape[0] == 1 else self.index.index_select(0, rows)
-        return replace(self, index=index, mask=self.mask.index_select(0, rows))
+        marks = {name: mark.index_select(0, rows) for name, mark in self.marks.items()}
+        return replace(self, index=index, mask=self.mask.index_select(0, rows), marks=marks)
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]
@@ -153,6 +162,5 @@ class PositionalEncoding(nn.Module):
         https://arxiv.org/abs/1803.02155), Transformer-XL (https://arxiv.org/abs/1901.02860), disentangled
         attention (https://arxiv.org/abs/2006.03654). Heads are rotated; head h reads group
         h // (heads / groups).
-
         """
         return None

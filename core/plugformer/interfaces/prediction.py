@@ -17,11 +17,14 @@ class Level(StrEnum):
         NEXT_TOKEN: Each position of the output predicts the next token: translation, language modeling.
         TOKEN: Each token of the input has a prediction: tagging, masked language modeling.
         SEQUENCE: The whole input has one prediction: classification, regression.
+        VECTOR: Each row of each input has one vector, and the example's vectors are compared: similarity,
+            retrieval, multiple choice. They lie along the axis that holds tokens at other levels.
     """
 
     NEXT_TOKEN = "next-token"  # noqa: S105 (no password)
     TOKEN = "token"  # noqa: S105
     SEQUENCE = "sequence"
+    VECTOR = "vector"
 
 
 class OutputType(StrEnum):

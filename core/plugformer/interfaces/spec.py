@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 from torch import nn
@@ -12,6 +13,8 @@ from torch import nn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Side
 from plugformer.interfaces.prediction import Level
+from plugformer.interfaces.task_type import Input
+from plugformer.interfaces.view import EVERYTHING, View
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model
@@ -27,7 +30,7 @@ class LayerContext:
         stack: `encoder` or `decoder`.
         layer: The number of layers below the part: 0 for a positional encoding, `layers` for the head.
         layers: Number of layers of the stack.
-        causal: Whether a token may read only itself and the tokens before it; False for cross-attention.
+        view: Which tokens of its sequence a token sees; EVERYTHING for cross-attention.
         cross: Whether the part reads another stack: cross-attention and its positional encoding.
         read_by: Number of layers of other stacks that read this stack's output.
     """
@@ -35,9 +38,14 @@ class LayerContext:
     stack: str = "encoder"
     layer: int = 0
     layers: int = 1
-    causal: bool = False
+    view: View = EVERYTHING
     cross: bool = False
     read_by: int = 0
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token reads only itself and the tokens before it."""
+        return self.view.causal
 
     def __str__(self) -> str:
         """Returns the place in words, such as `layer 2 of the decoder` (numbered from 0)."""
@@ -74,11 +82,14 @@ class HeadContext(ModelContext):
 
     Attributes:
         outputs: Number of classes: the size of the target vocabulary, or the number of labels.
+        inputs: The task type's inputs. At level `vector` each has a column of `hidden`, one that is `many`
+            the last ones.
         tied: The target embedding, (outputs, width), for a head to use as its weight; None if not tied.
         label_smoothing: Share of probability spread evenly over all outputs in the training loss.
     """
 
     outputs: int
+    inputs: tuple[Input, ...] = (Input(),)
     tied: nn.Parameter | None = None
     label_smoothing: float = 0.0
 
@@ -93,10 +104,10 @@ class ResidualContext(ModelContext):
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of layers: whether a token reads only the tokens before it, and whether another stack."""
+    """A stack: an encoder of the input, or a decoder, which continues a text and may read the encoder."""
 
     name: Literal["encoder", "decoder"]
-    causal: bool
+    view: View
     cross: bool = False
 
 
@@ -109,11 +120,18 @@ class Sizes:
 
 
 class Limits(NamedTuple):
-    """The most tokens of an example's input, of its output, and of both, without special tokens."""
+    """The most tokens of a row of an input, of an output, and of the longest rows of an example together.
+
+    Special tokens do not count.
+    """
 
     input: int
     output: int
     together: int
+
+    def of(self, part: str) -> int:
+        """Returns the limit of `output`, or of an input."""
+        return self.output if part == "output" else self.input
 
 
 class Architecture(ABC):
@@ -129,6 +147,16 @@ class Architecture(ABC):
     levels: ClassVar[frozenset[Level]]
     stacks: ClassVar[tuple[Stack, ...]]
 
+    @classmethod
+    def reads(cls, inputs: tuple[Input, ...], level: Level) -> bool:  # noqa: ARG003 (a default)
+        """Returns whether it can read these inputs of a task type.
+
+        By default it reads a single input with one row; decoders alone need none.
+        """
+        if not inputs:
+            return all(stack.name == "decoder" for stack in cls.stacks)
+        return len(inputs) == 1 and not inputs[0].many
+
     @abstractmethod
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
@@ -140,12 +168,24 @@ class Architecture(ABC):
 
     @abstractmethod
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of each example's sequences in a batch, without padding, for a token budget.
 
-        `lengths` are tokens in inputs and outputs, without special tokens; -1 if there is none.
+        `lengths` are tokens in the longest row of each input, and in the output, without special tokens; -1
+        if there is none.
         """
+
+    def rows(
+        self,
+        counts: Int[ndarray, "examples parts"],
+        level: Level,  # noqa: ARG002 (a default)
+    ) -> Int[ndarray, "#examples #sequences"]:
+        """Returns how many rows an example has of each sequence of `positions`; by default one.
+
+        `counts` are the rows of each input, and 1 for the output.
+        """
+        return np.ones_like(counts[:, :1])
 
     @abstractmethod
     def limits(self, max_length: int, level: Level) -> Limits:
@@ -199,7 +239,7 @@ class StackSpec:
     """A stack of layers above token embeddings.
 
     Attributes:
-        name: This, `causal` and `read_by` as in `LayerContext`.
+        name: This, `view` and `read_by` as in `LayerContext`.
         layers: The layers from first to last, at least one.
         position: The positional encoding of self-attention.
         norm: The final norm.
@@ -207,7 +247,7 @@ class StackSpec:
     """
 
     name: str
-    causal: bool
+    view: View
     layers: tuple[LayerSpec, ...]
     position: PartSpec
     norm: PartSpec
@@ -220,13 +260,9 @@ class StackSpec:
 
     def place(self, layer: int = 0, *, cross: bool = False) -> LayerContext:
         """Returns the place of a part with this number of layers below; `cross` if it reads another stack."""
+        view, layers, read_by = EVERYTHING if cross else self.view, len(self.layers), self.read_by
         return LayerContext(
-            stack=self.name,
-            layer=layer,
-            layers=len(self.layers),
-            causal=self.causal and not cross,
-            cross=cross,
-            read_by=self.read_by,
+            stack=self.name, layer=layer, layers=layers, view=view, cross=cross, read_by=read_by
         )
 
     def state_owner(self, place: LayerContext, read: int) -> LayerContext:
@@ -254,6 +290,7 @@ class ModelSpec:
     Attributes:
         architecture: Puts stacks and head together.
         level: What the head predicts from, one of the architecture's levels.
+        inputs: The inputs of examples; the architecture must be able to read them.
         stacks: The stacks by name, in the order of computation.
         head: Predicts from the last stack.
         width: This and the next ones as in `ModelContext`.
@@ -285,6 +322,7 @@ class ModelSpec:
     recompute: bool = False
     initialization: PartSpec | None = None
     seed: int = 1
+    inputs: tuple[Input, ...] = (Input(),)
 
     def context(self, place: LayerContext) -> ModelContext:
         """Returns the context of the component at a place."""
@@ -295,7 +333,10 @@ class ModelSpec:
         """Returns the context of the head."""
         *_, last = self.stacks.values()
         shared = vars(self.context(last.place(len(last.layers))))
-        return HeadContext(**shared, outputs=outputs, tied=tied, label_smoothing=self.label_smoothing)
+        smoothing = self.label_smoothing
+        return HeadContext(
+            **shared, outputs=outputs, inputs=self.inputs, tied=tied, label_smoothing=smoothing
+        )
 
     def residual_context(
         self, stack: StackSpec, number: int, norm: Callable[[], nn.Module]

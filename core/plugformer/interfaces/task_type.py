@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from plugformer.interfaces.batch import Batch
     from plugformer.interfaces.model import Model
+    from plugformer.interfaces.spec import Stack
+    from plugformer.interfaces.view import View
 
 
 Holds = Literal["text", "texts", "words", "label", "labels", "tags", "number"]
@@ -57,6 +59,21 @@ class Column:
                 expected = " or ".join(map(str, values))
                 message = f"{field} is {value!r}{nearest(str(value), map(str, values))}; expected {expected}"
                 raise ConfigurationError(f"column {self.name!r}: {message}")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of an example, which a model reads.
+
+    Attributes:
+        name: Its name in what `TaskType.encode` returns; not `output` and not `targets`.
+        many: Whether each example has a list of rows, at least one. One input at most has, the last.
+        optional: Whether questions may lack it, such as the second text where one alone gives a vector.
+    """
+
+    name: str = "input"
+    many: bool = False
+    optional: bool = False
 
 
 class Tokenizers(NamedTuple):
@@ -102,9 +119,18 @@ class TaskType(ABC):
     def columns(self) -> tuple[Column, ...]:
         """The columns of its examples, inputs before outputs."""
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What a model reads: by default `input`, if there is an input column."""
+        return (Input(),) * any(column.role == "input" for column in self.columns)
+
     def learn(self, train: "Dataset") -> Any:  # noqa: ARG002 (a default)
         """Returns the state, such as `train.features["label"].names`, the names of the labels' numbers."""
         return None
+
+    def view(self, stack: "Stack") -> "View":
+        """Returns what tokens of a stack see in models of the task, by default `stack.view`."""
+        return stack.view
 
     @property
     def outputs(self) -> int | None:
@@ -113,13 +139,17 @@ class TaskType(ABC):
 
     @abstractmethod
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
-        """Returns lists over examples by `input`, `output` and `targets`, without BEGIN, END and padding.
+        """Returns lists over examples by the names of `inputs`, `output` and `targets`.
 
-        | level | `input` | `output` | `targets` |
-        | --- | --- | --- | --- |
-        | `next-token` | token ids, if it has inputs | token ids; for questions a prompt | |
-        | `token` | token ids | | an integer or a float for each token, or None |
-        | `sequence` | token ids | | one or several numbers; none for questions |
+        An input is a list of token ids, without BEGIN, END and padding, or, if it has many rows, a list of
+        such lists.
+
+        | level | `output` | `targets` |
+        | --- | --- | --- |
+        | `next-token` | token ids; for questions a prompt | |
+        | `token` | | an integer or a float for each token of the first input, or None |
+        | `sequence` | | one or several numbers; none for questions |
+        | `vector` | | as at `sequence`, or none if the head needs none |
 
         None means that a token has no target. It is deterministic. Questions have no columns of outputs. At
         level `token` they still have targets, any number for each token that is to be labeled. Targets are
@@ -140,7 +170,7 @@ class TaskType(ABC):
         """Returns the answer to each question of a batch; not called at level `next-token`.
 
         `model.best(batch)` returns the most probable outputs, and `model.targets(batch)[1]` the mask of the
-        tokens that have a prediction. `batch.inputs` holds the inputs, for answers that quote them. With
+        tokens that have a prediction. `batch.asked` holds the inputs, for answers that quote them. With
         `n_best` answers, the others are the first one's `alternatives`.
 
         Raises:

@@ -2,6 +2,7 @@
 
 from plugformer.model.build import Builder, build
 from plugformer.model.decoder import Cache, Decoder
+from plugformer.model.dry_run import example_batch
 from plugformer.model.encoder import Encoder
 from plugformer.model.layer import Layer
 from plugformer.model.watching import replaced, watched
@@ -13,6 +14,7 @@ __all__ = [
     "Encoder",
     "Layer",
     "build",
+    "example_batch",
     "replaced",
     "watched",
 ]

@@ -12,6 +12,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
+    Attention,
     Head,
     Initialization,
     LayerContext,
@@ -59,12 +60,15 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
     """Returns a component.
 
     Raises:
+        ConfigurationError: It is an attention that does not follow the view of its stack.
         RegistryError: The constructor raises no PlugformerError, or no `reset_parameters` draws parameters.
     """
     try:
         component = part.make(*context, **part.options)
         if isinstance(component, nn.Module):
             refuse_hidden_values(component, part.label)
+        if isinstance(component, Attention) and not component.follows(view := context[0].place.view):
+            raise ConfigurationError(f"{part.label} cannot follow {view}\nchoose another attention here")
         return component
     except (KeyboardInterrupt, PlugformerError):
         raise
@@ -137,7 +141,7 @@ class Builder:
         layers = self._layers(stack, range(len(stack.layers)) if order is None else order)
         has_norm = layers[-1].residual.final_norm if has_norm is None else has_norm
         norm = self._part(stack.norm, stack.place(len(stack.layers))) if has_norm else nn.Identity()
-        shared = {"dropout": self.spec.dropout, "recompute": self.spec.recompute}
+        shared = {"view": stack.view, "dropout": self.spec.dropout, "recompute": self.spec.recompute}
         return {"embedding": embedding, "position": position, "layers": layers, "final_norm": norm, **shared}
 
     def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:

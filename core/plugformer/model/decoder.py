@@ -1,17 +1,17 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from plugformer.interfaces import Attention, AttentionContext, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import EVERYTHING, Attention, AttentionContext, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.encoder import Memory, TokenEmbedding
-from plugformer.model.layer import AttentionCache, Dropout, Layer, attention_caches, compute_layers
+from plugformer.model.encoder import LayerStack, Memory
+from plugformer.model.layer import AttentionCache, Layer, attention_caches
 
 
 @dataclass(eq=False)
@@ -30,15 +30,10 @@ class Cache:
     source: Positions | None = None
     target: Positions | None = field(default=None, init=False)
 
-    def extend(
-        self, mask: Bool[Tensor, "batch new"], padding: Padding, encoding: PositionalEncoding
-    ) -> tuple[Positions, Positions]:
+    def extend(self, tokens: Tokens, view: View, encoding: PositionalEncoding) -> tuple[Positions, Positions]:
         """Adds new target tokens; returns their positions and those of all target tokens so far."""
-        if self.target is None:
-            self.target = Positions.of(mask, encoding, padding)
-            return self.target, self.target
-        new = self.target.advance(mask, padding)
-        self.target = self.target.concatenate(new)
+        new = view.positions(tokens, encoding, self.target)
+        self.target = new if self.target is None else self.target.concatenate(new)
         return new, self.target
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
@@ -55,32 +50,15 @@ class Cache:
         self.target = None if self.target is None else self.target.select(rows)
 
 
-class Decoder(nn.Module):
-    """Embeddings with positions, layers, and a final norm (the identity where the task has none).
+class Decoder(LayerStack):
+    """A stack that continues a sequence; both sides of cross-attention have `cross_position`.
 
-    Training and decoding call `start`, then the decoder with all tokens or with one token at a time. For the
-    arguments see `Encoder`; both sides of cross-attention have `cross_position`.
+    Training and decoding call `start`, then the decoder with all tokens or with one token at a time.
     """
 
-    def __init__(
-        self,
-        *,
-        embedding: TokenEmbedding,
-        position: PositionalEncoding,
-        cross_position: PositionalEncoding,
-        layers: Sequence[Layer],
-        final_norm: nn.Module,
-        dropout: float,
-        recompute: bool = False,
-    ) -> None:
-        super().__init__()
-        self.embedding = embedding
-        self.position = position
+    def __init__(self, *, cross_position: PositionalEncoding, **shared: Any) -> None:
+        super().__init__(**shared)
         self.cross_position = cross_position
-        self.layers = nn.ModuleList(layers)
-        self.final_norm = final_norm
-        self.dropout = Dropout(dropout)
-        self.recompute = recompute
 
     def start(self, memory: Memory | None = None) -> Cache:
         """Returns an empty cache of a batch; `memory` is the input of cross-attention, if there is any."""
@@ -96,20 +74,10 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of the next tokens; the cache then holds them too."""
-        positions, so_far = cache.extend(tokens.mask, tokens.padding, self.position)
-        context = AttentionContext(positions, so_far, causal=True)
+        positions, so_far = cache.extend(tokens, self.view, self.position)
+        context = AttentionContext(positions, so_far, view=self.view)
         cross = None
         if cache.source is not None:
-            cross = AttentionContext(positions.with_encoding(self.cross_position), cache.source, causal=False)
-        x = self.dropout(self.position.embed(self.embedding(tokens.ids), positions))
-        x = compute_layers(
-            cast("Iterable[Layer]", self.layers),
-            x,
-            context,
-            cache.targets,
-            cross,
-            cache.sources,
-            recompute=self.recompute and self.training,
-        )
-        output: Tensor = self.final_norm(x)
-        return output
+            queries = positions.with_encoding(self.cross_position)
+            cross = AttentionContext(queries, cache.source, view=EVERYTHING, cross=True)
+        return self.compute(tokens, context, cache.targets, cross, cache.sources)

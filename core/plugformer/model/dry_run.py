@@ -23,6 +23,7 @@ from plugformer.interfaces import (
     Batch,
     Encoded,
     FeedForward,
+    Input,
     Level,
     Model,
     ModelContext,
@@ -90,16 +91,21 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None, *, targets: bool
     return list({(id(part), message): (part, message) for part, message in failures}.values())
 
 
-def example_batch(architecture: Architecture, level: Level, *, reads: bool = True) -> Batch:
-    """Returns two examples of three and two unknown tokens, with the targets 0 and 1; inputs if `reads`."""
-    tokens = Ragged.of([[UNKNOWN] * 3, [UNKNOWN] * 2])
-    targets = {
-        Level.NEXT_TOKEN: None,
-        Level.TOKEN: replace(tokens, values=np.arange(len(tokens.values)) % 2),
-        Level.SEQUENCE: np.arange(2),
-    }[level]
+def example_batch(
+    architecture: Architecture,
+    level: Level,
+    inputs: Sequence[Input] = (Input(),),
+    lengths: Sequence[int] = (3, 2),
+) -> Batch:
+    """Returns examples of unknown tokens, two rows each where an input has many, with the targets 0 and 1."""
+    tokens = Ragged.of([[UNKNOWN] * length for length in lengths])
+    pairs = replace(Ragged.of(tokens.rows() * 2), counts=np.full(len(lengths), 2))
     outputs = tokens if level is Level.NEXT_TOKEN else None
-    return architecture.collate(Encoded(tokens if reads else None, outputs, targets), level)
+    targets: Any = None if outputs else np.arange(len(lengths)) % 2
+    if level is Level.TOKEN:
+        targets = replace(tokens, values=np.arange(len(tokens.values)) % 2)
+    read = {item.name: pairs if item.many else tokens for item in inputs}
+    return architecture.collate(Encoded(read, outputs, targets), level)
 
 
 def _refused(spec: ModelSpec) -> Iterator[Failure]:

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from plugformer.interfaces import AttentionContext, PositionalEncoding, Positions
+from plugformer.interfaces import AttentionContext, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.layer import Dropout, Layer, attention_caches, compute_layers
+from plugformer.model.layer import AttentionCache, Dropout, Layer, attention_caches, compute_layers
 
 
 class TokenEmbedding(nn.Module):
@@ -48,17 +48,18 @@ class Memory:
     positions: Positions
 
 
-class Encoder(nn.Module):
+class LayerStack(nn.Module):
     """Embeddings with positions, layers, and a final norm (the identity where the task has none).
 
-    Layers share `position`. `dropout` is the rate on the embeddings. With `recompute`, training computes each
-    layer twice, to save memory.
+    Layers share `position` and `view`. `dropout` is the rate on the embeddings. With `recompute`, training
+    computes each layer twice, to save memory.
     """
 
     def __init__(
         self,
         *,
         embedding: TokenEmbedding,
+        view: View,
         position: PositionalEncoding,
         layers: Sequence[Layer],
         final_norm: nn.Module,
@@ -67,21 +68,38 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = embedding
+        self.view = view
         self.position = position
         self.layers = nn.ModuleList(layers)
         self.final_norm = final_norm
         self.dropout = Dropout(dropout)
         self.recompute = recompute
 
+    def compute(
+        self,
+        tokens: Tokens,
+        context: AttentionContext,
+        caches: Iterable[AttentionCache | None],
+        cross: AttentionContext | None,
+        sources: Iterable[AttentionCache | None],
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns the hidden states of tokens; see `compute_layers` for the arguments."""
+        x = self.dropout(self.position.embed(self.embedding(tokens.ids), context.query))
+        recompute, layers = self.recompute and self.training, cast("Iterable[Layer]", self.layers)
+        x = compute_layers(layers, x, context, caches, cross, sources, recompute=recompute)
+        output: Tensor = self.final_norm(x)
+        return output
+
+
+class Encoder(LayerStack):
+    """A stack that reads a whole sequence at once."""
+
     def forward(self, tokens: Tokens) -> Memory:
         """Returns the hidden states of a batch."""
-        at = Positions.of(tokens.mask, self.position, tokens.padding)
-        context = AttentionContext(at, at, causal=False)
-        x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
+        at = self.view.positions(tokens, self.position)
         layers = list(cast("Iterable[Layer]", self.layers))
         nothing = [None] * len(layers)
         shared = any(layer.reads_layers for layer in layers)
         caches = attention_caches([layer.attention for layer in layers], nothing) if shared else nothing
-        recompute = self.recompute and self.training
-        x = compute_layers(layers, x, context, caches, None, nothing, recompute=recompute)
-        return Memory(self.final_norm(x), at)
+        context = AttentionContext(at, at, view=self.view)
+        return Memory(self.compute(tokens, context, caches, None, nothing), at)

@@ -227,7 +227,8 @@ def at_tokens(compute: Compute, context: AttentionContext, hidden: Stream, token
     columns = (~tokens).long().argsort(dim=1, stable=True)[:, :slots]
     index, real = query.index.expand_as(tokens).gather(1, columns), tokens.gather(1, columns)
     padding = Padding.NONE if least == slots else Padding.RIGHT
-    taken = Positions(index, real, padding, query.encoding, query.end)
+    marks = {name: mark.gather(1, columns) for name, mark in query.marks.items()}
+    taken = Positions(index, real, padding, query.encoding, query.end, marks)
     rows = (columns + query.length * torch.arange(len(tokens), device=tokens.device)[:, None]).flatten()
     output = compute(unpad(hidden.flatten(0, 1), rows).view(len(tokens), slots, -1), taken)
     output = output.masked_fill(~real[..., None], 0.0).flatten(0, 1)

@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import Any, cast
 
-from jaxtyping import Int
-from numpy import ndarray
-
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, TrainingSettings
-from plugformer.data.encoding import Rows, sized_batches, token_batches
+from plugformer.data.encoding import ONE, Counts, Lengths, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import seed_generators
-from plugformer.hooks.manager import HookManager, create_hooks, load_observers
+from plugformer.hooks.manager import HookManager, create_hooks, load_observers, optimizer_of
 from plugformer.hooks.specification import EvaluationResult, Run, Update, hookimpl, must_not_fail
 from plugformer.interfaces import Model
 from plugformer.registry import Kind, Registry
@@ -27,7 +24,7 @@ from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 Notify = Callable[[str], None]
-Epochs = Callable[[int], list[Rows]]  # the batches of an epoch by its number
+Epochs = Callable[[int], list[list[int]]]  # the batches of an epoch by its number
 
 STREAMED_EPOCH = 1000
 """Updates between two evaluations where nobody knows how many an epoch has."""
@@ -113,7 +110,7 @@ def _trainer(
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
     strategy = strategy_of(trained.model, settings, trained.registry, notify, processes)
-    optimizer = experiment.create(Kind.OPTIMIZER, settings.optimizer)
+    optimizer = optimizer_of(experiment, trained.model)
     evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
     stream: BatchStream
     if data.batches is not None:
@@ -130,7 +127,7 @@ def _trainer(
             scaler=strategy.accelerator.scaler,
             device=strategy.accelerator.device,
         ),
-        schedule=experiment.create(Kind.SCHEDULE, settings.schedule),
+        schedules={"": experiment.create(Kind.SCHEDULE, settings.schedule), **optimizer.schedules},
         stream=stream,
         validation=Validation(evaluator, data.splits["validation"], limit=whole.limit, samples=whole.samples),
         monitor=Monitor(name, name != "loss" and evaluator.metrics[name].higher_is_better),
@@ -143,7 +140,8 @@ def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
     if data.batches is not None:
         return None
-    return lru_cache(maxsize=1)(order_of(settings, data.splits["train"].lengths))
+    train = data.splits["train"]
+    return lru_cache(maxsize=1)(order_of(settings, train.lengths, train.counts))
 
 
 def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int]:
@@ -154,13 +152,13 @@ def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int
     return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps, epoch_steps
 
 
-def order_of(settings: TrainingSettings, lengths: Int[ndarray, "examples sides"]) -> Epochs:
+def order_of(settings: TrainingSettings, lengths: Lengths, counts: Counts = ONE) -> Epochs:
     """Returns an epoch's batches as a function of its number, as the task's batch settings say."""
     if settings.batch_size is not None:
         size = settings.batch_size
         return lambda epoch: sized_batches(len(lengths), size=size, seed=settings.seed, epoch=epoch)
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
-    return lambda epoch: token_batches(lengths, tokens=tokens, seed=settings.seed, epoch=epoch)
+    return lambda epoch: token_batches(lengths, counts, tokens=tokens, seed=settings.seed, epoch=epoch)
 
 
 class MetricsLog:
@@ -221,6 +219,7 @@ class MetricsLog:
             "loss": sums["loss"] / sums["targets"] if sums["targets"] else None,
             **_accuracy(update),
             "learning_rate": update.learning_rate,
+            **({"learning_rates": update.learning_rates} if update.learning_rates else {}),
             "tokens_per_second": round(sums["tokens"] / sums["seconds"], 1),
         }
         if run.task.training.on_nonfinite == "skip":

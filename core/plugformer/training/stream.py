@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.data.encoding import EncodedSplit, Rows
+from plugformer.data.encoding import EncodedSplit
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingProgress
@@ -85,7 +85,7 @@ class PreparedBatches(BatchStream):
     def __init__(
         self,
         examples: EncodedSplit,
-        epochs: Callable[[int], list[Rows]],
+        epochs: Callable[[int], list[list[int]]],
         settings: TrainingSettings,
         processes: Processes = SINGLE_PROCESS,
     ) -> None:
@@ -95,7 +95,7 @@ class PreparedBatches(BatchStream):
 
     def batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
         """Returns the batches of the next update that have these numbers."""
-        places: list[tuple[Rows, int]] = []
+        places: list[tuple[list[int], int]] = []
         for _ in range(self.settings.batches_per_update):
             if progress.batch == len(self._epochs(progress.epoch)):
                 progress.epoch, progress.batch = progress.epoch + 1, 0

@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from plugformer.interfaces import (
+    EVERYTHING,
     NO_TARGETS,
     Architecture,
     Batch,
@@ -38,7 +39,7 @@ class ALBERT(Architecture):
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
-    stacks = (Stack("encoder", causal=False),)
+    stacks = (Stack("encoder", view=EVERYTHING),)
 
     def __init__(
         self, *, groups: Annotated[int, Field(ge=1, description="Of layers that share parameters.")] = 1
@@ -69,7 +70,7 @@ class ALBERT(Architecture):
             found = NO_TARGETS if targets is None else torch.from_numpy(_narrow(targets))
         return Batch(pad(encoded.input or Ragged.of([]), begin=True, side=side, length=length), targets=found)
 
-    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
+    def positions(self, lengths: Int[ndarray, "examples parts"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
         """Returns the lengths of the inputs with BEGIN and END."""
         return lengths[:, :1] + 2
 

@@ -89,7 +89,7 @@ class SpanExtraction(TaskType):
         best, (_, real) = model.best(batch), model.targets(batch)
         answers = []
         for row, score in enumerate(best.log_probabilities.tolist()):
-            marks, context = best.outputs[row][real[row]].tolist(), batch.inputs[row]["context"]
+            marks, context = best.outputs[row][real[row]].tolist(), batch.asked(row)["context"]
             first = marks.index(FIRST) if FIRST in marks else len(marks)
             behind = next((place for place in range(first, len(marks)) if marks[place] == BEHIND), first)
             words = list(_WORD.finditer(context))[first:behind]

@@ -15,6 +15,8 @@ from torch import Tensor
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    EVERYTHING,
+    PAST,
     Attention,
     AttentionContext,
     LayerContext,
@@ -25,7 +27,7 @@ from plugformer.interfaces import (
 )
 from plugformer_testing import contract_tests
 
-DECODER = LayerContext(stack="decoder", causal=True)
+DECODER = LayerContext(stack="decoder", view=PAST)
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
@@ -57,7 +59,7 @@ def at(encoding: PositionalEncoding, length: int = LENGTH, start: int = 0) -> Po
 
 
 def read(attention: Attention, x: Tensor, here: Positions) -> Tensor:
-    return attention.attend(x, attention.project(x, here), AttentionContext(here, here, causal=True))
+    return attention.attend(x, attention.project(x, here), AttentionContext(here, here, view=PAST))
 
 
 def heads_of(attention: Attention, x: Tensor, here: Positions) -> list[Tensor]:
@@ -92,7 +94,7 @@ def test_layers_of_a_group_share_keys_and_values(x: Tensor, sharing: int, owners
         expected = attention.output((weights @ value).transpose(1, 2).flatten(2))
         state = owner.project(x, here)
         torch.testing.assert_close(
-            attention.attend(x, state, AttentionContext(here, here, causal=True)), expected
+            attention.attend(x, state, AttentionContext(here, here, view=PAST)), expected
         )
 
 
@@ -159,7 +161,7 @@ def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
         new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
         positions = positions.concatenate(new)
         state = state.append(attention.project(x[:, n : n + 1], new))
-        output = attention.attend(x[:, n : n + 1], state, AttentionContext(new, positions, causal=True))
+        output = attention.attend(x[:, n : n + 1], state, AttentionContext(new, positions, view=PAST))
         torch.testing.assert_close(output[:, 0], expected[:, n])
         longest = max(longest, state.tensors[0].shape[1])
     assert longest == 8
@@ -170,7 +172,7 @@ def test_cross_attention_has_no_window(x: Tensor) -> None:
     attention = SlidingWindowAttention(ModelContext(width=24, heads=4, ffn_width=8, place=place), window=2)
     queries, keys = at(PositionalEncoding(), 1), at(PositionalEncoding())
     attention, memory = attention.double(), x.requires_grad_()
-    context = AttentionContext(queries, keys, causal=False)
+    context = AttentionContext(queries, keys, view=EVERYTHING)
     output = attention.attend(x[:, :1].detach(), attention.project(memory, keys), context)
     (gradient,) = torch.autograd.grad(output.sum(), memory)
     assert (gradient.abs().amax(-1) > 0).all()

@@ -11,6 +11,7 @@ from torch import Tensor
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    PAST,
     Attention,
     AttentionContext,
     ModelContext,
@@ -54,7 +55,7 @@ def test_shaw_is_equation_4(name: str) -> None:
     weights = scores.softmax(-1)
     read = torch.stack([weights[:, head] @ value[:, head // shared] for head in range(MODEL.heads)], dim=2)
     expected = attention.get_submodule("output")(read.flatten(2))
-    got = attention.attend(x, attention.project(x, here), AttentionContext(here, here, causal=True))
+    got = attention.attend(x, attention.project(x, here), AttentionContext(here, here, view=PAST))
     torch.testing.assert_close(got, expected)
 
 
@@ -65,7 +66,7 @@ def test_shaw_says_which_head_width_it_needs() -> None:
 
     def read(encoding: PositionalEncoding) -> Tensor:
         here = positions(encoding)
-        return attention.attend(x, attention.project(x, here), AttentionContext(here, here, causal=True))
+        return attention.attend(x, attention.project(x, here), AttentionContext(here, here, view=PAST))
 
     with pytest.raises(ConfigurationError, match=r"representations have width 6: set head_width to 16$"):
         read(RelativePositionRepresentations(MODEL))

@@ -11,6 +11,7 @@ from torch import Tensor
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    PAST,
     AttentionContext,
     LayerContext,
     ModelContext,
@@ -76,7 +77,7 @@ def test_it_is_the_formula(attention: DifferentialAttention, encoding: Positiona
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
     positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
     got = attention.attend(
-        x, attention.project(x, positions), AttentionContext(positions, positions, causal=True)
+        x, attention.project(x, positions), AttentionContext(positions, positions, view=PAST)
     )
     torch.testing.assert_close(got, formula(attention, x, encoding))
 
@@ -84,15 +85,15 @@ def test_it_is_the_formula(attention: DifferentialAttention, encoding: Positiona
 def test_cached_equals_uncached(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
     whole = Positions.of(REAL, encoding, Padding.RIGHT)
-    expected = attention.attend(x, attention.project(x, whole), AttentionContext(whole, whole, causal=True))
+    expected = attention.attend(x, attention.project(x, whole), AttentionContext(whole, whole, view=PAST))
     so_far = Positions.of(REAL[:, :1], encoding, Padding.RIGHT)
     state = attention.project(x[:, :1], so_far)
-    got = [attention.attend(x[:, :1], state, AttentionContext(so_far, so_far, causal=True))]
+    got = [attention.attend(x[:, :1], state, AttentionContext(so_far, so_far, view=PAST))]
     for step in range(1, 5):
         new = so_far.advance(REAL[:, step : step + 1], Padding.ANYWHERE)
         so_far = so_far.concatenate(new)
         state = state.append(attention.project(x[:, step : step + 1], new))
-        got.append(attention.attend(x[:, step : step + 1], state, AttentionContext(new, so_far, causal=True)))
+        got.append(attention.attend(x[:, step : step + 1], state, AttentionContext(new, so_far, view=PAST)))
     torch.testing.assert_close(torch.cat(got, dim=1)[REAL], expected[REAL])
 
 

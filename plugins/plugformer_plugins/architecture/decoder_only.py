@@ -8,6 +8,7 @@ from torch import Tensor
 from plugformer.interfaces import (
     BEGIN,
     END,
+    PAST,
     Architecture,
     Batch,
     Encoded,
@@ -36,7 +37,7 @@ class DecoderOnly(Architecture):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
-    stacks = (Stack("decoder", causal=True),)
+    stacks = (Stack("decoder", view=PAST),)
 
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
@@ -57,7 +58,7 @@ class DecoderOnly(Architecture):
             given=torch.from_numpy(given.lengths.copy()),
         )
 
-    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:
+    def positions(self, lengths: Int[ndarray, "examples parts"], level: Level) -> Int[ndarray, "examples 1"]:
         """Returns the lengths of the sequences, BEGIN and END counted."""
         whole: ndarray = 1 + (lengths + 1).sum(axis=1, keepdims=True)
         return whole
@@ -94,7 +95,7 @@ class DecoderModel(Generative):
         """Returns the hidden states."""
         target = batch.target
         if self.level is Level.NEXT_TOKEN:
-            target = Tokens(target.ids[:, :-1], next_tokens(target)[1], target.padding)
+            target = target.narrow(next_tokens(target)[1])
         hidden: Tensor = self.decoder(target, self.decoder.start())
         return hidden
 
@@ -110,7 +111,7 @@ class DecoderModel(Generative):
             real = before[:, :width]
             anywhere = target.padding is Padding.ANYWHERE
             padding = Padding.NONE if real.all() else Padding.ANYWHERE if anywhere else Padding.RIGHT
-            self.decoder(Tokens(target.ids[:, :width], real, padding), cache)
+            self.decoder(target.narrow(real, padding), cache)
         return cache, last
 
     def step(self, tokens: Tokens, past: Cache) -> Float[Tensor, "rows new width"]:

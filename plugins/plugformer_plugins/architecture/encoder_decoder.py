@@ -10,7 +10,9 @@ from torch import Tensor
 
 from plugformer.interfaces import (
     BEGIN,
+    EVERYTHING,
     NO_TOKENS,
+    PAST,
     Architecture,
     Batch,
     Encoded,
@@ -37,7 +39,7 @@ class EncoderDecoder(Architecture):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
-    stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
+    stacks = (Stack("encoder", view=EVERYTHING), Stack("decoder", view=PAST, cross=True))
 
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
@@ -54,7 +56,7 @@ class EncoderDecoder(Architecture):
         )
 
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of source and target in a batch."""
         source, target = lengths.T
@@ -101,7 +103,7 @@ class EncoderDecoderModel(Generative):
         """Returns the decoder's hidden states over the target, the encoder's output in view."""
         target = batch.target
         if self.level is Level.NEXT_TOKEN:
-            target = Tokens(target.ids[:, :-1], next_tokens(target)[1], target.padding)
+            target = target.narrow(next_tokens(target)[1])
         hidden: Tensor = self.decoder(target, self.decoder.start(self.encoder(batch.source)))
         return hidden
 

@@ -5,6 +5,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from plugformer.interfaces import (
+    EVERYTHING,
     Architecture,
     Batch,
     Encoded,
@@ -27,7 +28,7 @@ class EncoderOnly(Architecture):
     """Reads BEGIN, the input and END: Devlin et al. 2019, https://arxiv.org/abs/1810.04805."""
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
-    stacks = (Stack("encoder", causal=False),)
+    stacks = (Stack("encoder", view=EVERYTHING),)
 
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
@@ -40,7 +41,7 @@ class EncoderOnly(Architecture):
         )
 
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs with BEGIN and END."""
         return lengths[:, :1] + _SPECIAL

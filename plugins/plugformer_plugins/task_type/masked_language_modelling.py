@@ -76,7 +76,7 @@ class MaskedLanguageModelling(TaskType):
             others = drawn[(kind >= 0.8) & (kind < 0.9)]
             tokens[others] = encoded.input.values[generator.integers(start, end, len(others))]
         given = Ragged(tokens, encoded.input.lengths)
-        return replace(encoded, input=given, targets=encoded.input.only(predicted))
+        return replace(encoded, inputs={"input": given}, targets=encoded.input.only(predicted))
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns each text with the most probable tokens in place of its masks."""

@@ -5,6 +5,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from plugformer.interfaces import (
+    EVERYTHING,
     Architecture,
     Batch,
     Encoded,
@@ -29,7 +30,7 @@ class NewComponent(Architecture):
     """
 
     levels = frozenset({Level.TOKEN})
-    stacks = (Stack("encoder", causal=False),)
+    stacks = (Stack("encoder", view=EVERYTHING),)
 
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
@@ -42,7 +43,7 @@ class NewComponent(Architecture):
         return Batch(source, targets=pad_targets(encoded.targets, side=side, length=length))
 
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level
+        self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs in a batch, with BEGIN and END."""
         return lengths[:, :1] + 2

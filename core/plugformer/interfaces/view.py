@@ -1,0 +1,63 @@
+"""Views: which tokens of a sequence each of its tokens sees."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+from jaxtyping import Bool
+from torch import Tensor
+
+from plugformer.interfaces.batch import Tokens
+from plugformer.interfaces.position import PositionalEncoding, Positions
+
+
+class View(ABC):
+    """Which tokens of its sequence each token of a stack sees; none sees padding. A frozen dataclass.
+
+    Attributes:
+        causal: Whether no token ever sees a later one.
+    """
+
+    causal: bool = False
+
+    @abstractmethod
+    def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
+        """Returns where a query sees a key, by their `index` and marks; None for everywhere."""
+
+    def is_causal(self, query: Positions, key: Positions) -> bool:  # noqa: ARG002 (a default)
+        """Returns whether the `is_causal` of a fused kernel is the mask of a call; it reads no tensors."""
+        return False
+
+    def positions(
+        self, tokens: Tokens, encoding: PositionalEncoding, past: Positions | None = None
+    ) -> Positions:
+        """Returns the positions and marks of new tokens behind `past` ones; by default their own marks."""
+        mask, padding = tokens.mask, tokens.padding
+        new = Positions.of(mask, encoding, padding) if past is None else past.advance(mask, padding)
+        return replace(new, marks=tokens.marks)
+
+
+@dataclass(frozen=True)
+class Everything(View):
+    """Every token sees all."""
+
+    def allowed(self, query: Positions, key: Positions) -> None:
+        """Returns None."""
+
+
+@dataclass(frozen=True)
+class Past(View):
+    """A token sees itself and those before it."""
+
+    causal = True
+
+    def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
+        """Returns whether the key is no later; None for the last token alone."""
+        return None if query.length == 1 else key.index[:, None, :] <= query.index[:, :, None]
+
+    def is_causal(self, query: Positions, key: Positions) -> bool:
+        """Returns whether the queries are a whole sequence."""
+        return query.length == key.length and query.index is key.index
+
+
+EVERYTHING = Everything()
+PAST = Past()
