@@ -52,7 +52,7 @@ def losses(registry, tmp_path):
             run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
             strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
-            schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
+            schedules={"": registry.create(Kind.SCHEDULE, schedule.name, **schedule.options)},
             stream=PreparedBatches(split_of([batch]), lambda epoch: [[0]], task.training),
             validation=SimpleNamespace(
                 evaluate=lambda step: EvaluationResult(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
@@ -126,7 +126,7 @@ def test_every_pair_of_attention_and_position_learns(losses, tiny_task, pairs, a
         "model.decoder.per_layer={0: {attention: mqa, feed_forward: relu, norm: rms_norm}}",
         "model.dropout=0.2",
         "model.attention_dropout=0.2",
-        "training.label_smoothing=0.1",
+        "model.head={name: language_model, label_smoothing: 0.1}",
         "training.batches_per_update=2",
         "training.gradient_clipping=null",
     ],

@@ -27,12 +27,14 @@ _PLACES: tuple[tuple[str, ...], ...] = (
     ("model", "decoder", "cross_attention"),
     ("training",),
     ("training", "early_stopping"),
+    ("training", "optimizer"),
+    ("training", "optimizer", "groups"),
     ("training", "hooks"),
     ("decoding",),
     ("evaluation",),
     ("evaluation", "metrics"),
 )
-_MANY = ("per_layer", "metrics", "hooks")
+_MANY = ("per_layer", "metrics", "hooks", "groups")
 """Mappings by number."""
 
 
@@ -81,6 +83,8 @@ def _value(path: tuple[str | int, ...], field: dict[str, Any], inner: type[BaseM
         return f"{kind_at(path)}: name, or mapping"
     if path[-1] in ("metrics", "hooks"):
         return f"list of {kind_at(path)}: name, or mapping"
+    if path[-1] == "groups":
+        return "list of mappings"
     if inner is not None or path[-1] == "per_layer":
         return "mapping"
     return in_words(field, field["definitions"]).replace(" | ", ", ").removesuffix(" or null")
@@ -89,7 +93,8 @@ def _value(path: tuple[str | int, ...], field: dict[str, Any], inner: type[BaseM
 def _default(field: dict[str, Any]) -> str:
     value = field.get("default")
     if isinstance(value, dict):  # a component, or a mapping whose keys have a table of their own
-        written = [f"{key}: {each}" for key, each in value.items() if not isinstance(each, dict)]
+        given = {key: each for key, each in value.items() if each not in (None, [])}
+        written = [f"{key}: {each}" for key, each in given.items() if not isinstance(each, dict)]
         return (
             code(f"{{{', '.join(written)}}}" if len(value) > 1 else value["name"]) if "name" in value else ""
         )

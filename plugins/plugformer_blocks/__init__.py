@@ -1,18 +1,21 @@
-"""What components are built of: softmax attention, states, padding, losses, tokenizers, files of examples.
+"""What components are built of: softmax attention, states, padding, losses, tokenizers, files, optimizers.
 
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
 
 from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
 from plugformer_blocks.files import check_file, open_bytes, read_lines
+from plugformer_blocks.joined_optimizer import JoinedOptimizer
 from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
+from plugformer_blocks.parameter_paths import matching_paths
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
     "FastTokenizer",
+    "JoinedOptimizer",
     "PipelineTokenizer",
     "PositionwiseState",
     "Prefix",
@@ -23,6 +26,7 @@ __all__ = [
     "byte_piece",
     "check_file",
     "linear_cross_entropy",
+    "matching_paths",
     "open_bytes",
     "pad",
     "pad_targets",

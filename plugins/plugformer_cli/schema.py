@@ -19,6 +19,7 @@ _BLOCKS = {
     "DataBlock": Kind.DATA,
     "DecodingBlock": Kind.DECODING,
     "MetricBlock": Kind.METRIC,
+    "OptimizerBlock": Kind.OPTIMIZER,
 }
 """Definitions of components in the schema of `Task`, and the kind that has keys of its own there."""
 
@@ -66,6 +67,10 @@ def schema(registry: Registry) -> Schema:
             _name_kinds(value, key)
     for kind in Kind:
         definitions[kind] = _component(registry, kind, core.get(kind, {}), definitions)
+    group = definitions["OptimizerGroup"]["properties"]
+    del group["name"]
+    _, *blocks = _component(registry, Kind.OPTIMIZER, group, definitions)["oneOf"]
+    definitions["OptimizerGroup"] = {"oneOf": blocks, "required": ["parameters"]}
     definitions["TokenizerSettings"] = _tokenizers(registry, shared, definitions)
     root["properties"]["extends"] = {
         "type": "string",

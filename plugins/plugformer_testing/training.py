@@ -10,6 +10,7 @@ from plugformer.generators import random_stream
 from plugformer.interfaces import Initialization, ParameterContext, Schedule
 from plugformer.model.build import draw_own_values
 from plugformer.registry import Kind
+from plugformer_blocks import JoinedOptimizer
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
@@ -115,17 +116,45 @@ def frozen_parameters_stay(subject: Subject) -> None:
 
 @contract_check((None,), Kind.OPTIMIZER)
 def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
-    """`lr` is the learning rate of every group, which the schedule multiplies: at zero nothing moves."""
+    """The first group has the learning rate `lr`. A group whose rate is zero stands still, others move."""
     lr = getattr(subject.create(), "lr", None)
     require.that(isinstance(lr, float), f"lr is {lr!r}, expected the learning rate")
-    quadratic, built = _start(subject)
-    require.equal({float(group["lr"]) for group in built.param_groups}, {lr}, "the learning rates of groups")
-    for parameter in quadratic.parameters():
-        parameter.data.fill_(0.5)
-    for group in built.param_groups:
-        group["lr"] = 0.0
-    for name, parameter in quadratic.optimized(built).named_parameters():
-        require.that((parameter == 0.5).all(), f"the {name} moves although the learning rate is zero")
+    for number in range(len(_start(subject)[1].param_groups)):
+        quadratic, built = _start(subject)
+        require.equal(built.param_groups[0]["lr"], lr, "the learning rate of the first group")
+        for parameter in quadratic.parameters():
+            parameter.data.fill_(0.5)
+        built.param_groups[number]["lr"] = 0.0
+        still = set(map(id, built.param_groups[number]["params"]))
+        for name, parameter in quadratic.optimized(built).named_parameters():
+            moves = bool((parameter != 0.5).any())
+            words = "moves although its" if moves else "does not move if another group's"
+            require.that(moves != (id(parameter) in still), f"the {name} {words} learning rate is zero")
+
+
+@contract_check((None,), Kind.OPTIMIZER)
+def it_may_move_a_part_of_a_model(subject: Subject) -> None:
+    """Two of them, joined as in `training.optimizer.groups`, make the updates of each, also after loading."""
+    apart, together, resumed = _Quadratic(), _Quadratic(), _Quadratic()
+    parts = _parts(subject, apart)
+    joined, loaded = (JoinedOptimizer(_parts(subject, quadratic)) for quadratic in (together, resumed))
+    for _ in range(5):
+        for part in parts:
+            part.zero_grad()
+        apart.loss().backward()
+        for part in parts:
+            part.step()
+    require.same(together.optimized(joined, 5).values(), apart.values(), "joined")
+    resumed.load_state_dict(together.state_dict())
+    loaded.load_state_dict(copy.deepcopy(joined.state_dict()))
+    found, expected = resumed.optimized(loaded, LONG), together.optimized(joined, LONG)
+    require.same(found.values(), expected.values(), "joined, after loading their state")
+
+
+def _parts(subject: Subject, quadratic: _Quadratic) -> list[TorchOptimizer]:
+    """Returns the optimizer of the matrix, and that of all other parameters."""
+    matrix, *others = quadratic.named_parameters()
+    return [subject.create().build(iter(named)) for named in ([matrix], others)]
 
 
 @contract_check((1, 5), Kind.OPTIMIZER)

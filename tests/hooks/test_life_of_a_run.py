@@ -15,7 +15,7 @@ def test_every_hook_in_order(trained):
     expected = ["run_started", "samples_shown", *4 * STEP, *EVALUATION, *4 * STEP, *EVALUATION]
     assert trained.recorder.names == [*expected, *2 * STEP, *EVALUATION, "run_ended", "self_check"]
     others = {"average_evaluated", "explain_nonfinite", "output_pattern", "run_failed"}
-    others |= {"streamed_data", "training_strategy"}
+    others |= {"grouped_optimizer", "streamed_data", "training_strategy"}
     assert {*trained.recorder.names, *others} == set(HOOKS)
 
 

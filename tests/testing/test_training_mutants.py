@@ -149,6 +149,33 @@ def updating(name, update):
     return making(name, lambda self, parameters: CustomSGD(parameters, update, lr=self.lr))
 
 
+def counted(sgd, parameter, lr):
+    parameter.sub_(parameter.grad, alpha=lr * sgd.steps)
+
+
+class SavesElsewhere(CustomSGD):
+    """Keeps a number of its own, which it saves beside its state."""
+
+    def state_dict(self):
+        return super().state_dict() | {"steps": self.steps}
+
+    def load_state_dict(self, state):
+        self.steps = state["steps"]
+        super().load_state_dict({key: value for key, value in state.items() if key != "steps"})
+
+
+class FirstRate(CustomSGD):
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["lr"] = self.param_groups[0]["lr"]
+        super().step()
+
+
+def first_rate(self, parameters):
+    groups = [{"params": [parameter]} for parameter in parameters]
+    return FirstRate(groups, lambda _, parameter, lr: parameter.sub_(parameter.grad, alpha=lr), lr=self.lr)
+
+
 def descend_and_name(optimizer, parameter, lr):
     parameter.sub_(parameter.grad, alpha=lr)
     optimizer.state[parameter]["name"] = "weight"
@@ -273,10 +300,14 @@ MUTANTS = {
     "frozen_parameters_stay": (making("Thaws", thawed),),
     "the_schedule_moves_the_learning_rate": (
         making("OwnRate", lambda self, parameters: torch.optim.SGD(parameters, lr=0.5)),
+        making("FirstRate", first_rate),
         updating("IgnoresTheSchedule", lambda _, parameter, lr: parameter.sub_(parameter.grad, alpha=0.01)),
         updating(
             "DecaysAnyway", lambda _, parameter, lr: parameter.sub_(parameter.grad, alpha=lr).mul_(0.99)
         ),
+    ),
+    "it_may_move_a_part_of_a_model": (
+        making("SavesElsewhere", lambda self, parameters: SavesElsewhere(parameters, counted, lr=self.lr)),
     ),
     "resuming_changes_nothing": (
         updating("Forgets", lambda sgd, parameter, lr: parameter.sub_(parameter.grad, alpha=lr * sgd.steps)),

@@ -59,7 +59,7 @@ def assert_exact(registry, tmp_path):
             run=Run(folder, task, model, STEPS, epoch_steps=100),
             strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
-            schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
+            schedules={"": registry.create(Kind.SCHEDULE, schedule.name, **schedule.options)},
             stream=PreparedBatches(
                 split_of(batches),
                 lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],

@@ -77,7 +77,7 @@ def trainer(registry, tiny_task, tmp_path):
             run=Run(directory.path, task, model, steps, epoch_steps=1000),
             strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
-            schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
+            schedules={"": registry.create(Kind.SCHEDULE, schedule.name, **schedule.options)},
             stream=PreparedBatches(
                 split_of(batches),
                 order or (lambda epoch: [[index] for index in range(len(batches))]),

@@ -254,8 +254,11 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
         if block.kind not in kinds:
             continue
         options, mistakes = _check(block, resolved)
-        problems += mistakes
         written = block.node.items if isinstance(block.node, MappingNode) else {}
+        if block.base is not None:  # it stays as it is written; mistakes of its base are reported there
+            problems += [problem for problem in mistakes if problem.path[len(block.path)] in written]
+            continue
+        problems += mistakes
         core = {key: plain(item) for key, item in written.items() if key in block.core}
         outer = reduce(getitem, block.path[:-1], complete)
         outer[block.path[-1]] = {"name": block.name and block.name.value, **options, **core}
@@ -326,10 +329,10 @@ def _plain(value: Any) -> Any:
         written = {}
         for key, field in type(value).model_fields.items():
             plain = _plain(item := getattr(value, key))
-            if not (item == field.default and plain in (None, {}, [])):
+            if not (item == field.default and plain in (None, {}, [], "")):
                 written[field.alias or key] = plain
         if isinstance(value, Component):
-            return {"name": value.name, **value.options, **written}
+            return {**({"name": value.name} if value.name else {}), **value.options, **written}
         return written
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}

@@ -33,16 +33,22 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A component in a task's tree; keys of its mapping in `core` do not belong to the component."""
+    """A component in a task's tree; keys of its mapping in `core` do not belong to the component.
+
+    `base` is the block of the same kind around one without a name, which has its name and its options.
+    """
 
     path: KeyPath
     kind: Kind
     node: Node
     core: frozenset[str]
+    base: "Block | None" = None
 
     @property
     def name(self) -> ScalarNode | None:
         """The node of the component's name; None where there is none that is text."""
+        if self.base is not None:
+            return self.base.name
         node = self.node.items.get("name") if isinstance(self.node, MappingNode) else self.node
         return node if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
 
@@ -55,21 +61,25 @@ class Block:
     def options(self) -> MappingNode:
         """The component's own options."""
         items = self.node.items if isinstance(self.node, MappingNode) else {}
-        own = {key: item for key, item in items.items() if key not in {"name", *self.core}}
+        own = {} if self.base is None else dict(self.base.options.items)
+        own |= {key: item for key, item in items.items() if key not in {"name", *self.core}}
         return MappingNode(own, dict.fromkeys(own, self.node.origin), self.node.origin)
 
 
-def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
-    """Yields every component of a task's tree, or of the part of it at a path."""
+def blocks(tree: Node, path: KeyPath = (), outer: Block | None = None) -> Iterator[Block]:
+    """Yields every component of a task's tree, or of the part of it at a path inside of an outer block."""
     model = model_at(Task, path)
     if isinstance(tree, ScalarNode) and tree.value is None:
         return
     if model is not None and issubclass(model, Component | TokenizerSettings) and not names_sides(tree):
-        yield Block(path, kind_at(path), tree, core_keys(model))
-    elif not isinstance(tree, ScalarNode):
+        nameless = isinstance(tree, MappingNode) and "name" not in tree.items
+        base = outer if nameless and outer is not None and outer.kind is kind_at(path) else None
+        outer = Block(path, kind_at(path), tree, core_keys(model), base)
+        yield outer
+    if not isinstance(tree, ScalarNode):
         items = tree.items.items() if isinstance(tree, MappingNode) else enumerate(tree.items)
         for key, child in items:
-            yield from blocks(child, (*path, key))
+            yield from blocks(child, (*path, key), outer)
 
 
 def block_of(node: Node) -> MappingNode | None:

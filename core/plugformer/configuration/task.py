@@ -215,6 +215,22 @@ class EarlyStopping(Settings):
     patience: Count = Field(description="Evaluations without a better one.")
 
 
+class OptimizerGroup(Component):
+    """Parameters that are moved differently; without a name, the block's optimizer with other options."""
+
+    name: str = ""
+    parameters: list[str] = Field(min_length=1, description="Patterns of paths: a module, or `*.norms.*`.")
+    lr_factor: float = Field(default=1.0, gt=0, description="Multiplies the learning rate.")
+    schedule: Component | None = Field(default=None, description="Instead of training.schedule.")
+
+
+class OptimizerBlock(Component):
+    """How parameters are moved; of several groups that match one, the first counts."""
+
+    groups: list[OptimizerGroup] = Field(default=[], description="Parameters that are moved differently.")
+    layer_decay: float | None = Field(default=None, gt=0, lt=1, description="Factor of each layer above.")
+
+
 DEFAULT_EPOCHS = 10
 DEFAULT_BATCH_TOKENS = 2048
 
@@ -223,6 +239,9 @@ class TrainingSettings(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
+    moved: ClassVar = {
+        "label_smoothing": "an option of the head, model.head={name: NAME, label_smoothing: 0.1}"
+    }
 
     epochs: Count | None = Field(default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if null.")
     steps: Count | None = Field(default=None, description="Updates in all, instead of epochs.")
@@ -242,7 +261,7 @@ class TrainingSettings(Settings):
     float32_matmul_precision: Literal["highest", "high"] = Field(
         default="highest", description="high: TF32 on a GPU, faster, with a mantissa of 10 bits."
     )
-    optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
+    optimizer: OptimizerBlock = OptimizerBlock.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="warmup_cosine")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
         default=1.0, description="Largest norm of all gradients together; null for no clipping."
@@ -251,7 +270,6 @@ class TrainingSettings(Settings):
         default="raise",
         description="If loss or gradients are not finite, end with an error, or skip the update.",
     )
-    label_smoothing: Rate = Field(default=0.0, description="Probability that the loss spreads evenly.")
     seed: Seed = Field(default=1, description="Seed of initial values, the order of examples and dropout.")
     replicate: Seed = Field(default=0, description="Other initial values and dropout, same order of data.")
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")

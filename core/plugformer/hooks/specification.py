@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Processor
 from plugformer.distributed import Processes
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Constraint, Loss, Model
+from plugformer.interfaces import Batch, Constraint, Loss, Model, Optimizer
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -65,7 +65,8 @@ class Update:
         tokens: Real source and target tokens read.
         token_accuracy: Share of the last batch's targets that are the most probable output, every
             `training.log_every` updates; None in between.
-        learning_rate: The optimizer's rate in this update.
+        learning_rate: The rate of the optimizer's first parameter group in this update.
+        learning_rates: Those of groups with a name, such as `groups.0` of `training.optimizer`.
         seconds: Wall time of the update.
         left_out: Whether the parameters stayed as they were, because loss or gradients are not finite.
         skipped: Updates left out so far, this one included.
@@ -81,6 +82,7 @@ class Update:
     seconds: float
     left_out: bool = False
     skipped: int = 0
+    learning_rates: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class EvaluationResult:
 
     Attributes:
         step: Updates made so far.
-        loss: Mean loss over all targets, in nats, without label smoothing.
+        loss: Mean loss over all targets, as the head computes it in evaluation mode.
         token_accuracy: Share of targets that are the most probable output, given the right ones before; None
             if outputs are numbers.
         metrics: Each metric's value on the decoded examples.
@@ -176,6 +178,10 @@ class Hooks:
         It is called wherever data are read, with the processor of the run if there is one. Mark the
         implementation `must_not_fail`.
         """
+
+    @hookspec
+    def grouped_optimizer(self, experiment: Experiment, model: Model) -> Optimizer | None:
+        """Returns the optimizer of a task with groups of parameters, and marks itself `must_not_fail`."""
 
     @hookspec
     def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:

@@ -1,9 +1,9 @@
 """The parts of a training: initial values, optimizers, learning-rate schedules and hooks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -44,47 +44,18 @@ class Initialization(ABC):
 class Optimizer(ABC):
     """Builds a torch optimizer.
 
-    A component is constructed as `SomeOptimizer(**options)`. One option is the learning rate `lr`, an
-    attribute of the component and of all parameter groups, which the schedule's factor multiplies. For
-    another rate of some parameters, store a factor under another key of their group, and use it in `step`.
+    A component is constructed as `SomeOptimizer(**options)`. One option is the learning rate `lr`, which the
+    first parameter group has, too. Before every step the schedule's factor multiplies the rate `lr` of each
+    group. Where a task has groups, several optimizers train a model, each some of its parameters.
     """
 
     lr: float
+    schedules: Mapping[str, "Schedule"] = MappingProxyType({})
+    """Schedules of its own for parameter groups, by their `name`."""
 
     @abstractmethod
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         """Returns the optimizer of these named parameters."""
-
-
-class JoinedOptimizer(torch.optim.Optimizer):
-    """Several torch optimizers as one; each moves its own parameters.
-
-    They share its groups and its state: what changes a learning rate or loads a state reaches them all.
-    """
-
-    def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        self.parts = parts
-        for part in parts:
-            self.state.update(part.state)
-        self._share()
-
-    def _share(self) -> None:
-        groups = iter(self.param_groups)
-        for part in self.parts:
-            part.param_groups = list(islice(groups, len(part.param_groups)))
-            part.state = self.state
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores the state of all."""
-        super().load_state_dict(state_dict)
-        self._share()
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Makes a step of each; there is no closure."""
-        del closure
-        for part in self.parts:
-            part.step()
 
 
 class Schedule(ABC):

@@ -113,9 +113,9 @@ def components(task: Task) -> set[tuple[Kind, str]]:
 
 
 def _components(value: object, path: tuple[Key, ...]) -> Iterator[tuple[Kind, str]]:
-    if isinstance(value, Component):
+    if isinstance(value, Component) and value.name:
         yield kind_at(path), value.name
-    elif isinstance(value, BaseModel | dict):
+    if isinstance(value, BaseModel | dict):
         for key, item in dict(value).items():
             yield from _components(item, (*path, key))
     elif isinstance(value, list | tuple):

@@ -11,7 +11,7 @@ from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import seed_generators
-from plugformer.hooks.manager import HookManager, create_hooks, load_observers
+from plugformer.hooks.manager import HookManager, create_hooks, load_observers, optimizer_of
 from plugformer.hooks.specification import EvaluationResult, Run, Update, hookimpl, must_not_fail
 from plugformer.interfaces import Model
 from plugformer.registry import Kind, Registry
@@ -110,7 +110,7 @@ def _trainer(
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
     strategy = strategy_of(trained.model, settings, trained.registry, notify, processes)
-    optimizer = experiment.create(Kind.OPTIMIZER, settings.optimizer)
+    optimizer = optimizer_of(experiment, trained.model)
     evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
     stream: BatchStream
     if data.batches is not None:
@@ -127,7 +127,7 @@ def _trainer(
             scaler=strategy.accelerator.scaler,
             device=strategy.accelerator.device,
         ),
-        schedule=experiment.create(Kind.SCHEDULE, settings.schedule),
+        schedules={"": experiment.create(Kind.SCHEDULE, settings.schedule), **optimizer.schedules},
         stream=stream,
         validation=Validation(evaluator, data.splits["validation"], limit=whole.limit, samples=whole.samples),
         monitor=Monitor(name, name != "loss" and evaluator.metrics[name].higher_is_better),
@@ -219,6 +219,7 @@ class MetricsLog:
             "loss": sums["loss"] / sums["targets"] if sums["targets"] else None,
             **_accuracy(update),
             "learning_rate": update.learning_rate,
+            **({"learning_rates": update.learning_rates} if update.learning_rates else {}),
             "tokens_per_second": round(sums["tokens"] / sums["seconds"], 1),
         }
         if run.task.training.on_nonfinite == "skip":

@@ -56,6 +56,7 @@ class Trainer:
     Attributes:
         run: What is trained, where and how long.
         strategy: The model as the processes hold it while they train.
+        schedules: Those of parameter groups by their `name`; under an empty name that of all others.
         state: The whole model, the optimizer of `strategy`'s parameters, and progress; restored from a
             checkpoint when a run is resumed.
         processes: The processes that train together; each has a part of every update's batches.
@@ -64,7 +65,7 @@ class Trainer:
     run: Run
     strategy: TrainingStrategy
     state: TrainingState
-    schedule: Schedule
+    schedules: Mapping[str, Schedule]
     stream: BatchStream
     validation: Validation
     monitor: Monitor
@@ -138,7 +139,7 @@ class Trainer:
         step = self.progress.step
         logged = step % self.settings.log_every == 0
         settled = stopping or self.guard.every_update or logged or self._is_time_to_evaluate()
-        rate = self._set_learning_rate()
+        rates = self._set_learning_rates()
         losses = self._gradients(batches, dummy, max(1, targets))  # without targets the sum of losses is zero
         self.guard.pending.append(PendingUpdate(step, losses, self._clip(), targets, batches, generators))
         loss, finite = self.guard.settle() if settled else (None, True)
@@ -156,10 +157,11 @@ class Trainer:
             targets=targets,
             tokens=tokens,
             token_accuracy=self._accuracy(batches, dummy) if logged else None,
-            learning_rate=rate,
+            learning_rate=next(iter(rates.values())),
             seconds=seconds,
             left_out=not finite,
             skipped=self.progress.skipped,
+            learning_rates={name: rate for name, rate in rates.items() if name},
         )
         return update, bool(settled)
 
@@ -221,13 +223,18 @@ class Trainer:
         correct, targets = self.processes.total(torch.stack(sums).tolist() if batches else [0, 0])
         return float(correct / targets) if targets else None
 
-    def _set_learning_rate(self) -> float:
+    def _set_learning_rates(self) -> dict[str, float]:
+        """Returns the rate of the first group of each name."""
+        rates: dict[str, float] = {}
         width = self.run.task.model.width
-        factor = self.schedule.factor(self.progress.step, steps=self.run.steps, width=width)
         for group in self.optimizer.param_groups:
+            name = group.get("name", "")
+            schedule = self.schedules.get(name, self.schedules[""])
             group.setdefault("initial_lr", group["lr"])
+            factor = schedule.factor(self.progress.step, steps=self.run.steps, width=width)
             group["lr"] = group["initial_lr"] * factor
-        return float(self.optimizer.param_groups[0]["lr"])
+            rates.setdefault(name, float(group["lr"]))
+        return rates
 
     def _is_time_to_evaluate(self) -> bool:
         every = self.settings.evaluate_every or self.run.epoch_steps

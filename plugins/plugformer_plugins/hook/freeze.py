@@ -1,13 +1,13 @@
 """Freezing parameters."""
 
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 from pydantic import Field
 
-from plugformer.errors import ConfigurationError, nearest
+from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
 from plugformer.interfaces import Hook
+from plugformer_blocks import matching_paths
 
 
 class Freeze(Hook):
@@ -34,16 +34,7 @@ class Freeze(Hook):
         """
         named = dict(run.model.named_parameters(remove_duplicate=False))
         for pattern in self.parameters:
-            matching = [
-                name for name in named if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
-            ]
-            if not matching:
-                places = sorted({".".join(name.split(".")[:depth]) for name in named for depth in (1, 2)})
-                raise ConfigurationError(
-                    f"no parameter matches {pattern!r}{nearest(pattern, [*places, *named])}\n"
-                    f"there are {', '.join(places)}, and what is in them"
-                )
-            for name in matching:
+            for name in matching_paths(pattern, named):
                 named[name].requires_grad_(False)
         if not any(each.requires_grad for each in named.values()):
             raise ConfigurationError("every parameter is frozen, so that there is nothing to be trained")

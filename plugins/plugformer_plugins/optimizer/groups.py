@@ -1,0 +1,138 @@
+"""Implements the keys `groups` and `layer_decay` of `training.optimizer`."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from plugformer.errors import ConfigurationError
+from plugformer.experiment import Experiment
+from plugformer.hooks import hookimpl, must_not_fail
+from plugformer.interfaces import Model, Optimizer
+from plugformer.registry import Kind
+from plugformer_blocks import JoinedOptimizer, matching_paths
+
+
+@hookimpl
+@must_not_fail
+def grouped_optimizer(experiment: Experiment, model: Model) -> Optimizer:
+    """Returns an optimizer with a part for each group, and one for the parameters in none.
+
+    Raises:
+        ConfigurationError: A pattern matches no parameter, or only those of earlier groups, or a component
+            refuses its options; every pattern with its place.
+    """
+    return GroupedOptimizer(experiment, model)
+
+
+class Rule(NamedTuple):
+    """How parameters are moved: an optimizer by name, its options, and a factor of its learning rates."""
+
+    optimizer: str
+    options: Mapping[str, Any]
+    factor: float = 1.0
+
+
+class GroupedOptimizer(Optimizer):
+    """Moves each group of parameters by an optimizer of its own; `groups.0` is the first one's name.
+
+    The learning rate falls by `layer_decay` from layer to layer, from the top of a stack to its embeddings,
+    as in Universal Language Model Fine-tuning for Text Classification, Howard and Ruder 2018, section 3.2:
+    https://arxiv.org/abs/1801.06146.
+    """
+
+    def __init__(self, experiment: Experiment, model: Model) -> None:
+        block = experiment.task.training.optimizer
+        self.lr = block.options["lr"]
+        self._create = partial(experiment.registry.create, Kind.OPTIMIZER)
+        self._groups = groups_of(experiment, model)
+        self._layers = numbers_of_layers(path for path, _ in model.named_parameters())
+        self._decay = block.layer_decay or 1.0
+        self._rules = {"": Rule(block.name, block.options)}
+        schedules = {}
+        for number, group in enumerate(block.groups):
+            name, options = f"groups.{number}", group.options
+            if not group.name:
+                options = block.options | options
+            self._rules[name] = Rule(group.name or block.name, options, group.lr_factor)
+            self._create(group.name or block.name, **options)  # raises what its constructor does
+            if group.schedule is not None:
+                schedules[name] = experiment.create(Kind.SCHEDULE, group.schedule)
+        self.schedules = schedules
+
+    def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
+        """Returns the optimizers of all groups as one; parameters that are not trained are in no group."""
+        members = defaultdict(list)
+        for path, parameter in parameters:
+            if parameter.requires_grad:
+                above = 0 if self._decay == 1 else layers_above(path, self._layers)
+                members[self._groups.get(path, ""), above].append((path, parameter))
+        parts = []
+        for (name, above), named in sorted(members.items(), key=lambda item: item[0]):
+            rule = self._rules[name]
+            part = self._create(rule.optimizer, **rule.options).build(named)
+            for group in part.param_groups:
+                group["lr"] *= rule.factor * self._decay**above
+                if name:
+                    group["name"] = name
+            parts.append(part)
+        return JoinedOptimizer(parts)
+
+
+def groups_of(experiment: Experiment, model: Model) -> dict[str, str]:
+    """Returns the name of each parameter's group by its first path; those in no group are left out.
+
+    The paths of a parameter that several modules share are equal.
+
+    Raises:
+        ConfigurationError: As for `grouped_optimizer`.
+    """
+    first: dict[nn.Parameter, str] = {}
+    every = model.named_parameters(remove_duplicate=False)
+    paths = {path: first.setdefault(parameter, path) for path, parameter in every}
+    groups: dict[str, str] = {}
+    findings = []
+    for number, group in enumerate(experiment.task.training.optimizer.groups):
+        members: set[str] = set()
+        for index, pattern in enumerate(group.parameters):
+            try:
+                matching = {paths[path] for path in matching_paths(pattern, paths)} - groups.keys()
+                if not matching:
+                    message = f"earlier groups have all parameters that match {pattern!r}"
+                    raise ConfigurationError(f"{message}; the first group that matches counts")
+            except ConfigurationError as error:
+                place = ("training", "optimizer", "groups", number, "parameters", index)
+                findings.append((place, str(error)))
+            else:
+                members |= matching
+        groups |= dict.fromkeys(members, f"groups.{number}")
+    experiment.raise_for(findings)
+    return groups
+
+
+_LAYER = re.compile(r"(\w+)\.layers\.(\d+)\.")
+
+
+def numbers_of_layers(paths: Iterable[str]) -> dict[str, int]:
+    """Returns the number of layers of each stack."""
+    layers: dict[str, int] = {}
+    for found in filter(None, map(_LAYER.match, paths)):
+        layers[found[1]] = max(layers.get(found[1], 0), int(found[2]) + 1)
+    return layers
+
+
+def layers_above(path: str, layers: dict[str, int]) -> int:
+    """Returns how many of its stack's layers read a parameter's output; 0 outside of stacks.
+
+    Args:
+        path: The path of the parameter in the model.
+        layers: The number of layers of each stack.
+    """
+    if found := _LAYER.match(path):
+        return layers[found[1]] - 1 - int(found[2])
+    stack, _, rest = path.partition(".")
+    return layers.get(stack, 0) if rest.startswith(("embedding.", "position.")) else 0
