@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from plugformer.interfaces import (
     BEGIN,
@@ -15,6 +15,7 @@ from plugformer.interfaces import (
     PADDING,
     SPECIAL_TOKENS,
     Architecture,
+    AttentionContext,
     Batch,
     Encoded,
     Generative,
@@ -24,17 +25,20 @@ from plugformer.interfaces import (
     Padding,
     PartSpec,
     Ragged,
+    Stack,
     Tokens,
 )
+from plugformer_blocks import Within
 from plugformer_testing import require
-from plugformer_testing.contract import NotApplicable, contract_check
-from plugformer_testing.probes import require_gradients
+from plugformer_testing.contract import NotApplicable, Violation, contract_check
+from plugformer_testing.probes import example, require_gradients
 from plugformer_testing.small import CASES, MAX_LENGTH, EncodedCase, ragged, small_model, take
 from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
 _SIDES = ("right", "left")
 _STEPS = 3
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -299,6 +303,86 @@ def there_is_room_for_an_output(subject: Subject, case: EncodedCase) -> None:
         sound = all(0 <= tokens <= MAX_LENGTH for tokens in room)
         require.that(sound, f"there is room for {room} of {MAX_LENGTH} tokens")
         small.model(small.batch(encoded=replace(encoded, output=ragged(room, 4))))
+
+
+@contract_check()
+def the_view_is_what_it_says(subject: Subject) -> None:
+    """A state of a stack with one layer depends on another token if and only if the stack's view allows it.
+
+    At each level some state depends on a later token, unless the view is `causal`.
+    """
+    architecture: Architecture = subject.create()
+    ahead: dict[tuple[Stack, Level], bool] = {}
+    for case in [case for case in CASES if _fits(architecture, case)]:
+        model = small_model(architecture, case.level, case.sizes, layers=1)
+        small = _SmallExperiment(architecture, model, case, case.encoded())
+        for stack, side in product(architecture.stacks, _SIDES):
+            context, seen = _dependence(model.stacks[stack.name], model, small.batch(side=side))
+            mask = AttentionContext(context.query, context.key, view=stack.view).mask[:, 0]
+            others = context.query.mask[:, :, None] & ~torch.eye(seen.shape[1], dtype=torch.bool)
+            wrong = others & (seen != mask)
+            if wrong.any():
+                row, one, other = wrong.nonzero()[0].tolist()
+                depends = "depends" if seen[row, one, other] else "does not depend"
+                raise Violation(f"in the {stack.name} token {one} {depends} on {other}, unlike {stack.view}")
+            later = bool((seen & others).triu(1).any())
+            ahead[stack, case.level] = ahead.get((stack, case.level), False) or later
+    for (stack, level), later in ahead.items():
+        what = f"at {level}, whether a token of the {stack.name} sees a later one, unlike a causal view,"
+        require.equal(later, not stack.view.causal, what)
+
+
+def _dependence(stack: nn.Module, model: Model, batch: Batch) -> tuple[AttentionContext, Tensor]:
+    """Returns what the first layer of a stack receives, and which of the stack's states depend on which."""
+    received: list[Any] = []
+
+    def receive(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        received[:] = [arguments[0].detach().requires_grad_(), arguments[1]]
+        return (received[0], *arguments[1:])
+
+    def keep(_: nn.Module, __: Any, output: Any) -> None:
+        received.append(getattr(output, "hidden", output))
+
+    layers: Any = stack.layers
+    with layers[0].register_forward_pre_hook(receive), stack.register_forward_hook(keep):
+        model.hidden(batch)
+    x, context, output = received
+    states = (output * example(*output.shape, dtype=output.dtype)).sum(dim=(0, 2))
+    gradients = [torch.autograd.grad(state, x, retain_graph=True)[0] for state in states]
+    return context, torch.stack([gradient.abs().sum(dim=2) > _NOTHING for gradient in gradients], dim=1)
+
+
+@contract_check()
+def documents_are_read_as_if_alone(subject: Subject) -> None:
+    """If documents are apart, each text of a piece has the states that it has by itself, also in steps."""
+    case = EncodedCase(Level.NEXT_TOKEN, (), (6, 6, 6), packed=True)
+    architecture: Architecture = subject.create()
+    if not _fits(architecture, case):
+        return
+    given = architecture, case.level, case.sizes
+    model: Any = small_model(*given, view=lambda stack: Within(stack.view), position="learned")
+    outputs = torch.tensor(ragged(case.outputs, 2).rows())
+    outputs[0, 2] = outputs[1, 0] = outputs[1, 3] = END
+    tokens = torch.cat([torch.tensor([[5], [END], [6]]), outputs], dim=1)
+    encoded = replace(
+        case.encoded(), start=Ragged.of(tokens[:, :1].tolist()), output=Ragged.of(outputs.tolist())
+    )
+    small = _SmallExperiment(architecture, model, case, encoded)
+    whole = small.states_by_row(small.batch())
+    for states, row in zip(whole, tokens.tolist(), strict=True):
+        starts = [place for place, token in enumerate(row[:-1]) if token == END or not place]
+        for first, last in pairwise([*starts, len(row) - 1]):
+            start, output = Ragged.of([[row[first]]]), Ragged.of([row[first + 1 : last + 1]])
+            alone = small.states(encoded=replace(encoded, start=start, output=output))
+            require.close(
+                states[first:last], alone, f"tokens {first} to {last - 1} differ from a text of them"
+            )
+    with torch.no_grad():
+        past, last_given = model.begin(small.batch(encoded=replace(encoded, output=None)))
+        require.equal(last_given.tolist(), tokens[:, 0].tolist(), "the last given tokens")
+        for step, expected in enumerate(torch.stack(whole).unbind(1)):
+            found = model.step(_one(tokens[:, step]), past)[:, -1]
+            require.close(found, expected, f"at step {step} documents are read otherwise")
 
 
 def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> list[_SmallExperiment]:

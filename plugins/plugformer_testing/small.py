@@ -1,9 +1,11 @@
 """Small models and tasks: models of built-in parts, encoded examples, and examples of any task type."""
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from plugformer.data.processor import sample_subwords
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
     Architecture,
+    Column,
     Encoded,
     Examples,
     Input,
@@ -30,9 +33,11 @@ from plugformer.interfaces import (
     Prediction,
     Ragged,
     Sizes,
+    Stack,
     StackSpec,
     TaskType,
     Tokenizer,
+    View,
     evaluating,
 )
 from plugformer.model import build
@@ -58,10 +63,12 @@ def small_model(
     head: str = "",
     position: str = "rope",
     residual: PartSpec | None = None,
+    view: Callable[[Stack], View] = attrgetter("view"),
+    layers: int = LAYERS,
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
-    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed."""
+    """Returns a model of a few layers in double precision and evaluation mode, its parameters perturbed."""
     registry = registry or Registry.discover()
 
     def part(kind: Kind, name: str) -> PartSpec:
@@ -75,11 +82,11 @@ def small_model(
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
         stacks[stack.name] = StackSpec(
             name=stack.name,
-            view=stack.view,
-            layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
+            view=view(stack),
+            layers=(LayerSpec(sublayers, norm, residual),) * layers,
             position=part(Kind.POSITION, position),
             norm=norm,
-            read_by=0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks),
+            read_by=0 if stack.cross else layers * any(other.cross for other in architecture.stacks),
         )
     shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
     spec = ModelSpec(
@@ -179,39 +186,25 @@ def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
 
 
 LONGEST = 128  # positions of a model
-_SENTENCES = (
-    "the quick brown fox jumps over the lazy dog",
-    "it rains",
-    "nobody has seen the red house",
-    "a cat sat on the mat and slept",
-    "rain",
-    "new houses are seldom red",
-)
-_NAMES = ("blue", "green", "red")
-
-_MAKE: dict[str, Callable[[int, str], Any]] = {
-    "text": lambda _, text: text,
-    "texts": lambda row, text: [text, _SENTENCES[(row + 1) % len(_SENTENCES)]],
-    "words": lambda _, text: text.split(),
-    "label": lambda row, _: _NAMES[row % 3],
-    "labels": lambda row, _: list(_NAMES[: row % 4]),
-    "tags": lambda row, _: [_NAMES[row % 3]],
-    "number": lambda row, _: 1.5 * row - 2,
-}
+EXAMPLES = 6
 
 
-def _examples_of(task_type: TaskType) -> dict[str, list[Any]]:
+def with_kinds(columns: Iterable[Column], registry: Registry) -> tuple[Column, ...]:
+    """Returns columns with the kinds that they name."""
+    return tuple(replace(column, kind=registry.create(Kind.COLUMN, column.holds)) for column in columns)
+
+
+def _examples_of(task_type: TaskType, columns: Sequence[Column]) -> dict[str, list[Any]]:
     """Returns examples by column: the type's own, or made-up ones."""
     own = task_type.check_examples
     if own:
         return {name: [example[name] for example in own] for name in own[0]}
     found: dict[str, list[Any]] = {}
-    for number, column in enumerate(task_type.columns):
-        texts = [_SENTENCES[(row + 2 * number) % len(_SENTENCES)] for row in range(len(_SENTENCES))]
-        if column.along in found:
-            found[column.name] = [[_NAMES[len(word) % 3] for word in row] for row in found[column.along]]
-        elif not column.optional:
-            found[column.name] = [_MAKE[column.holds](*row) for row in enumerate(texts)]
+    for column in columns:
+        draw = random.Random(column.name)  # noqa: S311
+        if not column.optional:
+            along = found.get(column.along or "", [None] * EXAMPLES)
+            found[column.name] = [column.kind.example(draw, items) for items in along]
     return found
 
 
@@ -220,12 +213,13 @@ class SmallTask:
 
     def __init__(self, task_type: TaskType, examples: Any = None, registry: Registry | None = None) -> None:
         self.task_type, self._registry = task_type, registry or Registry.discover()
-        self.examples = _examples_of(task_type) if examples is None else examples
+        self.columns = with_kinds(task_type.columns, self._registry)
+        self.examples = _examples_of(task_type, self.columns) if examples is None else examples
         texts: list[str] = []
         features = Dataset.from_dict(dict(self.examples)).features.copy()
-        for column in task_type.columns:
+        for column in self.columns:
             values = self.examples.get(column.name, ())
-            if column.holds == "label" and values:
+            if isinstance(column.kind.feature, ClassLabel) and values:
                 features[column.name] = ClassLabel(names=sorted(set(values)))
             for value in values if column.tokenizer else ():
                 texts += [value] if isinstance(value, str) else value
@@ -273,7 +267,7 @@ class SmallTask:
             architecture or self.architectures()[0],
             piece=LONGEST if packed and self.task_type.packed else None,
             inference=inference,
-            limits={"input": limit},
+            limits={item.name: limit for item in self.task_type.inputs},
             sampling=partial(sample_subwords, processor=self.known, limits=limits, truncate=True),
         )
 
@@ -295,7 +289,12 @@ class SmallTask:
         head, *_ = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            parts: dict[str, Any] = {"head": head, "max_length": LONGEST, "registry": self._registry}
+            parts: dict[str, Any] = {
+                "view": self.task_type.view,
+                "head": head,
+                "max_length": LONGEST,
+                "registry": self._registry,
+            }
             return small_model(architecture, self.task_type.level, self.known.sizes, **parts)
 
     @cached_property

@@ -68,7 +68,7 @@ SHORT = [
     "model.width=16",
     "model.heads=2",
 ]
-TAGGING = ["training.label_smoothing=0", "model.layers=1", *SHORT]
+TAGGING = ["model.layers=1", *SHORT]
 OWN = """\
 data: {name: table, files: {train: rows.tsv, validation: rows.tsv, test: rows.tsv}}
 tokenizer: words
