@@ -109,7 +109,10 @@ TASKS = {
 }
 """Tasks of a kind that is the gallery's own: what they add to `OWN`, and their examples."""
 
-CHECKPOINTED = ("position/shaw", "attention/cross_layer", "attention/retention", "residual/stochastic_depth")
+CHECKPOINTED = (
+    *("position/shaw", "attention/cross_layer", "attention/retention"),
+    *("residual/mixture_of_depths", "residual/stochastic_depth"),
+)
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 TRAINED = [row for row in OUTSIDE if row.name not in TASKS or row.name.startswith(("head/", "column/"))]
 """A task with a head or a column of the gallery trains the task type and the metrics, too."""
