@@ -211,7 +211,6 @@ def model_spec(
         shared_embeddings=settings.embeddings.shared,
         tied_embeddings=settings.embeddings.tied,
         scaled_embeddings=settings.embeddings.scaled,
-        label_smoothing=training.label_smoothing,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, initialization) if fresh else None,
         seed=training.replicate_seed,
