@@ -295,7 +295,7 @@ def rows_stay_with_their_example(small: _SmallExperiment) -> None:
         places = [(owner, place) for owner, count in enumerate(counts) for place in range(count)]
         for (owner, place), start in zip(places, starts, strict=True):
             other = small.model.hidden(small.batch(encoded=_with_other_token(encoded, name, start)))
-            changed = real & ((other - hidden).abs().amax(dim=-1) > 1e-9)
+            changed = real & ((other - hidden).abs().amax(dim=-1) > _NOTHING)
             own = changed[owner] if part.counts is None else changed[owner, first + place]
             require.that(own.any(), f"row {place} of {name} in example {owner} does not change its vector")
             changed[owner] = False

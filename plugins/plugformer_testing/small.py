@@ -328,9 +328,8 @@ class SmallTask:
         head = next(filter(self._reads, heads), heads[0])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            inputs = self.task_type.inputs
             parts: dict[str, Any] = {
-                "inputs": inputs,
+                "inputs": self.task_type.inputs,
                 "view": self.task_type.view,
                 "head": head,
                 "max_length": LONGEST,
