@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from plugformer.errors import ConfigurationError
+from plugformer_plugins.optimizer import muon
 from plugformer_plugins.optimizer.adam import Adam, AdamW
 from plugformer_plugins.optimizer.lion import Lion
 from plugformer_plugins.optimizer.muon import Muon, orthogonalized
@@ -73,6 +75,12 @@ def test_lion_equals_the_algorithm():
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (6, 20), (20, 6)])
+def test_muon_refuses_shards(monkeypatch):
+    monkeypatch.setattr(muon, "DTensor", nn.Parameter)
+    with pytest.raises(ConfigurationError, match=r"training\.shard: muon needs whole matrices"):
+        Muon().build(nn.Linear(2, 3).named_parameters())
+
+
 def test_muon_makes_matrices_nearly_orthogonal(shape):
     left, values, right = torch.linalg.svd(torch.randn(shape, dtype=torch.float64), full_matrices=False)
     values = torch.linspace(0.5, 1, len(values), dtype=torch.float64)  # far from zero, where it takes longer
