@@ -75,12 +75,6 @@ def test_lion_equals_the_algorithm():
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (6, 20), (20, 6)])
-def test_muon_refuses_shards(monkeypatch):
-    monkeypatch.setattr(muon, "DTensor", nn.Parameter)
-    with pytest.raises(ConfigurationError, match=r"training\.shard: muon needs whole matrices"):
-        Muon().build(nn.Linear(2, 3).named_parameters())
-
-
 def test_muon_makes_matrices_nearly_orthogonal(shape):
     left, values, right = torch.linalg.svd(torch.randn(shape, dtype=torch.float64), full_matrices=False)
     values = torch.linspace(0.5, 1, len(values), dtype=torch.float64)  # far from zero, where it takes longer
@@ -120,3 +114,9 @@ def test_muon_is_torchs_with_the_same_scale():
     Muon(lr=0.1).build([("hidden.weight", ours)]).step()
     torch.optim.Muon([theirs], lr=0.1, weight_decay=0.1, adjust_lr_fn="match_rms_adamw").step()
     torch.testing.assert_close(ours.data, theirs.data, atol=0.01, rtol=0.02)
+
+
+def test_muon_refuses_shards(monkeypatch):
+    monkeypatch.setattr(muon, "DTensor", nn.Parameter)
+    with pytest.raises(ConfigurationError, match=r"training\.shard: muon needs whole matrices"):
+        Muon().build(nn.Linear(2, 3).named_parameters())
