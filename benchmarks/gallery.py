@@ -27,7 +27,6 @@ COMMON = (
     "training.evaluate_every=1000000",
     "training.log_every=1000000",
     "training.batch_tokens=1024",
-    "training.label_smoothing=0",
     "evaluation.samples=0",
 )
 TRANSLATION = (
@@ -70,6 +69,7 @@ PAIRS = {
             "residual/sandwich": "pre",
             "residual/layer_scale": "pre",
             "residual/deepnorm": "post",
+            "residual/mixture_of_depths": "pre",
             "residual/stochastic_depth": "pre",
         }.items()
     },

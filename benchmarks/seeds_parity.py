@@ -29,7 +29,7 @@ SLOTS = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM)
 OPTIONS = {
     "post-norm": ("model.residual=post",),
     "tied, scaled embeddings": ("model.embeddings={shared: true, tied: true, scaled: true}",),
-    "label smoothing": ("training.label_smoothing=0.1",),
+    "label smoothing": ("model.head={name: language_model, label_smoothing: 0.1}",),
     "gradient checkpointing": ("training.gradient_checkpointing=true",),
     "dropout": ("model.dropout=0.1",),
 }

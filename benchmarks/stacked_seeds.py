@@ -149,9 +149,8 @@ class StackedSeeds:
                 rows = _real_first(real, most[real.shape[1]])
                 scores = head.logits(unpad(hidden.flatten(0, 1), rows)[None], real)[0]
                 targets = targets.masked_fill(~real, IGNORED).flatten().gather(0, rows)
-            smoothing = self.settings.label_smoothing
             total = cross_entropy(
-                scores, targets, reduction="sum", ignore_index=IGNORED, label_smoothing=smoothing
+                scores, targets, reduction="sum", ignore_index=IGNORED, label_smoothing=head.smoothing
             )
             return total, real.sum()
 

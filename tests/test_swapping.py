@@ -126,7 +126,7 @@ def test_every_pair_of_attention_and_position_learns(losses, tiny_task, pairs, a
         "model.decoder.per_layer={0: {attention: mqa, feed_forward: relu, norm: rms_norm}}",
         "model.dropout=0.2",
         "model.attention_dropout=0.2",
-        "training.label_smoothing=0.1",
+        "model.head={name: language_model, label_smoothing: 0.1}",
         "training.batches_per_update=2",
         "training.gradient_clipping=null",
     ],

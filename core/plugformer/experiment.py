@@ -11,6 +11,7 @@ from plugformer.configuration.task import Component, ModelSettings, Task, Traini
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
+    Column,
     Data,
     Input,
     LayerSpec,
@@ -111,6 +112,12 @@ class Experiment:
         return replace(spec, stacks={stack.name: replace(stack, view=view) for stack, view in stacks})
 
     @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the task type, with the kinds that they name."""
+        columns, create = self.task_type.columns, self.registry.create
+        return tuple(replace(column, kind=create(Kind.COLUMN, column.holds)) for column in columns)
+
+    @cached_property
     def data(self) -> Data:
         """The data component, with the rows in memory if there are any."""
         data: Data = self.create(Kind.DATA, self.task.data)
@@ -204,7 +211,6 @@ def model_spec(
         shared_embeddings=settings.embeddings.shared,
         tied_embeddings=settings.embeddings.tied,
         scaled_embeddings=settings.embeddings.scaled,
-        label_smoothing=training.label_smoothing,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, initialization) if fresh else None,
         seed=training.replicate_seed,

@@ -10,7 +10,7 @@ from plugformer.configuration.overrides import read_dictionary
 from plugformer.configuration.task import ModelSettings, TrainingSettings
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import model_spec as spec_of_settings
-from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, OutputType, Sizes
+from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, Sizes
 from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.registry import Kind, Registry
@@ -132,13 +132,10 @@ def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | 
 def _refuse_misfits(spec: ModelSpec) -> None:
     """Raises ConfigurationError if parts do not fit together: see `dry_run`."""
     head = spec.head.make
-    numbered = True
-    if isinstance(head, type) and issubclass(head, Head):
-        if spec.level not in head.levels:
-            expected = " or ".join(sorted(head.levels))
-            raise ConfigurationError(f"head: {spec.head.label} predicts from {expected}, not {spec.level}")
-        numbered = OutputType.LABEL in head.output_types or spec.level is Level.NEXT_TOKEN
-    failures = dry_run(spec, Sizes(8, 8), example_batch(spec.architecture, spec.level), targets=numbered)
+    if isinstance(head, type) and issubclass(head, Head) and spec.level not in head.levels:
+        expected = " or ".join(sorted(head.levels))
+        raise ConfigurationError(f"head: {spec.head.label} predicts from {expected}, not {spec.level}")
+    failures = dry_run(spec, Sizes(8, 8), example_batch(spec.architecture, spec.level))
     if failures:
         places = ((part.origin[1:] if part else (), message) for part, message in failures)
         raise ConfigurationError(report(Problem(None, path, message) for path, message in places))

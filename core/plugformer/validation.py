@@ -22,7 +22,6 @@ from plugformer.interfaces import (
     Head,
     Initialization,
     Level,
-    LikelihoodMetric,
     Metric,
     Optimizer,
     OutputType,
@@ -39,9 +38,6 @@ from plugformer.registry.discovery import BUILT_IN, guarded
 from plugformer.yaml_tree import Finding, KeyPath, plain
 
 __all__ = ["fitting", "measures", "reads", "serves", "validate"]
-
-_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
-"""Answers whose targets are numbers of outputs."""
 
 _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """The sizes of a model that is built to see whether it can be built."""
@@ -179,12 +175,10 @@ def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
             message = f"metric {block.name!r} measures {accepted}, but a {task.type.name} task answers with"
             expected = _names(registry, Kind.METRIC, lambda other: measures(other, task_type))
             yield ("evaluation", "metrics", index), f"{message} {task_type.output_type}{expected}"
-        elif issubclass(metric, LikelihoodMetric) and metric.probabilities and not head.probabilities:
+        elif getattr(metric, "probabilities", False) and not head.probabilities:
+            expected = _names(registry, Kind.HEAD, lambda o: o.probabilities and serves(o, task_type))
             message = f"metric {block.name!r} needs probabilities, which head {task.model.head.name!r} lacks"
-            expected = _names(
-                registry, Kind.HEAD, lambda other: other.probabilities and serves(other, task_type)
-            )
-            yield ("evaluation", "metrics", index), f"{message}; take it out, or choose a head{expected}"
+            yield ("evaluation", "metrics", index), f"{message}; heads that have them{expected}"
 
 
 def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:
@@ -208,7 +202,7 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
 
 def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
-    columns, data = experiment.task_type.columns, experiment.data
+    columns, data = experiment.columns, experiment.data
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
     if unfit := _finding(("data", "name"), lambda: data.check_columns(columns)):
         return unfit
@@ -269,11 +263,10 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
     task_type = experiment.task_type
     batch = example_batch(experiment.architecture, task_type.level, task_type.inputs)
-    targets = task_type.output_type in _NUMBERED
     findings: list[Finding] = []
 
     def run() -> None:
-        failures = dry_run(experiment.spec, _SIZES, batch if computes else None, targets=targets)
+        failures = dry_run(experiment.spec, _SIZES, batch if computes else None)
         findings.extend((place if part is None else part.origin, message) for part, message in failures)
 
     return _finding(place, lambda: guarded(entry, "building the model", run)) or findings

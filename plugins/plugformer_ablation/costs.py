@@ -5,6 +5,8 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from math import isfinite
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +29,7 @@ from plugformer_ablation.executors import hidden_script, worker_context
 from plugformer_ablation.results import Record, write
 from plugformer_ablation.statistics import RESAMPLES
 
-ROUNDS = 12
+ROUNDS = 20
 """In each one, every arm runs a block."""
 
 BLOCK = 5
@@ -82,36 +84,32 @@ def relative_cost(blocks: Sequence[Seconds], baseline: Sequence[Seconds]) -> Rec
     }
 
 
-def measured_costs(
-    arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]
-) -> list[Record]:
-    """Returns the cost of an update of each arm, relative to that of the first; see `relative_cost`.
+def with_costs(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:
+    """Returns arms with their `cost` relative to the first; it stays None if a training of either fails.
 
     Arms that compute the same are measured once. The costs are kept in `costs.json`, so that a study that is
     resumed has the same ones; a new arm is measured together with all others.
-
-    Raises:
-        RunError: The training of an arm failed.
     """
-    baseline = _computation(arms[0])
-    keys = []
-    for arm in arms:
-        parts = {**ingredients(arm.resolved, arm.hashes), "task": _computation(arm)}
-        keys.append(identity({**parts, "baseline": baseline, "threads": threads}))
-    alike = dict(zip(reversed(keys), reversed(arms), strict=True))  # the first arm of each
-    first, *others = dict.fromkeys(keys)
+    common = {"baseline": _computation(arms[0]), "threads": threads}
+    keys = [
+        identity({**ingredients(arm.resolved, arm.hashes), "task": _computation(arm), **common})
+        for arm in arms
+    ]
+    alike = dict(zip(keys, arms, strict=True))
+    first, *others = alike
     file, costs = out / "costs.json", {}
     with suppress(RunError):  # not there yet, or damaged
         costs = read_json(file)
     if not all(key in costs for key in keys):
-        notify(f"measuring costs: {len(others) + 1} arms make {BLOCK} updates in turn, {ROUNDS} times")
+        notify(f"measuring costs: {len(alike)} arms make {BLOCK} updates in turn, {ROUNDS} times")
         for start in range(0, max(len(others), 1), TOGETHER - 1):
             group = [first, *others[start : start + TOGETHER - 1]]
-            with _started({key: alike[key] for key in group}, threads) as run:
+            with _started({key: alike[key] for key in group}, threads, notify) as run:
                 blocks = in_turn(group, run)
             costs |= {key: relative_cost(blocks[key], blocks[first]) for key in group}
+        costs = {key: cost for key, cost in costs.items() if isfinite(cost["ratio"])}
         write(file, json.dumps(costs))
-    return [costs[key] for key in keys]
+    return [replace(arm, cost=costs.get(key)) for arm, key in zip(arms, keys, strict=True)]
 
 
 def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:
@@ -119,15 +117,17 @@ def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callab
 
     Raises:
         ConfigurationError: The task counts epochs, not updates.
-        RunError: The training of an arm failed.
+        RunError: What an arm costs cannot be measured.
     """
     if arms[0].resolved.task.training.steps is None:
         raise ConfigurationError(
             "`match: time` changes the number of updates, and the task has none\n"
             "  add `training.steps: NUMBER` to `set`"
         )
-    costs = measured_costs(arms, out, threads, notify)
-    return [_scaled(arm, 1 / cost["ratio"]) for arm, cost in zip(arms, costs, strict=True)]
+    measured = with_costs(arms, out, threads, notify)
+    if missing := [arm.name for arm in measured if arm.cost is None]:
+        raise RunError(f"`match: time` needs the cost of {missing[0]}, which cannot be measured")
+    return [replace(_scaled(arm), cost=None) for arm in measured]  # a baseline may be another one when tuned
 
 
 def _computation(arm: Arm) -> Record:
@@ -140,8 +140,8 @@ def _computation(arm: Arm) -> Record:
     return {**task, "training": {**training, "optimizer": {"name": optimizer.name, **kept}}}
 
 
-def _scaled(arm: Arm, factor: float) -> Arm:
-    training = arm.resolved.task.training
+def _scaled(arm: Arm) -> Arm:
+    training, factor = arm.resolved.task.training, 1 / (arm.cost or {})["ratio"]
     steps, every = training.steps or 0, training.evaluate_every
     if factor == 1:
         return arm
@@ -155,8 +155,10 @@ def _scaled(arm: Arm, factor: float) -> Arm:
 
 
 @contextmanager
-def _started(arms: Mapping[str, Arm], threads: int) -> Iterator[Callable[[str], Seconds]]:
-    """Starts a process for each arm's training, and yields what runs a block of one of them."""
+def _started(
+    arms: Mapping[str, Arm], threads: int, notify: Callable[[str], None]
+) -> Iterator[Callable[[str], Seconds]]:
+    """Starts a process for each arm's training, and yields what runs a block; NaN if the training failed."""
     context = worker_context()
     connections: dict[str, Connection] = {}
 
@@ -165,10 +167,11 @@ def _started(arms: Mapping[str, Arm], threads: int) -> Iterator[Callable[[str], 
             connections[name].send(None)
             answer: Seconds | str = connections[name].recv()
         except (EOFError, ConnectionError):
-            answer = "its process ended, perhaps because memory ran out"
-        if isinstance(answer, str):
-            raise RunError(f"the cost of {arms[name].name} cannot be measured: {answer}")
-        return answer
+            return np.full(3, np.nan)
+        if not isinstance(answer, str):
+            return answer
+        notify(f"the cost of {arms[name].name} cannot be measured: {answer}")
+        return np.full(3, np.nan)
 
     with TemporaryDirectory(prefix="plugformer-") as folder, ExitStack() as ending:
         for name, arm in arms.items():

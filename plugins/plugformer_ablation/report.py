@@ -155,9 +155,7 @@ def remarks(findings: Findings) -> list[str]:
         lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
     waiting = max((update["waiting"] for update in _updates(findings)), default=0.0)
     if waiting > BUSY:
-        lines.append(
-            f"the machine was busy: an arm had no processor for {waiting:.0%} of the time of its updates"
-        )
+        lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")
     return lines
 
 
@@ -196,7 +194,8 @@ def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str
     scores, comparisons = arms_table(findings), comparisons_table(findings)
     tables = {
         "scores": _rows(scores[["arm", "cells", findings.metric, "95 % interval", LOSS]]),
-        "costs": _rows(scores[["arm", *scores.columns[5:]]]),
+        "costs": _rows(scores[["arm", *scores.columns[5:10]]]),
+        "updates": _rows(scores[["arm", *scores.columns[10:]]]) if _updates(findings) else None,
     }
     if len(comparisons):
         tables["comparisons"] = _rows(comparisons.iloc[:, :6])
@@ -217,7 +216,6 @@ def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str
         figures=figures,
         remarks=remarks(findings),
         explanation=explanation(findings),
-        update=UPDATE,
         differing=_rows(settings[["arm", *differing]]) if differing else None,
         tasks={arm["arm"]: yaml.safe_dump(arm["task"], sort_keys=False, allow_unicode=True) for arm in arms},
         study=yaml.safe_dump(results.study, sort_keys=False, allow_unicode=True),
@@ -253,11 +251,11 @@ def arms_table(findings: Findings) -> DataFrame:
             "products, MFLOPs/token": _millions(cost.get("flops")),
             "other elements, M/token": _millions(cost.get("elements")),
             "peak memory in MB": _number(cost.get("peak_memory_mb"), ",.0f"),
+            "training in seconds": _number(cost.get("seconds"), ",.0f"),
             UPDATE: "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**update) if update else NOTHING,
             "single rounds": "{least:.2f} to {most:.2f}".format(**update) if update else NOTHING,
             "processor time": "{processor_ratio:.2f}".format(**update) if update else NOTHING,
-            "verdict": update["verdict"] if update else NOTHING,
-            "training, seconds": _number(cost.get("seconds"), ",.0f"),
+            "verdict": update["verdict"] if update and arm["baseline"] else NOTHING,
         }
 
     return DataFrame(map(row, findings.record["arms"]))

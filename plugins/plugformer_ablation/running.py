@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -21,12 +21,12 @@ from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
-from plugformer_ablation.costs import measured_costs, rotated, with_equal_time
+from plugformer_ablation.costs import rotated, with_costs, with_equal_time
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import Findings, find
 from plugformer_ablation.matching import deciding_split, matched
 from plugformer_ablation.report import write_report
-from plugformer_ablation.results import CellResult, Record, StudyResults, write
+from plugformer_ablation.results import CellResult, StudyResults, write
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
 from plugformer_cli.progress import is_live
 
@@ -116,8 +116,7 @@ def run_study(
         ]
         finished = [*_finished(cells, out, executor, console), *untuned]
         if costs:
-            trained = {cell.arm for cell in finished if cell.failure is None}
-            arms = _with_costs(arms, trained, out, executor.threads, notify)
+            arms = with_costs(arms, out, executor.threads, notify)
         made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
         common = {key: made[0][key] for key in ("versions", "code", "data")}
         order = [arm.name for arm in arms]
@@ -163,22 +162,6 @@ def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Con
         else cell.result()
         for cell in cells
     ]
-
-
-def _with_costs(
-    arms: list[Arm], trained: set[str], out: Path, threads: int, notify: Callable[[str], None]
-) -> list[Arm]:
-    """Returns arms with the costs of their updates, if the baseline and another one have been trained."""
-    compared = {arm.name: arm for arm in arms if arm.name in trained}
-    if arms[0].name not in compared or len(compared) == 1:
-        return arms
-    costs: list[Record | None] = [None] * len(compared)
-    try:
-        costs = [*measured_costs([*compared.values()], out, threads, notify)]
-    except RunError as error:
-        notify(str(error))
-    known = dict(zip(compared, costs, strict=True))
-    return [replace(arm, cost=known.get(arm.name)) for arm in arms]
 
 
 @contextmanager

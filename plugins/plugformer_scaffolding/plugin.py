@@ -69,6 +69,8 @@ def plugin_files(
     task = "names" if kind is Kind.ARCHITECTURE else "dates"
     folder, test = "plugin", "test_contract.py"
     command = f"plugformer train {task} --set {shlex.quote(setting)}"
+    if kind is Kind.COLUMN:  # a task type names it, not a task
+        command = "plugformer list column"
     if kind is EntryKind.COMMAND:
         folder, test, command = "command", "test_command.py", f"plugformer {entry} --help"
     names = {

@@ -32,7 +32,7 @@ def open_streams(experiment: Experiment) -> dict[str, IterableDataset]:
         DataError: There is no train or validation split, or a file is missing.
         RegistryError: The component gives no classes, or not the same for all splits.
     """
-    columns = experiment.task_type.columns
+    columns = experiment.columns
     streams = dict(experiment.data.stream(columns))
     for name in ("train", "validation"):
         if name not in streams:

@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import partial
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from plugformer.data.encoding import TokenColumn
 from plugformer.interfaces import (
     BEGIN,
     END,
     PADDING,
     SPECIAL_TOKENS,
     Architecture,
+    AttentionContext,
     Batch,
     Encoded,
     Generative,
@@ -24,17 +27,21 @@ from plugformer.interfaces import (
     Padding,
     PartSpec,
     Ragged,
+    Stack,
     Tokens,
 )
+from plugformer_blocks import Within
 from plugformer_testing import require
-from plugformer_testing.contract import NotApplicable, contract_check
-from plugformer_testing.probes import require_gradients
+from plugformer_testing.contract import NotApplicable, Violation, contract_check
+from plugformer_testing.probes import example, require_gradients
 from plugformer_testing.small import CASES, MAX_LENGTH, EncodedCase, ragged, small_model, take
 from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
+_APART = tuple(case for case in CASES if case.level is Level.VECTOR)
 _SIDES = ("right", "left")
 _STEPS = 3
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,10 @@ class _SmallExperiment:
         architecture: Architecture = subject.create()
         if not _fits(architecture, case):
             raise NotApplicable(f"it does not read {case}")
-        given = (architecture, case.level, case.sizes)
-        model = subject.once((case.level, position), lambda: small_model(*given, position=position))
+        make = partial(
+            small_model, architecture, case.level, case.sizes, inputs=case.reads, position=position
+        )
+        model = subject.once((case.level, case.reads, position), make)
         require.that(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
         return cls(architecture, model, case, case.encoded())
 
@@ -103,12 +112,13 @@ def every_level_builds(subject: Subject) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
-    """Each example has a row with padding on the requested side, marked, of at least the requested length."""
+    """Each row of an example has padding on the requested side, marked, and at least the requested length."""
     for side, least in product(_SIDES, (0, MAX_LENGTH)):
         sequences = _sequences(small.batch(side=side, length=least or None))
         for tokens in sequences:
             real, declared = tokens.mask, tokens.padding
-            require.equal(len(real), len(small.case), "the number of rows")
+            rows = len(small.case) if tokens.slots is None else sum(map(len, small.case.rows))
+            require.equal(len(real), rows, "the number of rows")
             require.that((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
             steps = real.long().diff(dim=1) * (1 if side == "right" else -1)
             require.that((steps <= 0).all(), f"padding is not on the {side}, or within a sequence")
@@ -227,15 +237,23 @@ def every_parameter_gets_a_gradient(small: _SmallExperiment) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def positions_cover_a_batch(small: _SmallExperiment) -> None:
-    """`positions` are at least as many as a batch has columns, with outputs and without."""
-    encoded, absent = small.encoded, np.full(len(small.case), -1)
-    for examples in (encoded, replace(encoded, output=None)) if small.case.inputs else (encoded,):
-        parts = (*examples.inputs.values(), examples.output)
-        lengths = np.stack([absent if part is None else part.lengths for part in parts], axis=1)
+    """`positions` times `rows` are at least as many as a batch has, with outputs and without."""
+    architecture, case = small.architecture, small.case
+    without = replace(small.encoded, output=None)
+    for examples in (small.encoded, without) if case.inputs else (small.encoded,):
+        lengths = np.full((len(case), len(case.reads) + 1), -1)
+        counts = np.ones_like(lengths)
+        for number, part in enumerate((*examples.inputs.values(), examples.output)):
+            if part is not None:
+                column = TokenColumn([part.values], [np.cumsum([0, *part.lengths])], counts=part.counts)
+                lengths[:, number] = column.lengths
+                counts[:, number] = 1 if part.counts is None else part.counts
         for rows in ([0], [1], [2], [0, 1, 2]):
-            columns = sum(tokens.ids.shape[1] for tokens in _sequences(small.batch(rows, encoded=examples)))
-            count = int(small.architecture.positions(lengths[rows], small.case.level).max(axis=0).sum())
-            require.that(columns <= count, f"positions returns {count}, a batch has {columns} columns")
+            found = sum(tokens.ids.numel() for tokens in _sequences(small.batch(rows, encoded=examples)))
+            positions = architecture.positions(lengths[rows], case.level)
+            times = np.broadcast_to(architecture.rows(counts[rows], case.level), positions.shape)
+            most = int((positions.max(axis=0) * times.sum(axis=0)).sum())
+            require.that(found <= most, f"positions and rows make {most}, a batch has {found} positions")
 
 
 @contract_check(CASES)
@@ -243,16 +261,51 @@ def limits_are_honest(subject: Subject, case: EncodedCase) -> None:
     """An example with as many tokens as `limits` allows runs if there are just `max_length` positions."""
     small = _SmallExperiment.of(subject, case, position="learned")
     limits = small.architecture.limits(MAX_LENGTH, case.level)
-    lengths = [(limits.input, limits.output)]
-    if case.inputs and case.outputs:  # together they may have less
-        longest = min(limits.output, limits.together - 1)
-        shortest = min(limits.input, limits.together - longest)
-        lengths = [(limits.input, min(limits.output, limits.together - limits.input)), (shortest, longest)]
-    for input_length, output_length in lengths:
-        inputs, outputs = (input_length,) * bool(case.inputs), (output_length,) * bool(case.outputs)
-        sound = max(inputs + outputs) > 0 <= min(inputs + outputs)
+    parts = [name for name in ("inputs", "second", "rows", "outputs") if getattr(case, name)]
+    for first in parts:
+        left, lengths = limits.together, {}
+        inputs = {*parts} - {"outputs"}  # each of which has one token at least
+        for name in sorted(parts, key=lambda part: part != first):
+            inputs -= {name}
+            lengths[name] = min(limits.output if name == "outputs" else limits.input, left - len(inputs))
+            left -= lengths[name]
+        sound = max(lengths.values()) > 0 <= min(lengths.values())
         require.that(sound, f"limits are {limits}: no example has so few tokens")
-        small.model(small.batch(encoded=replace(case, inputs=inputs, outputs=outputs).encoded()))
+        one: dict[str, Any] = {name: (length,) for name, length in lengths.items()}
+        if "rows" in one:
+            one["rows"] = (one["rows"],)
+        small.model(small.batch(encoded=replace(case, **one).encoded()))
+
+
+@contract_check(_APART, given=_SmallExperiment.of)
+def rows_stay_with_their_example(small: _SmallExperiment) -> None:
+    """At level vector another row of an example changes its own vector, and none of another example.
+
+    Where an input has many rows, its vectors are the last columns, in the order of the rows, and no others
+    are marked. Without an input that is optional, the vectors that are left are the same.
+    """
+    encoded, real = small.encoded, small.model.targets(small.batch())[1]
+    hidden = small.model.hidden(small.batch())
+    for name, part in encoded.inputs.items():
+        counts = np.ones(len(encoded), dtype=np.int64) if part.counts is None else part.counts
+        first, starts = real.shape[1] - counts.max(), np.cumsum(part.lengths) - part.lengths
+        if part.counts is not None:
+            marked = real[:, first:].sum(dim=1).tolist()
+            require.equal(marked, counts.tolist(), f"the number of {name} that each example has")
+        places = [(owner, place) for owner, count in enumerate(counts) for place in range(count)]
+        for (owner, place), start in zip(places, starts, strict=True):
+            other = small.model.hidden(small.batch(encoded=_with_other_token(encoded, name, start)))
+            changed = real & ((other - hidden).abs().amax(dim=-1) > _NOTHING)
+            own = changed[owner] if part.counts is None else changed[owner, first + place]
+            require.that(own.any(), f"row {place} of {name} in example {owner} does not change its vector")
+            changed[owner] = False
+            require.that(not changed.any(), f"a row of {name} in example {owner} changes other examples")
+    if "second" in encoded.inputs:
+        batch = small.batch(encoded=replace(encoded, inputs={"input": encoded.inputs["input"]}))
+        left = small.model.targets(batch)[1]
+        require.close(
+            small.model.hidden(batch)[left], hidden[left], "without the second input, vectors differ"
+        )
 
 
 @contract_check(_GENERATED)
@@ -299,6 +352,86 @@ def there_is_room_for_an_output(subject: Subject, case: EncodedCase) -> None:
         sound = all(0 <= tokens <= MAX_LENGTH for tokens in room)
         require.that(sound, f"there is room for {room} of {MAX_LENGTH} tokens")
         small.model(small.batch(encoded=replace(encoded, output=ragged(room, 4))))
+
+
+@contract_check()
+def the_view_is_what_it_says(subject: Subject) -> None:
+    """A state of a stack with one layer depends on another token if and only if the stack's view allows it.
+
+    At each level some state depends on a later token, unless the view is `causal`.
+    """
+    architecture: Architecture = subject.create()
+    ahead: dict[tuple[Stack, Level], bool] = {}
+    for case in [case for case in CASES if _fits(architecture, case)]:
+        model = small_model(architecture, case.level, case.sizes, layers=1)
+        small = _SmallExperiment(architecture, model, case, case.encoded())
+        for stack, side in product(architecture.stacks, _SIDES):
+            context, seen = _dependence(model.stacks[stack.name], model, small.batch(side=side))
+            mask = AttentionContext(context.query, context.key, view=stack.view).mask[:, 0]
+            others = context.query.mask[:, :, None] & ~torch.eye(seen.shape[1], dtype=torch.bool)
+            wrong = others & (seen != mask)
+            if wrong.any():
+                row, one, other = wrong.nonzero()[0].tolist()
+                depends = "depends" if seen[row, one, other] else "does not depend"
+                raise Violation(f"in the {stack.name} token {one} {depends} on {other}, unlike {stack.view}")
+            later = bool((seen & others).triu(1).any())
+            ahead[stack, case.level] = ahead.get((stack, case.level), False) or later
+    for (stack, level), later in ahead.items():
+        what = f"at {level}, whether a token of the {stack.name} sees a later one, unlike a causal view,"
+        require.equal(later, not stack.view.causal, what)
+
+
+def _dependence(stack: nn.Module, model: Model, batch: Batch) -> tuple[AttentionContext, Tensor]:
+    """Returns what the first layer of a stack receives, and which of the stack's states depend on which."""
+    received: list[Any] = []
+
+    def receive(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        received[:] = [arguments[0].detach().requires_grad_(), arguments[1]]
+        return (received[0], *arguments[1:])
+
+    def keep(_: nn.Module, __: Any, output: Any) -> None:
+        received.append(getattr(output, "hidden", output))
+
+    layers: Any = stack.layers
+    with layers[0].register_forward_pre_hook(receive), stack.register_forward_hook(keep):
+        model.hidden(batch)
+    x, context, output = received
+    states = (output * example(*output.shape, dtype=output.dtype)).sum(dim=(0, 2))
+    gradients = [torch.autograd.grad(state, x, retain_graph=True)[0] for state in states]
+    return context, torch.stack([gradient.abs().sum(dim=2) > _NOTHING for gradient in gradients], dim=1)
+
+
+@contract_check()
+def documents_are_read_as_if_alone(subject: Subject) -> None:
+    """If documents are apart, each text of a piece has the states that it has by itself, also in steps."""
+    case = EncodedCase(Level.NEXT_TOKEN, (), (6, 6, 6), packed=True)
+    architecture: Architecture = subject.create()
+    if not _fits(architecture, case):
+        return
+    given = architecture, case.level, case.sizes
+    model: Any = small_model(*given, view=lambda stack: Within(stack.view), position="learned")
+    outputs = torch.tensor(ragged(case.outputs, 2).rows())
+    outputs[0, 2] = outputs[1, 0] = outputs[1, 3] = END
+    tokens = torch.cat([torch.tensor([[5], [END], [6]]), outputs], dim=1)
+    encoded = replace(
+        case.encoded(), start=Ragged.of(tokens[:, :1].tolist()), output=Ragged.of(outputs.tolist())
+    )
+    small = _SmallExperiment(architecture, model, case, encoded)
+    whole = small.states_by_row(small.batch())
+    for states, row in zip(whole, tokens.tolist(), strict=True):
+        starts = [place for place, token in enumerate(row[:-1]) if token == END or not place]
+        for first, last in pairwise([*starts, len(row) - 1]):
+            start, output = Ragged.of([[row[first]]]), Ragged.of([row[first + 1 : last + 1]])
+            alone = small.states(encoded=replace(encoded, start=start, output=output))
+            require.close(
+                states[first:last], alone, f"tokens {first} to {last - 1} differ from a text of them"
+            )
+    with torch.no_grad():
+        past, last_given = model.begin(small.batch(encoded=replace(encoded, output=None)))
+        require.equal(last_given.tolist(), tokens[:, 0].tolist(), "the last given tokens")
+        for step, expected in enumerate(torch.stack(whole).unbind(1)):
+            found = model.step(_one(tokens[:, step]), past)[:, -1]
+            require.close(found, expected, f"at step {step} documents are read otherwise")
 
 
 def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> list[_SmallExperiment]:

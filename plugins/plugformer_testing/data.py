@@ -1,19 +1,20 @@
 """The contract of data, see plugformer.interfaces.data."""
 
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
+from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
 from plugformer_testing import require
-from plugformer_testing.contract import NotApplicable, contract_check, is_list_of_text
+from plugformer_testing.contract import NotApplicable, contract_check
 from plugformer_testing.processes import in_another_process
+from plugformer_testing.small import with_kinds
 from plugformer_testing.subject import Subject
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ TYPES = {
     "labels": (_TEXT, Column("labels", "labels", "output")),
     "number": (_TEXT, Column("number", "number", "output")),
     "tags": (_WORDS, Column("tags", "tags", "output", along="words")),
+    "numbers": (_WORDS, Column("numbers", "numbers", "output", along="words")),
     "text": (_TEXT,),
 }
 
 _ROW: dict[str, Any] = {"source": "a", "target": "b", "references": ["b", "c"], "text": "good"}
 _ROW |= {"label": "yes", "labels": ["yes", "no"], "number": 1.5, "words": ["a", "b"], "tags": ["B", "O"]}
+_ROW["numbers"] = [0.5, -2.0]
 ROWS = {"train": [_ROW, {**_ROW, "text": "bad", "label": "no"}]}
 """Rows in memory with the columns of all task types; components that do not read `rows` ignore them."""
 
@@ -47,6 +50,10 @@ def _create(subject: Subject) -> Data:
     data: Data = subject.create()
     data.rows = ROWS
     return data
+
+
+def _columns(subject: Subject, task: str) -> tuple[Column, ...]:
+    return with_kinds(TYPES[task], subject.registry or Registry.discover())
 
 
 def _loaded(subject: Subject, task: str) -> "DatasetDict":
@@ -62,7 +69,7 @@ def _load(subject: Subject, task: str) -> "DatasetDict | str":
 
     def load() -> "DatasetDict | str":
         try:
-            return _create(subject).load(TYPES[task])
+            return _create(subject).load(_columns(subject, task))
         except (ConfigurationError, DataError) as refusal:
             return str(refusal) or described(refusal)
 
@@ -76,14 +83,6 @@ def serves_a_type_of_task(subject: Subject) -> None:
     require.that(any(not isinstance(splits, str) for splits in found), f"it serves no task type: {found}")
 
 
-_HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "text": ("text", lambda value: isinstance(value, str) and bool(value.strip())),
-    "number": ("a finite number", lambda value: isinstance(value, float) and math.isfinite(value)),
-    "label": ("the number of a class", lambda value: isinstance(value, int)),
-    **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", is_list_of_text)),
-}
-
-
 @contract_check(TYPES)
 def examples_fit_the_task(subject: Subject, task: str) -> None:
     """Every example has what its columns hold: text that is not blank, classes, numbers, lists of text.
@@ -93,7 +92,7 @@ def examples_fit_the_task(subject: Subject, task: str) -> None:
     """
     from datasets import ClassLabel
 
-    splits, columns, classes = _loaded(subject, task), TYPES[task], set()
+    splits, columns, classes = _loaded(subject, task), _columns(subject, task), set()
     require.that("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
     for name, split in ((str(key), split) for key, split in splits.items()):
         known = re.fullmatch(r"train|validation|test\w*", name)
@@ -104,27 +103,38 @@ def examples_fit_the_task(subject: Subject, task: str) -> None:
         require.that(not missing, f"split {name!r} lacks the columns {missing} in {split.column_names}")
         for column in present:
             what, feature = f"the {column.name} of split {name!r}", split.features[column.name]
-            expected, holds = _HOLDS[column.holds]
-            if column.holds == "label":
+            values = list(split[column.name])
+            if isinstance(column.kind.feature, ClassLabel):
                 require.that(isinstance(feature, ClassLabel), f"{what} is {feature}, expected a ClassLabel")
-                outside = set(split[column.name]) - set(range(len(feature.names)))
+                outside = set(values) - set(range(len(feature.names)))
                 require.that(not outside, f"{what} has no class {outside}, only {feature.names}")
                 classes.add(tuple(feature.names))
-            values, along = split[column.name], split[column.along or column.name]
-            for number, (value, words) in enumerate(zip(values, along, strict=True)):
-                fits = holds(value) and (column.along is None or len(value) == len(words))
-                many = f", as many as {column.along}" if column.along else ""
-                require.that(fits, f"in example {number} {what} is {value!r}, expected {expected}{many}")
+                values = feature.int2str(values)
+            for number, (value, items) in enumerate(
+                zip(values, split[column.along or column.name], strict=True)
+            ):
+                place = f"in example {number} {what} is {value!r}"
+                require.that(_is_read(value, column), f"{place}, expected {column.holds}")
+                fits = column.along is None or len(value) == len(items)
+                require.that(fits, f"{place}, expected as many as {column.along}")
     require.that(len(classes) <= 1, f"splits have different classes: {sorted(classes)}")
+
+
+def _is_read(value: Any, column: Column) -> bool:
+    """Returns whether a value is what its column holds."""
+    blank = value == [] or (isinstance(value, str) and not value.strip())
+    with suppress(ValueError):
+        return bool(column.kind.read(value) == value) and (column.kind.empty or not blank)
+    return False
 
 
 @contract_check(TYPES)
 def loading_is_repeatable(subject: Subject, task: str) -> None:
     """Another object loads the same examples in the same order, and finds no problems before it reads."""
     first, data = _loaded(subject, task), _create(subject)
-    data.check_columns(TYPES[task])
-    require.equal(list(data.problems(TYPES[task])), [], "what `problems` finds, though it loads,")
-    second = data.load(TYPES[task])
+    data.check_columns(_columns(subject, task))
+    require.equal(list(data.problems(_columns(subject, task))), [], "what `problems` finds, though it loads,")
+    second = data.load(_columns(subject, task))
     require.equal(list(second), list(first), "what splits there are, loaded again,")
     for name, split in first.items():
         for column in split.column_names:
@@ -139,7 +149,7 @@ def a_stream_has_the_same_examples(subject: Subject, task: str) -> None:
     Data may refuse to stream what they load, such as classes that nobody has named.
     """
     splits = _loaded(subject, task)
-    streams, again = (_create(subject).stream(TYPES[task]) for _ in range(2))
+    streams, again = (_create(subject).stream(_columns(subject, task)) for _ in range(2))
     require.equal(list(streams), list(splits), "what splits there are, streamed,")
     for name, split in splits.items():
         names = [column.name for column in TYPES[task] if column.name in split.column_names]
@@ -162,9 +172,9 @@ def version_is_repeatable(subject: Subject) -> None:
     """The version is a text, and the same in another object, after loading, and in another process."""
     version, data = _create(subject).version(), _create(subject)
     require.that(isinstance(version, str), f"the version is {version!r}, expected a text")
-    for columns in TYPES.values():
+    for task in TYPES:
         with suppress(ConfigurationError, DataError):
-            data.load(columns)
+            data.load(_columns(subject, task))
     require.equal(data.version(), version, "after loading, the version")
     require.equal(in_another_process(subject, _version), version, "in another process, the version")
 

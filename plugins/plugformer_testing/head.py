@@ -1,14 +1,13 @@
 """The contract of heads, see plugformer.interfaces.head."""
 
-from dataclasses import dataclass
-from itertools import cycle, islice, product
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from plugformer.interfaces import Head, OutputType
+from plugformer.interfaces import Head, Level, Likelihoods, OutputType
 from plugformer.model.build import draw_own_values
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
@@ -17,95 +16,165 @@ from plugformer_testing.subject import OUTPUTS, Subject
 
 _NUMBERS = frozenset({OutputType.NUMBER})
 _LABELS = frozenset({OutputType.LABELS})
+_STEP = 1e-4  # by how much of itself a step along the gradient should lower the loss
 
 
 @dataclass
 class _HeadCase:
-    """A perturbed head in double precision, with random hidden states, and random targets or its own."""
+    """A perturbed head in double precision, with random hidden states and targets."""
 
     head: Head
     hidden: Tensor
     mask: Tensor
     targets: Tensor
-    by_token: bool
+    outputs: int
 
     @classmethod
-    def of(cls, subject: Subject, batch: PaddedBatch, **sizes: Any) -> "_HeadCase":
-        numbers = getattr(subject.component, "output_types", None) == _NUMBERS
-        head: Head = subject.perturbed(outputs=1 if numbers else OUTPUTS, **sizes)
-        hidden = subject.tokens(*batch.mask.shape)
-        return cls(head, hidden, batch.mask, *_targets(head, head.logits(hidden, batch.mask), batch.mask))
+    def of(cls, subject: Subject, batch: PaddedBatch) -> "_HeadCase":
+        real = batch.mask
+        targets, outputs = _targets(subject.component, real)
+        head: Head = subject.perturbed(outputs=outputs)
+        return cls(head, subject.tokens(*real.shape), real, targets, outputs)
 
     @property
-    def jointly(self) -> bool:
-        """Whether the targets of a sequence are predicted together, as by a conditional random field."""
-        return self.by_token and self.head.depends_on != "target"
+    def by_token(self) -> bool:
+        """Whether there is a target at every real position."""
+        return _by_token(type(self.head))
 
     def loss(self) -> tuple[Tensor, Tensor]:
         return self.head.loss(self.hidden, self.targets, self.mask)
 
+    def likelihoods(self) -> Likelihoods:
+        return self.head.likelihoods(self.hidden, self.targets, self.mask)
 
-def _targets(head: Head, logits: Tensor, real: Tensor) -> tuple[Tensor, bool]:
-    """Returns targets, and whether there is one at every position."""
-    require.that(logits.dim() in (2, 3), f"its logits have {logits.dim()} axes, expected 2 or 3")
-    if head.check_targets:
-        own = list(islice(cycle(head.check_targets), len(real)))
-        return torch.tensor(own, dtype=torch.float64), logits.dim() == 3
-    if logits.dim() == 3:
-        return torch.randint(OUTPUTS, real.shape), True
+    def part(self, *index: Any) -> "_HeadCase":
+        """Returns the case of a part of the batch, or of the positions."""
+        hidden, targets, mask = (values[index] for values in (self.hidden, self.targets, self.mask))
+        return replace(self, hidden=hidden, targets=targets, mask=mask)
+
+    def chunks(self, axis: int) -> "tuple[_HeadCase, _HeadCase]":
+        """Returns the first row or position, and the others."""
+        before = (slice(None),) * axis
+        return self.part(*before, slice(None, 1)), self.part(*before, slice(1, None))
+
+
+def _by_token(head: type[Head]) -> bool:
+    return not head.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN})
+
+
+def _targets(head: type[Head], real: Tensor) -> tuple[Tensor, int]:
+    """Returns random targets, with values at padding, and the number of outputs."""
+    if (given := head.check_case(real)) is not None:
+        return given
+    shape = real.shape if _by_token(head) else real.shape[:1]
     if head.output_types == _NUMBERS:
-        return torch.randn(len(real), dtype=torch.float64), False
+        return torch.randn(shape, dtype=torch.float64), 1
     if head.output_types == _LABELS:
-        return torch.randint(2, (len(real), OUTPUTS)).double(), False
-    return torch.randint(OUTPUTS, real.shape[:1]), False
+        return torch.randint(2, (*shape, OUTPUTS)).double(), OUTPUTS
+    return torch.randint(OUTPUTS, shape), OUTPUTS
 
 
 @contract_check(BATCHES, given=_HeadCase.of)
 def shapes(case: _HeadCase) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); loss and count of real targets are scalars."""
     logits, real = case.head.logits(case.hidden, case.mask), case.mask
-    outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
-    expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
+    expected = (*real.shape, case.outputs) if case.by_token else (len(real), case.outputs)
     require.equal(tuple(logits.shape), expected, "the shape of the logits")
     require.finite(logits, "a logit")
     loss, count = case.loss()
     require.equal((tuple(loss.shape), tuple(count.shape)), ((), ()), "the shape of the loss and the count")
+    require.finite(loss, "the loss")
     require.that(not count.is_floating_point(), f"the count is {count!r}, expected a whole number")
     require.equal(int(count), int(real.sum()) if case.by_token else len(real), "the number of targets")
 
 
-@contract_check(product((False, True), BATCHES))
-def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) -> None:
-    """The loss is the summed cross-entropy in nats, in training against smoothed targets.
+@contract_check(BATCHES, given=_HeadCase.of)
+def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
+    """In evaluation mode the `losses` of examples add up to the loss, and their targets to its count.
 
-    For numbers it is least, zero, where they are predicted exactly. A head that predicts the targets of a
-    sequence together, or has targets of its own, is only compared with its own likelihoods.
+    `log_probabilities` is None if the head has no `probabilities`. No more of an example's targets are right
+    than it has; `correct` is None for numbers.
     """
-    training, batch = case
-    given = _HeadCase.of(subject, batch, label_smoothing=0.2)
-    head, targets = given.head, given.targets
-    if given.jointly or head.check_targets:
+    loss, count = case.loss()
+    found = case.likelihoods()
+    require.close(found.losses.double().sum(), loss.double(), "the losses add up to another loss")
+    require.equal(int(found.targets.sum()), int(count), "the number of targets that likelihoods count")
+    absent = found.log_probabilities is None
+    declared = f"of a head with probabilities = {case.head.probabilities}"
+    require.equal(absent, not case.head.probabilities, f"that log_probabilities is None, {declared},")
+    for name, values in found._asdict().items():
+        if values is not None:
+            require.equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
+            require.finite(values, f"{name} of likelihoods")
+    if case.head.output_types == _NUMBERS:
+        require.equal(found.correct, None, "`correct` of numbers")
+    if found.correct is not None:
+        sound = (found.correct >= 0) & (found.correct <= found.targets)
+        require.that(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
+
+
+@contract_check(PADDED[2:4], given=_HeadCase.of)
+def probabilities_are_true(case: _HeadCase) -> None:
+    """The probabilities of all answers to an example add up to 1, if `probabilities` is True.
+
+    This is tried if a target depends on nothing else, and is a class or a set of labels.
+    """
+    head, hidden, real = case.head, case.hidden[:1, :1], case.mask[:1, :1]
+    if not head.probabilities or head.depends_on != "target":
         return
-    head.train(training)
-    state = torch.get_rng_state()
-    logits = head.logits(given.hidden, given.mask)
-    torch.set_rng_state(state)  # a head may drop out: the same in both passes
-    loss, _ = given.loss()
-    smoothing = 0.2 if training else 0.0
-    if head.output_types == _NUMBERS:
-        require.that(loss > 0, "the loss of numbers that are not those predicted is not above zero")
-        given.targets = logits[:, 0].detach()
-        torch.set_rng_state(state)
-        loss, expected = given.loss()[0], torch.zeros_like(loss)
-    elif head.output_types == _LABELS:
-        smoothed = targets * (1 - smoothing) + smoothing / 2
-        expected = binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
+    if head.output_types == _LABELS:
+        answers = torch.tensor([*product((0.0, 1.0), repeat=case.outputs)], dtype=torch.float64)
+    elif case.targets.is_floating_point():
+        return
     else:
-        if given.by_token:
-            logits, targets = logits[given.mask], targets[given.mask]
-        expected = cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-    mode = f"{'training' if training else 'evaluation'} mode"
-    require.close(loss, expected, f"the loss in {mode} is {float(loss):.4g}, expected {float(expected):.4g}")
+        answers = torch.arange(case.outputs)[:, None] if case.by_token else torch.arange(case.outputs)
+    rows = len(answers)
+    found = head.likelihoods(hidden.expand(rows, -1, -1), answers, real.expand(rows, -1)).log_probabilities
+    total = found.double().exp().sum() if found is not None else torch.zeros(())
+    require.close(total, torch.ones_like(total), f"probabilities of all answers add up to {float(total):.4g}")
+
+
+@contract_check(BATCHES, given=_HeadCase.of)
+def the_best_is_as_probable_as_it_says(case: _HeadCase) -> None:
+    """The outputs of `best` have the log-probabilities that it returns, and are all `correct` as targets.
+
+    This is tried if targets are classes with probabilities.
+    """
+    head, classes = case.head, not case.targets.is_floating_point()
+    if not classes or not head.probabilities:
+        return
+    best = head.best(case.hidden, case.mask)
+    found = replace(case, targets=best.outputs).likelihoods()
+    if found.log_probabilities is not None:
+        probable = found.log_probabilities.double()
+        require.close(best.log_probabilities.double(), probable, "best returns other log-probabilities")
+    if found.correct is not None:
+        require.equal(
+            found.correct.tolist(), found.targets.tolist(), "how many of its best outputs are right"
+        )
+
+
+@contract_check(PADDED[2:], given=_HeadCase.of)
+def a_step_along_the_gradient_lowers_the_loss(case: _HeadCase) -> None:
+    """In training mode the gradient says by how much a small step against it lowers the loss."""
+    head = case.head.train()
+    hidden = case.hidden.requires_grad_()
+    variables = [hidden, *head.parameters()]
+    state = torch.get_rng_state()
+    loss, _ = case.loss()
+    found = torch.autograd.grad(loss, variables, allow_unused=True)
+    require.that(found[0] is not None, "no gradient of the loss reaches the hidden states")
+    gradients = [torch.zeros_like(v) if g is None else g for v, g in zip(variables, found, strict=True)]
+    square = sum(float(gradient.square().sum()) for gradient in gradients)
+    require.that(square > 0, "the gradient of the loss is zero everywhere")
+    step = _STEP * abs(float(loss.detach())) / square
+    with torch.no_grad():
+        for variable, gradient in zip(variables, gradients, strict=True):
+            variable.sub_(step * gradient)
+        torch.set_rng_state(state)  # a head may drop out: the same in both passes
+        lower, _ = case.loss()
+    ratio = float((loss.detach() - lower) / (step * square))
+    require.that(0.5 < ratio < 2, f"a small step lowers the loss by {ratio:.2g} times what its gradient says")
 
 
 @contract_check(PADDED, given=_HeadCase.of)
@@ -127,21 +196,33 @@ def padding_does_not_count(case: _HeadCase) -> None:
         require.close(found, head.logits(hidden, real), "the prediction changes with values at padding")
 
 
-@contract_check(PADDED[:4])
-def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
-    """Sums and counts of chunks are those of the whole: chunks of the batch and, by token, of the length.
+@contract_check(PADDED[:4], given=_HeadCase.of)
+def the_loss_adds_up(case: _HeadCase) -> None:
+    """Sums and counts of parts are those of the whole, if the parts do not depend on each other.
 
-    Chunks of the length do not apply if the targets of a sequence are predicted together.
+    Parts are rows of the batch, unless `depends_on` is `batch`; and positions, if it is `target`.
     """
-    case = _HeadCase.of(subject, batch)
     whole, count = case.loss()
-    for axis in (0, 1) if case.by_token and not case.jointly else (0,):
-        chunks = [part.tensor_split([1], dim=axis) for part in (case.hidden, case.targets, case.mask)]
-        parts = [case.head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
+    axes = {"target": (0, 1) if case.by_token else (0,), "example": (0,), "batch": ()}
+    for axis in axes[case.head.depends_on]:
+        parts = [part.loss() for part in case.chunks(axis)]
         total, number = (torch.stack(values).sum() for values in zip(*parts, strict=True))
         chunks_of = f"chunks of the {('batch', 'length')[axis]}"
         require.equal(int(number), int(count), f"the sum of the counts of {chunks_of}")
-        require.close(total, whole, f"the losses of {chunks_of} do not add up: it must be a sum")
+        reason = f"it must be a sum, or `depends_on` is more than {case.head.depends_on!r}"
+        require.close(total, whole, f"the losses of {chunks_of} do not add up: {reason}")
+
+
+@contract_check(PADDED[2:4], given=_HeadCase.of)
+def the_order_of_the_batch_does_not_matter(case: _HeadCase) -> None:
+    """Examples in another order have the same loss; if `depends_on` is `batch`, parts of it have another."""
+    whole, _ = case.loss()
+    turned = case.part(torch.arange(len(case.mask)).roll(1))
+    require.close(turned.loss()[0], whole, "the loss changes with the order of the examples")
+    if case.head.depends_on == "batch":
+        total = torch.stack([part.loss()[0] for part in case.chunks(0)]).sum()
+        message = "depends_on is 'batch', but the losses of parts add up: it depends on less"
+        require.that(not torch.isclose(total, whole, rtol=1e-9), message)
 
 
 @contract_check()
@@ -154,32 +235,15 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
         require.equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
 
 
-@contract_check(BATCHES, given=_HeadCase.of)
-def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
-    """The likelihoods of examples add up to the loss in evaluation mode, and count the same targets.
+@contract_check(BATCHES[1:], given=_HeadCase.of)
+def rows_are_independent(case: _HeadCase) -> None:
+    """A sequence gets the same scores in a batch as alone, and a token scores of its own hidden state.
 
-    No more of an example's targets are right than it has; for numbers `correct` is None.
+    This does not apply if `depends_on` is `batch`.
     """
-    loss, count = case.loss()
-    found = case.head.likelihoods(case.hidden, case.targets, case.mask)
-    for name in ("losses", "targets", *["log_probabilities"] * case.head.probabilities):
-        values = getattr(found, name)
-        require.that(values is not None, f"{name} is None, which is for heads without `probabilities`")
-        require.equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
-    require.close(found.losses.double().sum(), loss.double(), "the losses add up to another loss")
-    require.equal(int(found.targets.sum()), int(count), "the number of targets that likelihoods count")
-    numbers = case.head.output_types == _NUMBERS
-    require.equal(found.correct is None, numbers, "that `correct` is None, which only numbers have,")
-    if found.correct is not None:
-        sound = (found.correct >= 0) & (found.correct <= found.targets)
-        require.that(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
-
-
-@contract_check(BATCHES[1:])
-def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
-    """A sequence gets the same scores in a batch as alone, and a token scores of its own hidden state."""
-    case = _HeadCase.of(subject, batch)
     head, hidden, real, whole = case.head, case.hidden, case.mask, case.head.logits(case.hidden, case.mask)
+    if head.depends_on == "batch":
+        return
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
         expected = whole[row, marks] if case.by_token else whole[row]
@@ -205,6 +269,6 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
 def everything(head: Head, hidden: Tensor, real: Tensor) -> Tensor:
     """Returns a head's logits and loss on a padded batch, end to end."""
     logits = head.logits(hidden, real)
-    targets = torch.zeros_like(_targets(head, logits, real)[0])
+    targets = torch.zeros_like(_targets(type(head), real)[0])
     loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])

@@ -1,9 +1,12 @@
 """Small models and tasks: models of built-in parts, encoded examples, and examples of any task type."""
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pyarrow as pa
 import torch
 from datasets import ClassLabel, Dataset
 from numpy import ndarray
+from torch import Tensor, nn
 
 from plugformer.data import EncodedSplit, Processor
 from plugformer.data.arrow import encode, encoded_examples
@@ -18,8 +22,11 @@ from plugformer.data.processor import sample_subwords
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
     Architecture,
+    Column,
     Encoded,
     Examples,
+    Head,
+    HeadContext,
     Input,
     LayerSpec,
     Level,
@@ -30,9 +37,11 @@ from plugformer.interfaces import (
     Prediction,
     Ragged,
     Sizes,
+    Stack,
     StackSpec,
     TaskType,
     Tokenizer,
+    View,
     evaluating,
 )
 from plugformer.model import build
@@ -55,13 +64,16 @@ def small_model(
     level: Level,
     sizes: Sizes,
     *,
+    inputs: tuple[Input, ...] = (Input(),),
     head: str = "",
     position: str = "rope",
     residual: PartSpec | None = None,
+    view: Callable[[Stack], View] = attrgetter("view"),
+    layers: int = LAYERS,
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
-    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed."""
+    """Returns a model of a few layers in double precision and evaluation mode, its parameters perturbed."""
     registry = registry or Registry.discover()
 
     def part(kind: Kind, name: str) -> PartSpec:
@@ -75,18 +87,19 @@ def small_model(
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
         stacks[stack.name] = StackSpec(
             name=stack.name,
-            view=stack.view,
-            layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
+            view=view(stack),
+            layers=(LayerSpec(sublayers, norm, residual),) * layers,
             position=part(Kind.POSITION, position),
             norm=norm,
-            read_by=0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks),
+            read_by=0 if stack.cross else layers * any(other.cross for other in architecture.stacks),
         )
     shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
     spec = ModelSpec(
         architecture=architecture,
         level=level,
+        inputs=inputs,
         stacks=stacks,
-        head=part(Kind.HEAD, head or HEADS[level]),
+        head=part(Kind.HEAD, head or HEADS[level]) if head or level in HEADS else PartSpec(_RowScores),
         initialization=part(Kind.INITIALIZATION, "default"),
         max_length=max_length,
         **shared,
@@ -94,14 +107,38 @@ def small_model(
     return perturbed(build(spec, sizes))
 
 
+class _RowScores(Head):
+    """A score for each vector, and its squared distance from the target of the example."""
+
+    levels = frozenset({Level.VECTOR})
+
+    def __init__(self, model: HeadContext) -> None:
+        super().__init__()
+        self.score = nn.Linear(model.width, 1)
+
+    def logits(self, hidden: Tensor, real: Tensor) -> Tensor:
+        scores: Tensor = self.score(hidden)[..., 0]
+        return scores.masked_fill(~real, 0.0)
+
+    def loss(self, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        errors = (self.logits(hidden, real) - targets[:, None]).masked_fill(~real, 0.0)
+        return errors.square().sum(), targets.new_tensor(len(targets))
+
+
 @dataclass(frozen=True)
 class EncodedCase:
-    """Examples by the lengths of their inputs and outputs, if any; packed ones are pieces without END."""
+    """Examples by the lengths of their inputs and outputs, if any; packed ones are pieces without END.
+
+    `second` has the lengths of another input, which questions may lack, and `rows` those of the rows of one
+    that has many.
+    """
 
     level: Level
     inputs: tuple[int, ...]
     outputs: tuple[int, ...] = ()
     packed: bool = False
+    second: tuple[int, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.inputs or self.outputs)
@@ -109,7 +146,7 @@ class EncodedCase:
     def encoded(self) -> Encoded:
         """Returns the examples: the same tokens each time, different in every example."""
         targets: Ragged | ndarray | None = None
-        if self.level is Level.SEQUENCE:
+        if self.level in (Level.SEQUENCE, Level.VECTOR):
             targets = np.arange(len(self)) * 3 % OUTPUTS
         elif self.level is Level.TOKEN:
             rows = [
@@ -117,8 +154,11 @@ class EncodedCase:
                 for row, length in enumerate(self.inputs)
             ]
             targets = Ragged.of(rows)
+        inputs = {"input": ragged(self.inputs, 1), "second": ragged(self.second, 3)}
+        counts = np.array([len(lengths) for lengths in self.rows], dtype=np.int64)
+        inputs["rows"] = replace(ragged([*chain(*self.rows)], 4), counts=counts)
         return Encoded(
-            {"input": ragged(self.inputs, 1)} if self.inputs else {},
+            {part.name: inputs[part.name] for part in self.reads},
             ragged(self.outputs, 2) if self.outputs else None,
             targets,
             Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
@@ -128,7 +168,9 @@ class EncodedCase:
     @property
     def reads(self) -> tuple[Input, ...]:
         """The inputs of its examples."""
-        return (Input(),) * bool(self.inputs)
+        parts = ((Input(), self.inputs), (Input("second", optional=True), self.second))
+        given = tuple(part for part, lengths in parts if lengths)
+        return (*given, *[Input("rows", many=True)] * bool(self.rows))
 
     @property
     def sizes(self) -> Sizes:
@@ -142,8 +184,11 @@ CASES = (
     EncodedCase(Level.NEXT_TOKEN, (), (4, 4, 3), packed=True),
     EncodedCase(Level.TOKEN, (3, 1, 5)),
     EncodedCase(Level.SEQUENCE, (3, 1, 5)),
+    EncodedCase(Level.VECTOR, (3, 1, 5)),
+    EncodedCase(Level.VECTOR, (3, 1, 5), second=(2, 4, 1)),
+    EncodedCase(Level.VECTOR, (3, 1, 5), rows=((2, 4), (1, 3, 2, 5, 1), (3, 6, 1))),
 )
-"""Examples of every level: with and without an input, whole texts and pieces of texts."""
+"""Examples of every level: with and without an input, whole texts and pieces of texts, several inputs."""
 
 
 PARTS = ("output", "targets", "start")
@@ -179,39 +224,25 @@ def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
 
 
 LONGEST = 128  # positions of a model
-_SENTENCES = (
-    "the quick brown fox jumps over the lazy dog",
-    "it rains",
-    "nobody has seen the red house",
-    "a cat sat on the mat and slept",
-    "rain",
-    "new houses are seldom red",
-)
-_NAMES = ("blue", "green", "red")
-
-_MAKE: dict[str, Callable[[int, str], Any]] = {
-    "text": lambda _, text: text,
-    "texts": lambda row, text: [text, _SENTENCES[(row + 1) % len(_SENTENCES)]],
-    "words": lambda _, text: text.split(),
-    "label": lambda row, _: _NAMES[row % 3],
-    "labels": lambda row, _: list(_NAMES[: row % 4]),
-    "tags": lambda row, _: [_NAMES[row % 3]],
-    "number": lambda row, _: 1.5 * row - 2,
-}
+EXAMPLES = 6
 
 
-def _examples_of(task_type: TaskType) -> dict[str, list[Any]]:
+def with_kinds(columns: Iterable[Column], registry: Registry) -> tuple[Column, ...]:
+    """Returns columns with the kinds that they name."""
+    return tuple(replace(column, kind=registry.create(Kind.COLUMN, column.holds)) for column in columns)
+
+
+def _examples_of(task_type: TaskType, columns: Sequence[Column]) -> dict[str, list[Any]]:
     """Returns examples by column: the type's own, or made-up ones."""
     own = task_type.check_examples
     if own:
         return {name: [example[name] for example in own] for name in own[0]}
     found: dict[str, list[Any]] = {}
-    for number, column in enumerate(task_type.columns):
-        texts = [_SENTENCES[(row + 2 * number) % len(_SENTENCES)] for row in range(len(_SENTENCES))]
-        if column.along in found:
-            found[column.name] = [[_NAMES[len(word) % 3] for word in row] for row in found[column.along]]
-        elif not column.optional:
-            found[column.name] = [_MAKE[column.holds](*row) for row in enumerate(texts)]
+    for column in columns:
+        draw = random.Random(column.name)  # noqa: S311
+        if not column.optional:
+            along = found.get(column.along or "", [None] * EXAMPLES)
+            found[column.name] = [column.kind.example(draw, items) for items in along]
     return found
 
 
@@ -220,12 +251,13 @@ class SmallTask:
 
     def __init__(self, task_type: TaskType, examples: Any = None, registry: Registry | None = None) -> None:
         self.task_type, self._registry = task_type, registry or Registry.discover()
-        self.examples = _examples_of(task_type) if examples is None else examples
+        self.columns = with_kinds(task_type.columns, self._registry)
+        self.examples = _examples_of(task_type, self.columns) if examples is None else examples
         texts: list[str] = []
         features = Dataset.from_dict(dict(self.examples)).features.copy()
-        for column in task_type.columns:
+        for column in self.columns:
             values = self.examples.get(column.name, ())
-            if column.holds == "label" and values:
+            if isinstance(column.kind.feature, ClassLabel) and values:
                 features[column.name] = ClassLabel(names=sorted(set(values)))
             for value in values if column.tokenizer else ():
                 texts += [value] if isinstance(value, str) else value
@@ -273,7 +305,7 @@ class SmallTask:
             architecture or self.architectures()[0],
             piece=LONGEST if packed and self.task_type.packed else None,
             inference=inference,
-            limits={"input": limit},
+            limits={item.name: limit for item in self.task_type.inputs},
             sampling=partial(sample_subwords, processor=self.known, limits=limits, truncate=True),
         )
 
@@ -295,7 +327,13 @@ class SmallTask:
         head, *_ = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            parts: dict[str, Any] = {"head": head, "max_length": LONGEST, "registry": self._registry}
+            parts: dict[str, Any] = {
+                "inputs": self.task_type.inputs,
+                "view": self.task_type.view,
+                "head": head,
+                "max_length": LONGEST,
+                "registry": self._registry,
+            }
             return small_model(architecture, self.task_type.level, self.known.sizes, **parts)
 
     @cached_property

@@ -12,10 +12,11 @@ from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import Encoded, Examples, Level, OutputType, Ragged, TaskType
+from plugformer.registry import Registry
 from plugformer_testing import require
 from plugformer_testing.contract import Violation, contract_check, is_list_of_text
 from plugformer_testing.probes import require_gradients
-from plugformer_testing.small import LONGEST, PARTS, SmallTask, take
+from plugformer_testing.small import LONGEST, PARTS, SmallTask, take, with_kinds
 from plugformer_testing.subject import Subject
 
 _UNSEEN = "☃"  # a label that no example has
@@ -38,13 +39,17 @@ def _only(examples: Examples, row: int) -> Examples:
 
 @contract_check()
 def columns_are_sound(subject: Subject) -> None:
-    """Columns have different names, at least one is tokenized as source, and tags belong to words."""
-    columns: Sequence[Any] = subject.create().columns
-    sorts = {column.name: column.holds for column in columns}
-    require.that(len(sorts) == len(columns), "two of its columns have the same name")
+    """Columns have different names and known kinds; one at least is tokenized as source; tags have words.
+
+    A column of an aligned kind names in `along` the column that it belongs to, and no other column does.
+    """
+    columns = with_kinds(subject.create().columns, subject.registry or Registry.discover())
+    names = [column.name for column in columns]
+    require.that(len(set(names)) == len(names), "two of its columns have the same name")
     for column in columns:
-        along = "words" if column.holds == "tags" else None
-        require.equal(sorts.get(column.along), along, f"what {column.name!r} is along, as tags of words,")
+        known = names if column.kind.aligned else [None]
+        what = f"what the column {column.name!r} of {column.holds} is along"
+        require.that(column.along in known, f"{what} is {column.along!r}, expected one of {known}")
     source = any(column.tokenizer == "source" for column in columns)
     require.that(source, "no column is tokenized as source: a model has nothing to read")
 
@@ -158,19 +163,24 @@ def questions_are_read_as_their_examples(task: SmallTask) -> None:
         text = split.input(row)
         typed = task.task_type.example_from_text(text)
         require.that(set(typed) <= names, f"the question {text!r} has {set(typed)}, expected some of {names}")
-        found = task.encode({name: [value] for name, value in typed.items()})[part][0]
+        read = {
+            column.name: [column.kind.read(typed[column.name])]
+            for column in task.columns
+            if column.name in typed
+        }
+        found = task.encode(read)[part][0]
         require.equal(found, whole[part][row], f"what the question {text!r} is read as")
 
 
 @contract_check(given=_task)
 def unseen_labels_are_refused(task: SmallTask) -> None:
     """A label or tag that was not learned is an ExampleError with the label and the row of its example."""
-    for column in task.task_type.columns:
+    for column in task.columns:
         values = list(task.examples.get(column.name, ()))
         at = max((row for row, value in enumerate(values) if value), default=None)
-        if column.holds not in ("label", "labels", "tags") or column.role != "output" or at is None:
+        if not column.kind.classes or column.role != "output" or at is None:
             continue
-        values[at] = _UNSEEN if column.holds == "label" else [*values[at][:-1], _UNSEEN]
+        values[at] = _UNSEEN if isinstance(values[at], str) else [*values[at][:-1], _UNSEEN]
         try:
             task.encode({**task.examples, column.name: values})
         except ExampleError as error:
@@ -230,13 +240,13 @@ def answers_are_of_their_type(task: SmallTask) -> None:
         return
     answers, output_type = task.answers(), task.task_type.output_type
     require.equal(len(answers), len(task), "the number of answers")
-    words = [column.name for column in task.task_type.columns if column.holds == "words"]
+    words = [column.along for column in task.columns if column.along]
     for row, answer in enumerate(answers):
         output: Any = answer.output
         _require_answer(output_type, output, f"the answer to example {row}")
-        if output_type is OutputType.TAGS and words:
+        if output_type in (OutputType.TAGS, OutputType.NUMBERS) and words:
             expected = len(task.questions[words[0]][row])
-            require.equal(len(output), expected, f"the number of tags of example {row}")
+            require.equal(len(output), expected, f"the number of {output_type} of example {row}")
         score = answer.score
         logarithm = score is None or (math.isfinite(score) and score < 1e-6)
         require.that(logarithm, f"the score of example {row} is {score}, no logarithm of a probability")
@@ -292,11 +302,19 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
 _TEXT: tuple[str, Callable[[object], bool]] = ("a text", lambda value: isinstance(value, str))
 _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
     **dict.fromkeys((OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS), _TEXT),
     **dict.fromkeys((OutputType.LABELS, OutputType.TAGS), ("a list of text", is_list_of_text)),
-    OutputType.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
+    OutputType.NUMBER: ("a finite float", _is_number),
+    OutputType.NUMBERS: (
+        "a list of finite floats",
+        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+    ),
 }
 
 

@@ -1,18 +1,17 @@
 """Costs of updates: on a machine with a fake clock, whose second half is slow, and with real processes."""
 
-import io
 import json
 
 import numpy as np
 import pytest
-from rich.console import Console
-from tests.ablation.studies import declared, run
+from tests.ablation.studies import declared
 
 from plugformer.errors import RunError
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.costs import ROUNDS, in_turn, measured_costs, relative_cost
+from plugformer_ablation.costs import ROUNDS, in_turn, relative_cost, with_costs, with_equal_time
 from plugformer_ablation.findings import find
-from plugformer_ablation.report import remarks, report_text
+from plugformer_ablation.matching import matched
+from plugformer_ablation.report import remarks
 
 TRUE = 1.2
 
@@ -79,26 +78,25 @@ def test_every_round_begins_with_another_arm():
 
 def test_a_report_says_that_the_machine_was_busy(made_up):
     results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
-    assert "no processor for 27% of the time" in remarks(find(results))[-1]
+    assert "no processor for 27% of its time" in remarks(find(results))[-1]
     results.arms[0]["cost"]["update"]["waiting"] = results.arms[1]["cost"]["update"]["waiting"] = 0.09
     assert "busy" not in " ".join(remarks(find(results)))
 
 
-def test_arms_run_in_turn_and_the_report_shows_what_their_updates_cost(registry, tmp_path):
-    swap = "model.ffn_width=[32, 1024]"
-    study = declared(swap, seeds=1)
-    results, _ = run(study, tmp_path, registry, Console(file=io.StringIO()), costs=True)
-    baseline, wide = (arm["cost"]["update"] for arm in results.arms)
-    assert baseline["ratio"] == baseline["low"] == baseline["high"] == 1
-    assert wide["verdict"] == "slower"
-    assert 1 < wide["low"] <= wide["ratio"] <= wide["high"] <= wide["most"]
-    assert f"{wide['ratio']:.2f} [{wide['low']:.2f}, {wide['high']:.2f}]" in report_text(find(results), None)
+def test_arms_run_in_turn_and_one_that_cannot_be_trained_has_no_cost(registry, tmp_path):
+    study = declared("model.ffn_width=[32, 1024, 64]", seeds=1)
+    narrow, wide, third = matched(resolve_arms(study, registry), study, str)
+    data = third.resolved.task.data.model_copy(update={"size": "many"})
+    third = third.with_task(third.resolved.task.model_copy(update={"data": data}))
+    said = []
+    costs = [arm.cost for arm in with_costs([narrow, wide, third], tmp_path, 1, said.append)]
+    assert (costs[0]["low"], costs[0]["ratio"], costs[0]["high"], costs[2]) == (1, 1, 1, None)
+    assert 1 < costs[1]["low"] <= costs[1]["ratio"] <= costs[1]["high"] <= costs[1]["most"]
+    assert costs[1]["verdict"] == "slower"
+    assert "the cost of ffn_width=64 cannot be measured: " in said[-1]
+    assert "'many'" in said[-1]
     assert len(json.loads((tmp_path / "costs.json").read_text())) == 2
-
-
-def test_an_arm_that_cannot_be_trained_is_named(registry, tmp_path):
-    first, second = resolve_arms(declared(), registry)
-    data = second.resolved.task.data.model_copy(update={"size": "many"})
-    broken = second.resolved.task.model_copy(update={"data": data})
-    with pytest.raises(RunError, match=r"the cost of attention=gqa.* cannot be measured: "):
-        measured_costs([first, second.with_task(broken)], tmp_path, 1, str)
+    kept = with_costs([narrow, wide], tmp_path, 1, said.append)
+    assert [arm.cost for arm in kept] == costs[:2]
+    with pytest.raises(RunError, match="needs the cost of ffn_width=64"):
+        with_equal_time([narrow, third], tmp_path, 1, str)

@@ -1,15 +1,14 @@
 """CoNLL files: what is a word, a sentence, a comment, and what is refused."""
 
 import pytest
+from tests.columns import with_kinds
 
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
 from plugformer_plugins.data.conll import CoNLL
 
-COLUMNS = (
-    Column("words", "words", "input", tokenizer="source"),
-    Column("tags", "tags", "output", along="words"),
-)
+WORDS = Column("words", "words", "input", tokenizer="source")
+COLUMNS = with_kinds([WORDS, Column("tags", "tags", "output", along="words")])
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Plain text: what is an example, and what is cut off the ends."""
 
 import pytest
+from tests.columns import with_kinds
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column
 from plugformer_plugins.data.text import PlainText
 
-TEXT = (Column("text", "text", "output", tokenizer="source"),)
+TEXT = with_kinds([Column("text", "text", "output", tokenizer="source")])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import DatasetDict
-from tests.columns import LABELS, PAIRS, asked_for
+from tests.columns import LABELS, PAIRS, asked_for, with_kinds
 
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
 from plugformer.interfaces import Column
@@ -18,6 +18,7 @@ from plugformer.registry import Registry
 from plugformer_plugins.task_type.regression import Regression
 
 REGISTRY = Registry.discover()
+NUMBERS = with_kinds(Regression().columns)
 
 
 def load(asked: Sequence[Column], files: dict[str, Any], **options: Any) -> DatasetDict:
@@ -231,7 +232,7 @@ def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None
 def test_examples_with_numbers_say_where_they_stand(tmp_path: Path) -> None:
     files = {"train": [written(tmp_path, "rows.tsv", "a\t1\nb\t2\n"), written(tmp_path, "more.csv", "c,3\n")]}
     data = REGISTRY.create("data", "table", files=files, header=False)
-    assert data.load(Regression().columns)["train"]["place"][:] == [
+    assert data.load(NUMBERS)["train"]["place"][:] == [
         *(f"{files['train'][0]}:{row}" for row in (1, 2)),
         f"{files['train'][1]}:1",
     ]
@@ -250,7 +251,7 @@ def test_what_is_no_number_is_refused(tmp_path: Path, name: str, row: str) -> No
     files = {"train": written(tmp_path, name, f"{row}\n")}
     with pytest.raises(DataError, match=r"rows\.\w+:1: the number is .*, expected a number"):
         data = REGISTRY.create("data", "table", files=files, header=name != "rows.tsv")
-        data.load(Regression().columns)
+        data.load(NUMBERS)
 
 
 def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:

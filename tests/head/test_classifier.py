@@ -7,7 +7,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import HeadContext
-from plugformer_plugins.head.pooling import Classifier, pool
+from plugformer_blocks import pool
+from plugformer_plugins.head.pooling import Classifier
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=3)
 NOISE = [7.0, -7.0]
@@ -64,7 +65,7 @@ def test_nothing_real_is_zero(pooling):
     ],
 )
 def test_logits_and_loss(options, function, smoothing, training):
-    head = Classifier(replace(MODEL, label_smoothing=smoothing), **options).train(training)
+    head = Classifier(MODEL, label_smoothing=smoothing, **options).train(training)
     hidden, targets = torch.randn(4, 3, 2), torch.tensor([0, 2, 1, 1])
     real = torch.ones(4, 3, dtype=torch.bool)
     pooled = hidden.mean(1)

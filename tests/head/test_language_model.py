@@ -21,7 +21,7 @@ def example() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 def test_loss_equals_torchs(bias, smoothing, training):
-    head = LanguageModel(replace(MODEL, label_smoothing=smoothing), bias=bias).double().train(training)
+    head = LanguageModel(MODEL, bias=bias, label_smoothing=smoothing).double().train(training)
     hidden, targets = example()
     loss, count = head.loss(hidden, targets, REAL)
     peer = nn.CrossEntropyLoss(

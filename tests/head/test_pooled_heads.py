@@ -31,8 +31,8 @@ def multi_label():
     """Gives the labels probabilities of 0.8 and 0.5, then 0.2 and 0.5."""
     slope, bias = (logit(0.2) - logit(0.8)) / 2, logit(0.8) - (logit(0.2) - logit(0.8))
 
-    def make(**context):
-        head = MultiLabelClassifier(replace(MODEL, **context))
+    def make(**options):
+        head = MultiLabelClassifier(MODEL, **options)
         return with_weights(head, [[slope, 0.0], [0.0, 0.0]], [bias, 0.0])
 
     return make

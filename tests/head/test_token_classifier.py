@@ -1,6 +1,5 @@
 """The token classifier: losses, likelihoods and best labels by hand; only tokens with a target count."""
 
-from dataclasses import replace
 from math import log
 
 import pytest
@@ -19,8 +18,8 @@ TARGETS = torch.tensor([[0, 0, ABSENT], [1, ABSENT, 1]])
 def head():
     """Gives the labels (0.9, 0.1) at states of (1, 0), and (0.4, 0.6) at those of (0, 1)."""
 
-    def make(**context):
-        made = TokenClassifier(replace(MODEL, **context))
+    def make(**options):
+        made = TokenClassifier(MODEL, **options)
         with torch.no_grad():
             made.output.weight.copy_(torch.tensor([[0.9, 0.4], [0.1, 0.6]]).log())
             made.output.bias.zero_()

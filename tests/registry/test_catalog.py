@@ -131,7 +131,7 @@ def loaded(install) -> Registry:
         leaving="import sys; sys.exit('bye')",
         syntax="def (",
         failing="import no_such_module_anywhere",
-        refusing="from plugformer.interfaces import Column; Column('a', 'wrods', 'input')",
+        refusing="from plugformer.interfaces import Column; Column('a', 'text', 'inptu')",
     )
     return Registry.discover()
 
@@ -156,7 +156,7 @@ def test_a_component_is_loaded_and_created_with_context_and_options(loaded: Regi
             "failing",
             "importing plug_s.failing failed: ModuleNotFoundError: No module named 'no_such_module_anywhere'",
         ),
-        ("refusing", "importing plug_s.refusing failed: ConfigurationError: column 'a': holds is 'wrods'"),
+        ("refusing", "importing plug_s.refusing failed: ConfigurationError: column 'a': role is 'inptu'"),
         ("absent", "importing plug_s.absent failed: ModuleNotFoundError"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import datasets
 import pytest
-from tests.columns import LABELS
+from tests.columns import LABELS, with_kinds
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
@@ -354,13 +354,13 @@ def test_a_data_set_of_the_hub_with_other_than_texts(
 ) -> None:
     """What the stream holds is known before its first row is: a split that is stored needs the types."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    columns = REGISTRY.create("task_type", task_type).columns
+    columns = with_kinds(REGISTRY.create("task_type", task_type).columns)
     given, found = (column.name for column in columns)
     row = {given: ["a", "b"] if task_type == "tagging" else "a b", found: value}
     for name in ("train", "validation"):
         (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
     data = REGISTRY.create("data", "hub", dataset=str(tmp_path))
-    experiment: Any = SimpleNamespace(data=data, task_type=SimpleNamespace(columns=columns))
+    experiment: Any = SimpleNamespace(data=data, columns=columns, task_type=SimpleNamespace(columns=columns))
     splits, *_ = stored(open_streams(experiment), experiment, 1)
     assert splits["validation"][:] == {given: [row[given]] * 3, found: [value] * 3}
 

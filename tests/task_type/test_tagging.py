@@ -54,10 +54,6 @@ def test_an_unknown_tag_says_whose_it_is(tagging, tokenizers):
     assert raised.value.row == 1
 
 
-def test_questions_are_words_between_white_space(tagging):
-    assert tagging.example_from_text(" the  foxtrot ") == {"words": ["the", "foxtrot"]}
-
-
 TASK = """\
 type: tagging
 data:

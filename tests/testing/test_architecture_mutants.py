@@ -1,15 +1,18 @@
 """Every check of architectures catches a fault that it is there for."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 
-from plugformer.interfaces import ABSENT, Level, Limits, Padding, Ragged, Tokens
+from plugformer.interfaces import ABSENT, END, EVERYTHING, PAST, Level, Limits, Padding, Ragged, Stack, Tokens
 from plugformer.registry import Kind
+from plugformer_blocks import Prefix, Within
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder, EncoderDecoderModel
-from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
+from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly, VectorModel
+from plugformer_plugins.architecture.prefix import PrefixLM
 
 
 def building(architecture, model, **members):
@@ -136,6 +139,102 @@ LastOfTheLongest = after(  # takes what stands in the last column for the last t
 RoomForAll = after("RoomForAll", DecoderModel, room=lambda self, room, _: torch.full_like(room, 16))
 CountsEnd = after("CountsEnd", EncoderDecoderModel, input_lengths=lambda self, lengths, _: lengths + 1)
 
+
+class OwnedByTheNext(EncoderOnly):
+    """Gives the last row of an example to the next one."""
+
+    def collate(self, encoded, level, **padding):
+        batch = super().collate(encoded, level, **padding)
+        for tokens in batch.reads.values():
+            if tokens.slots is not None:
+                object.__setattr__(tokens, "slots", tokens.slots.roll(1))
+        return batch
+
+
+class SortsRows(EncoderOnly):
+    """Reads the rows of an example in the order of their lengths."""
+
+    def collate(self, encoded, level, **padding):
+        if (rows := encoded.inputs.get("rows")) is not None:
+            by_example = np.split(np.array(rows.rows(), dtype=object), np.cumsum(rows.counts)[:-1])
+            ordered = [row for part in by_example for row in sorted(part, key=len)]
+            ordered = replace(Ragged.of(ordered), counts=rows.counts)
+            encoded = replace(encoded, inputs={**encoded.inputs, "rows": ordered})
+        return super().collate(encoded, level, **padding)
+
+
+class MarksAll(VectorModel):
+    """Counts absent rows as rows."""
+
+    def targets(self, batch):
+        targets, real = super().targets(batch)
+        return targets, torch.ones_like(real)
+
+
+class FirstForAll(VectorModel):
+    """Takes the first example's last row for that of all."""
+
+    def hidden(self, batch):
+        hidden = super().hidden(batch)
+        return torch.cat([hidden[:, :-1], hidden[:1, -1:].expand(len(hidden), -1, -1)], dim=1)
+
+
+def viewing(name, architecture, view):
+    """Returns an architecture whose decoder has another view than its stack."""
+
+    def build(self, made, *_):
+        made.decoder.view = view
+        return made
+
+    return after(name, architecture, build=build)
+
+
+def marking(name, prefix):
+    """Returns a prefix LM with another prefix: `prefix(tokens, number of given ones)`."""
+
+    def collate(self, batch, encoded, *_):
+        if encoded.input is None or batch.given is None:
+            return batch
+        marks = {"prefix": prefix(batch.target, batch.given[:, None]).long()}
+        return replace(batch, target=replace(batch.target, marks=marks))
+
+    return after(name, PrefixLM, collate=collate)
+
+
+class LosesMarks(DecoderModel):
+    """Forgets the marks when it cuts off the last token."""
+
+    def hidden(self, batch):
+        return super().hidden(replace(batch, target=replace(batch.target, marks={})))
+
+
+@dataclass(frozen=True)
+class GoesOn(Within):
+    """Positions do not restart."""
+
+    def positions(self, tokens, encoding, past=None):
+        found = super().positions(tokens, encoding, past)
+        return replace(found, index=self.view.positions(tokens, encoding, past).index)
+
+
+@dataclass(frozen=True)
+class CountsTheRow(GoesOn):
+    """Positions do not restart in steps."""
+
+    def positions(self, tokens, encoding, past=None):
+        base = super() if past is not None else Within(self.view)
+        return base.positions(tokens, encoding, past)
+
+
+@dataclass(frozen=True)
+class ForgetsDocuments(Within):
+    """Numbers the documents of each piece from 0."""
+
+    def positions(self, tokens, encoding, past=None):
+        found = super().positions(tokens, encoding, past)
+        return replace(found, marks={"document": (tokens.ids == END).cumsum(dim=1)})
+
+
 MUTANTS = {
     "every_level_builds": (
         instead("ServesNothing", DecoderOnly, levels=frozenset()),
@@ -147,21 +246,49 @@ MUTANTS = {
         after("SaysNoPadding", EncoderOnly, collate=say_no_padding),
     ),
     "targets_are_those_of_the_examples": (LosesTheFirstTarget, EndsEveryPiece),
-    "padding_changes_nothing": (building(DecoderOnly, PlacesPadding),),
-    "examples_are_independent": (building(EncoderOnly, MixesRows), building(EncoderDecoder, Averages)),
-    "nothing_reads_what_it_predicts": (building(DecoderOnly, SeesAll, levels=frozenset({Level.NEXT_TOKEN})),),
+    "padding_changes_nothing": (
+        building(DecoderOnly, PlacesPadding),
+        marking("CountsPadding", lambda tokens, given: torch.ones_like(tokens.mask).cumsum(dim=1) < given),
+    ),
+    "examples_are_independent": (
+        building(EncoderOnly, MixesRows),
+        building(EncoderDecoder, Averages),
+        marking("OnePrefix", lambda tokens, given: tokens.mask.cumsum(dim=1) < given[:1]),
+    ),
+    "nothing_reads_what_it_predicts": (
+        building(DecoderOnly, SeesAll, levels=frozenset({Level.NEXT_TOKEN})),
+        marking("OutputInPrefix", lambda tokens, given: tokens.mask.cumsum(dim=1) <= given + 1),
+    ),
     "all_that_is_given_is_read": (LeavesOutTheBeginning,),
     "every_parameter_gets_a_gradient": (after("TwoEmbeddings", EncoderOnly, build=add_an_embedding),),
     "positions_cover_a_batch": (
         after("ForgetsEnd", DecoderOnly, positions=lambda self, found, *_: found - 1),
+        after("IgnoresCounts", EncoderOnly, rows=lambda self, found, *_: found**0),
     ),
     "limits_are_honest": (  # leaves no room for BEGIN and END
         instead("WithoutEnd", EncoderOnly, limits=lambda self, most, level: Limits(most, most, most)),
+    ),
+    "rows_stay_with_their_example": (
+        OwnedByTheNext,
+        SortsRows,
+        building(EncoderOnly, MarksAll, levels=frozenset({Level.VECTOR})),
+        building(EncoderOnly, FirstForAll, levels=frozenset({Level.VECTOR})),
     ),
     "continuing_equals_reading": (
         building(EncoderDecoder, StartsTwice),
         building(DecoderOnly, LastOfTheLongest),
         building(EncoderDecoder, NeverReorders),
+        marking("EndInPrefix", lambda tokens, given: tokens.mask.cumsum(dim=1) <= given),
+    ),
+    "the_view_is_what_it_says": (
+        viewing("Leaks", DecoderOnly, EVERYTHING),
+        viewing("SeesThePastAlone", PrefixLM, PAST),
+        marking("NoPrefix", lambda tokens, given: tokens.mask & False),
+        building(PrefixLM, LosesMarks),
+        instead("ClaimsAll", DecoderOnly, stacks=(Stack("decoder", view=Prefix()),)),
+    ),
+    "documents_are_read_as_if_alone": tuple(
+        viewing(view.__name__, DecoderOnly, view(PAST)) for view in (GoesOn, CountsTheRow, ForgetsDocuments)
     ),
     "there_is_room_for_an_output": (
         building(DecoderOnly, RoomForAll),

@@ -1,14 +1,17 @@
 """Every check of heads catches a fault that it is there for."""
 
+import pytest
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 from torch import nn
+from torch.nn import functional
 from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import Likelihoods
 from plugformer.registry import Kind
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.pooling import Classifier, MultiLabelClassifier, Pooled, Regressor
+from plugformer_plugins.head.token_classifier import TokenClassifier
 from plugformer_testing import check
 
 
@@ -30,18 +33,117 @@ class LearnsPadding(LanguageModel):
         return super().loss(hidden, targets, counted)[0], real.sum()
 
 
-class AlwaysSmooth(LanguageModel):
+class SmoothInEvaluation(LanguageModel):
     def loss(self, hidden, targets, real):
-        training, self.training = self.training, True
+        training, self.training, self.label_smoothing = self.training, True, 0.2
         loss = super().loss(hidden, targets, real)
         self.training = training
         return loss
 
 
-class NeverSmooth(LanguageModel):
-    def __init__(self, model):
-        super().__init__(model)
-        self.label_smoothing = 0.0
+class Focal(Classifier):
+    """The focal loss, Lin et al. 2017, equation 4, https://arxiv.org/abs/1708.02002, with a gamma of 2."""
+
+    def losses(self, logits, targets):
+        plain = cross_entropy(logits, targets, reduction="none")
+        return (1 - (-plain).exp()).square() * plain
+
+
+class FocalIsNoProbability(Focal):
+    def likelihoods(self, hidden, targets, real):
+        found = super().likelihoods(hidden, targets, real)
+        return found._replace(log_probabilities=-found.losses)
+
+
+class Hinge(TokenClassifier):
+    """The sum of margins that are less than 1: Weston and Watkins 1999."""
+
+    probabilities = False
+
+    def losses(self, logits, targets):
+        right = logits.gather(1, targets[:, None])
+        return (1 + logits - right).clamp(min=0).sum(dim=1) - 1
+
+
+class NumberOfEachToken(TokenClassifier):
+    output_types = frozenset({"numbers"})
+    probabilities = False
+
+    @classmethod
+    def check_case(cls, real):
+        return torch.randn(real.shape, dtype=torch.float64), 1
+
+    def losses(self, logits, targets):
+        return (logits[:, 0] - targets).abs()
+
+
+class ClaimsToo(Hinge):
+    probabilities = True
+
+    def likelihoods(self, hidden, targets, real):
+        return super().likelihoods(hidden, targets, real)._replace(log_probabilities=None)
+
+
+class Detached(Classifier):
+    def loss(self, hidden, targets, real):
+        return super().loss(hidden.detach(), targets, real)
+
+
+class Doubled(Classifier):
+    """Shows a loss of which only a tenth is learned."""
+
+    def losses(self, logits, targets):
+        losses = super().losses(logits, targets)
+        return losses.detach() * 0.9 + losses * 0.1
+
+
+class DropsOut(Classifier):
+    def losses(self, logits, targets):
+        return super().losses(functional.dropout(logits), targets)
+
+
+class Neighbors(TokenClassifier):
+    """Adds the next token's losses, and so depends on the example."""
+
+    def loss(self, hidden, targets, real):
+        loss, count = super().loss(hidden, targets, real)
+        return loss + super().loss(hidden + hidden.roll(1, dims=1), targets, real)[0], count
+
+    def likelihoods(self, hidden, targets, real):
+        one, other = (
+            super(Neighbors, self).likelihoods(h, targets, real)
+            for h in (hidden, hidden + hidden.roll(1, dims=1))
+        )
+        return one._replace(losses=one.losses + other.losses)
+
+
+class InBatch(Classifier):
+    """Compares each example with the others, as in-batch negatives do."""
+
+    depends_on = "batch"
+    probabilities = False
+
+    def loss(self, hidden, targets, real):
+        found = self.likelihoods(hidden, targets, real)
+        return found.losses.sum(), found.targets.sum()
+
+    def likelihoods(self, hidden, targets, real):
+        logits = self.logits(hidden, real)
+        scores = logits @ logits.T
+        losses = cross_entropy(scores, torch.arange(len(scores)), reduction="none")
+        return Likelihoods(losses, torch.ones_like(targets), None, None)
+
+
+class Earlier(InBatch):
+    """Gives the first example of a batch more weight."""
+
+    def likelihoods(self, hidden, targets, real):
+        found = super().likelihoods(hidden, targets, real)
+        return found._replace(losses=found.losses / torch.arange(1, len(targets) + 1))
+
+
+class NotInBatch(Classifier):
+    depends_on = "batch"
 
 
 class PoolsPadding(Classifier):
@@ -72,27 +174,14 @@ class TwoParts(Pooled):
 
     output_types = frozenset({"class and number"})
     probabilities = False
-    check_targets = ((0.0, 1.5), (2.0, -1.0))
 
-    def losses(self, hidden, targets, real):
-        logits = self.logits(hidden, real)
+    @classmethod
+    def check_case(cls, real):
+        return torch.tensor([[0.0, 1.5], [2.0, -1.0]]).double().repeat(len(real), 1)[: len(real)], 4
+
+    def losses(self, logits, targets):
         classes = cross_entropy(logits[:, :-1], targets[:, 0].long(), reduction="none")
-        return logits, classes, (logits[:, -1] - targets[:, 1]).square()
-
-    def loss(self, hidden, targets, real):
-        _, *losses = self.losses(hidden, targets, real)
-        return sum(losses).sum(), torch.tensor(len(targets))
-
-    def likelihoods(self, hidden, targets, real):
-        logits, *losses = self.losses(hidden, targets, real)
-        right = (logits[:, :-1].argmax(dim=-1) == targets[:, 0]).long()
-        return Likelihoods(sum(losses), torch.ones_like(right), None, right)
-
-
-class ForgetsThePart(TwoParts):
-    def likelihoods(self, hidden, targets, real):
-        found = super().likelihoods(hidden, targets, real)
-        return found._replace(losses=self.losses(hidden, targets, real)[1])
+        return classes + (logits[:, -1] - targets[:, 1]).square()
 
 
 def losing(name, base, change):
@@ -111,32 +200,41 @@ def likely(name, base, **parts):
 
 MUTANTS = {
     "likelihoods_are_those_of_the_loss": (
-        ForgetsThePart,
-        likely(
-            "Mean",
-            MultiLabelClassifier,
-            losses=lambda found, targets: found.losses / targets.shape[1],
-        ),
-        likely(
-            "Labels", MultiLabelClassifier, targets=lambda found, targets: found.targets * targets.shape[1]
-        ),
+        *(SmoothInEvaluation, ClaimsToo, DropsOut),
+        likely("Half", Classifier, losses=lambda found, _: found.losses / 2),
         likely("RightNumbers", Regressor, correct=lambda found, targets: torch.zeros_like(found.targets)),
     ),
     "shapes": (
+        likely(
+            "Labels", MultiLabelClassifier, targets=lambda found, targets: found.targets * targets.shape[1]
+        ),
         losing("CountsBoth", TwoParts, lambda loss, _, targets, real: (loss, torch.tensor(targets.numel()))),
         after("LengthFirst", LanguageModel, logits=lambda self, logits, *_: logits.transpose(1, 2)),
         after("FourAxes", LanguageModel, logits=lambda self, logits, *_: logits[..., None]),
         losing("Padding", LanguageModel, lambda loss, _, targets, real: (loss, torch.tensor(real.numel()))),
     ),
-    "the_loss_is_cross_entropy": (
-        AlwaysSmooth,
-        NeverSmooth,
-        losing("Penalty", Regressor, lambda loss, count, *_: (loss + count, count)),
-        losing("Mean", MultiLabelClassifier, lambda loss, count, y, _: (loss / y.shape[1], count)),
+    "probabilities_are_true": (
+        FocalIsNoProbability,
+        likely(
+            "Each",
+            MultiLabelClassifier,
+            log_probabilities=lambda found, targets: found.log_probabilities / targets.shape[1],
+        ),
     ),
+    "the_best_is_as_probable_as_it_says": (
+        after(
+            "Unnormalized",
+            TokenClassifier,
+            best=lambda self, best, hidden, real: best._replace(log_probabilities=best.log_probabilities - 1),
+        ),
+        after("Worst", Classifier, best=lambda self, best, *_: best._replace(outputs=(best.outputs + 1) % 7)),
+    ),
+    "a_step_along_the_gradient_lowers_the_loss": (Detached, Doubled),
+    "the_order_of_the_batch_does_not_matter": (Earlier, NotInBatch),
     "padding_does_not_count": (AveragesOverPadding, LearnsPadding, PoolsPadding),
     "the_loss_adds_up": (
         losing("Averages", LanguageModel, lambda loss, count, *_: (loss / count.clamp(min=1), count)),
+        Neighbors,
     ),
     "without_real_targets_there_is_no_loss": (NothingIsNotANumber,),
     "rows_are_independent": (
@@ -150,8 +248,9 @@ MUTANTS = {
 }
 
 
-def test_a_head_for_targets_of_its_own_is_sound():
-    found = check(TwoParts)
+@pytest.mark.parametrize("head", [TwoParts, Focal, Hinge, NumberOfEachToken, InBatch])
+def test_other_losses_are_sound(head):
+    found = check(head)
     assert found.counts["failed"] == 0, str(found)
 
 

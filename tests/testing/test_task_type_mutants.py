@@ -235,8 +235,11 @@ class Measures(Tagging):
 
     def encode(self, examples, tokenizers):
         encoded = super().encode(examples, tokenizers)
-        rows = (zip(row, cycle(self.numbers), strict=False) for row in encoded["targets"])
-        return {**encoded, "targets": [[None if old is None else new for old, new in row] for row in rows]}
+        rows = ((row, cycle(self.numbers)) for row in encoded["targets"])
+        return {
+            **encoded,
+            "targets": [[old if old is None else next(turn) for old in row] for row, turn in rows],
+        }
 
 
 class Offsets(Measures):

@@ -239,6 +239,9 @@ class TrainingSettings(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
+    moved: ClassVar = {
+        "label_smoothing": "an option of the head, model.head={name: NAME, label_smoothing: 0.1}"
+    }
 
     epochs: Count | None = Field(default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if null.")
     steps: Count | None = Field(default=None, description="Updates in all, instead of epochs.")
@@ -267,7 +270,6 @@ class TrainingSettings(Settings):
         default="raise",
         description="If loss or gradients are not finite, end with an error, or skip the update.",
     )
-    label_smoothing: Rate = Field(default=0.0, description="Probability that the loss spreads evenly.")
     seed: Seed = Field(default=1, description="Seed of initial values, the order of examples and dropout.")
     replicate: Seed = Field(default=0, description="Other initial values and dropout, same order of data.")
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")

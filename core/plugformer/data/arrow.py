@@ -140,8 +140,7 @@ def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
         if no_tokens or (is_list and pa.types.is_integer(numbers.type)):
             array = array.cast(pa.list_(pa.int32()))
         if numbers.null_count:
-            filled = array.values.fill_null(nan if floats else ABSENT)
-            array = pa.ListArray.from_arrays(array.offsets, filled)
+            array = pa.ListArray.from_arrays(array.offsets, array.values.fill_null(nan if floats else ABSENT))
         columns[ENCODED + name] = array
     return columns
 

@@ -92,9 +92,8 @@ def prepare(
         texts, train, notices = _read(experiment) if read is None else read()
         if processor is None:
             processor = _learn_processor(experiment, train())
-        columns = processor.task_type.columns
-        refuse_other_order(next(iter(texts.values())).features, columns, processor.classes)
-        notices = [*notices, *overlaps(texts, columns)]
+        refuse_other_order(next(iter(texts.values())).features, processor.classes or ())
+        notices = [*notices, *overlaps(texts, experiment.columns)]
         entry = PreparedEntry.make(keys[-1] if keys else None, texts, processor, notices)
     elif processor is None:
         processor = load_processor(experiment, entry.folder, entry.task_type)
@@ -142,7 +141,7 @@ def _learn_processor(experiment: Experiment, train: Dataset) -> Processor:
 
 def _read(experiment: Experiment) -> TextSplits:
     """Returns a task's examples as text, split as the task says."""
-    block, columns = experiment.task.data, experiment.task_type.columns
+    block, columns = experiment.task.data, experiment.columns
     examples = experiment.data.load(columns)
     for name, data in examples.items():
         if len(data) == 0:
@@ -205,9 +204,8 @@ def read_rows(rows: Any, experiment: Experiment, processor: Processor) -> OtherD
 
 def _encoded(data: Data, part: str, name: str, experiment: Experiment, processor: Processor) -> OtherData:
     """Returns a split of other data, which error messages call `name`."""
-    columns = processor.task_type.columns
-    examples = data.load(columns)[part]
-    refuse_other_order(examples.features, columns, processor.classes)
+    examples = data.load(experiment.columns)[part]
+    refuse_other_order(examples.features, processor.classes or ())
     if len(examples) == 0:
         raise DataError(f"{name}: no examples; check the file")
     entry = PreparedEntry.make(None, {name: examples}, processor, data.notices())
@@ -298,6 +296,7 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
         *((Kind.TOKENIZER, block) for block in tokenizers),
     ]
     entries = [registry.find(kind, block.name) for kind, block in blocks]
+    entries += [registry.find(Kind.COLUMN, column.holds) for column in experiment.columns]
     if any(entry.component is not None for entry in entries):
         return None
     if task.data.streaming is not None:

@@ -168,11 +168,13 @@ class Inputs:
         task, task_type = experiment.task, processor.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
+        kinds = {column.name: column.kind for column in experiment.columns}
         for row, text in enumerate(texts):
             question: Example = {}
             try:
                 text.encode()
-                question = task_type.example_from_text(text)
+                given = task_type.example_from_text(text).items()
+                question = {name: kinds[name].read(value) for name, value in given}
             except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
                 faults[row] = DataError(
                     f"{text[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for example "
@@ -180,6 +182,8 @@ class Inputs:
                 )
             except PlugformerError as error:
                 faults[row] = error
+            except ValueError as error:
+                faults[row] = DataError(f"{text[:40]!r}: it {error}")
             questions.append(question)
         sound = next(filter(None, questions), {})
         # In place of a text with a fault there is an empty text, or an empty list.
@@ -238,7 +242,8 @@ def _unknown(example: Example, processor: Processor) -> tuple[str, ...]:
     """Returns the parts of an example that the vocabulary cannot spell, each once."""
     parts: dict[str, None] = {}
     for value in example.values():
-        for text in [value] if isinstance(value, str) else value:
+        items = value if isinstance(value, list) else [value]
+        for text in (item for item in items if isinstance(item, str)):
             for mask_token in processor.task_type.mask_tokens:
                 text = text.replace(mask_token, " ")
             parts |= dict.fromkeys(processor.source.unknown(text))

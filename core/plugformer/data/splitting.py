@@ -91,12 +91,10 @@ def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
     return Dataset.from_dict(joined, features=features)
 
 
-def refuse_other_order(features: Features, columns: Sequence[Column], classes: Sequence[str] | None) -> None:
+def refuse_other_order(features: Features, classes: Sequence[str]) -> None:
     """Raises DataError for classes in another order than in a run: its numbers would mean other classes."""
-    for column in columns:
-        if classes is None or column.holds != "label":
-            continue
-        names = getattr(features[column.name], "names", ())
+    for feature in features.values():
+        names = getattr(feature, "names", ())
         order = [classes.index(name) for name in names if name in classes]
         if order != sorted(order):
             raise DataError(
@@ -108,7 +106,7 @@ def refuse_other_order(features: Features, columns: Sequence[Column], classes: S
 def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequence[Column]) -> None:
     """Raises RegistryError if labels are not classes, or not the same classes in all splits."""
     for column in columns:
-        if column.holds != "label":
+        if not isinstance(column.kind.feature, ClassLabel):
             continue
         expected = (splits["train"] or {}).get(column.name)
         for name, features in splits.items():

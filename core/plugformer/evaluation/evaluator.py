@@ -65,13 +65,10 @@ class Evaluator:
             for column, values in zip(columns, likelihoods, strict=True):
                 column[rows] = np.nan if values is None else values.cpu().numpy()
         # Rows of another process are zeros here.
-        losses, targets, log_probabilities, correct = torch.from_numpy(self.processes.total(columns))
-        return Likelihoods(
-            losses,
-            targets.long(),
-            log_probabilities if self.predictor.model.head.probabilities else None,
-            None if correct.isnan().any() else correct.long(),
-        )
+        losses, targets, scores, correct = torch.from_numpy(self.processes.total(columns))
+        likely = scores if self.predictor.model.head.probabilities else None
+        known = None if correct.isnan().any() else correct.long()
+        return Likelihoods(losses, targets.long(), likely, known)
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
@@ -109,11 +106,10 @@ class Evaluator:
                 columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
             elif right is not None:
                 targets = right.targets.numpy()
-                absent = np.full(len(targets), np.nan)
-                correct = absent if right.correct is None else right.correct.numpy()
+                correct = np.zeros_like(targets) if right.correct is None else right.correct.numpy()
                 units = targets if metric.unit == "targets" else split.units(metric.unit, targets)
-                likely = absent if right.log_probabilities is None else right.log_probabilities.numpy()
-                columns[name] = likely, units, correct
+                likely = -right.losses if right.log_probabilities is None else right.log_probabilities
+                columns[name] = likely.numpy(), units, correct
         return columns
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
@@ -137,7 +133,8 @@ class Evaluator:
         results = self.processes.on_main(measure_all)
         scores = {name: score for name, (score, _) in results.items()}
         statistics = {name: statistics for name, (_, statistics) in results.items()}
-        return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
+        kept: dict[str, Any] = {"statistics": statistics, "encoded": split, "answers": answers}
+        return Report(run, name, scores, len(split), time.perf_counter() - started, **kept)
 
 
 def _outputs(metric: OfFamily, ranked: Sequence[list[Any]]) -> list[Any]:

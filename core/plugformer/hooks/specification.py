@@ -100,7 +100,7 @@ class EvaluationResult:
 
     Attributes:
         step: Updates made so far.
-        loss: Mean loss over all targets, in nats, without label smoothing.
+        loss: Mean loss over all targets, as the head computes it in evaluation mode.
         token_accuracy: Share of targets that are the most probable output, given the right ones before; None
             if outputs are numbers.
         metrics: Each metric's value on the decoded examples.

@@ -14,6 +14,7 @@ from plugformer.interfaces.batch import (
     token_targets,
     unpad,
 )
+from plugformer.interfaces.column import Column, ColumnKind
 from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
 from plugformer.interfaces.head import Best, Head, Likelihoods
@@ -36,7 +37,7 @@ from plugformer.interfaces.spec import (
     Stack,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Column, Example, Examples, Holds, Input, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Example, Examples, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
 from plugformer.interfaces.view import EVERYTHING, PAST, View
@@ -59,6 +60,7 @@ __all__ = [
     "Batch",
     "Best",
     "Column",
+    "ColumnKind",
     "Constraint",
     "Data",
     "Decoding",
@@ -69,7 +71,6 @@ __all__ = [
     "Generative",
     "Head",
     "HeadContext",
-    "Holds",
     "Hook",
     "Hypothesis",
     "Initialization",

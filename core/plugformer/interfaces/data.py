@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.task_type import Column
+from plugformer.interfaces.column import Column
 
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict

@@ -1,7 +1,6 @@
 """Heads: from the last hidden states to predictions and their loss."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -9,9 +8,13 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces.batch import places_of
+from plugformer.interfaces.batch import places_of, unpad
 from plugformer.interfaces.prediction import Level, OutputType
 
+Hidden = Float[Tensor, "batch length width"]
+Real = Bool[Tensor, "batch length"]
+Logits = Float[Tensor, "targets outputs"]
+Targets = Shaped[Tensor, " targets *axes"]
 _POSITIONS = 1024
 
 
@@ -68,8 +71,9 @@ class Head(nn.Module, ABC):
     - At level `token` the states of tokens with a target. Targets are (batch, length), integers or float32,
       with any value where `real` is False. These positions may be anywhere, and a row may have no target.
 
-    A structured head predicts the targets of a sequence jointly, like a conditional random field
-    (https://arxiv.org/abs/1603.01360). It overrides `likelihoods` and `best`, which agree with its `loss`.
+    A head with another loss overrides `losses`. A structured head predicts the targets of a sequence jointly,
+    like a conditional random field (https://arxiv.org/abs/1603.01360). It overrides `loss`, `likelihoods` and
+    `best`, which agree.
 
     Attributes:
         levels: The levels that it can predict from.
@@ -77,8 +81,6 @@ class Head(nn.Module, ABC):
         depends_on: What the loss of a target may depend on: the target's own hidden state (all of them at
             level `sequence`), those of the example, as in a structured head, or those of the whole batch.
         probabilities: Whether it predicts probabilities of outputs, as perplexity needs them.
-        check_targets: Targets of some examples for `plugformer check`; only for targets of whole sequences
-            that are no class, no set of labels and no number.
     """
 
     levels: ClassVar[frozenset[Level]]
@@ -87,59 +89,56 @@ class Head(nn.Module, ABC):
     )
     depends_on: ClassVar[Literal["target", "example", "batch"]] = "target"
     probabilities: ClassVar[bool] = True
-    check_targets: ClassVar[Sequence[Sequence[float]]] = ()
+
+    @classmethod
+    def check_case(cls, real: Real) -> tuple[Targets, int] | None:  # noqa: ARG003 (a default)
+        """Returns targets and the number of outputs for `plugformer check`; None for built-in types."""
+        return None
 
     @abstractmethod
-    def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch *length outputs"]:
+    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch *length outputs"]:
         """Returns unnormalized scores of each position by itself, or at level `sequence` (batch, outputs)."""
 
-    @abstractmethod
-    def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Shaped[Tensor, " batch *length"],
-        real: Bool[Tensor, "batch length"],
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the sum of the losses of all real targets, and the number of these targets.
+    def losses(self, logits: Logits, targets: Targets) -> Float[Tensor, " targets"]:
+        """Returns the loss of each target from its logits, (targets, outputs): cross-entropy in nats."""
+        return functional.cross_entropy(logits, targets, reduction="none")
 
-        The loss is the negative logarithm of the targets' probability, in nats; for numbers it grows with the
-        error. In training mode `HeadContext.label_smoothing` applies; a structured head may ignore it.
+    def loss(self, hidden: Hidden, targets: Targets, real: Real) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the sum of the losses of all real targets, by default of `losses`, and their number.
+
+        Padding gets no gradient. In evaluation mode nothing is random, and nothing only regularizes.
         """
+        found = self.likelihoods(hidden, targets, real)
+        return found.losses.sum(), found.targets.sum()
 
-    def likelihoods(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Shaped[Tensor, " batch *length"],
-        real: Bool[Tensor, "batch length"],
-    ) -> Likelihoods:
+    def likelihoods(self, hidden: Hidden, targets: Targets, real: Real) -> Likelihoods:
         """Returns the losses of each example's targets, which sum to `loss`, and their likelihoods.
 
-        By default targets are independent classes.
+        By default targets are independent: classes, or floats, which are neither probable nor correct.
         """
-        if targets.dim() < real.dim():
-            losses, correct = _losses(self.logits(hidden, real), targets)
-            return Likelihoods(losses, torch.ones_like(targets), -losses, correct)
-        losses = hidden.new_zeros(real.shape, dtype=torch.float32)
-        correct = torch.zeros_like(targets)
-        # Scores of a vocabulary need much memory, so only some real positions are computed at a time.
-        for part in places_of(real).split(_POSITIONS):
-            at = (part // real.shape[1], part % real.shape[1])
-            logits = self.logits(hidden[at][None], real[at][None])[0]
-            losses[at], correct[at] = _losses(logits, targets[at])
-        sums = losses.sum(dim=1)
-        return Likelihoods(sums, real.sum(dim=1), -sums, correct.sum(dim=1))
+        if self.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN}):
+            columns = self._measured(self.logits(hidden, real), targets)
+            counts = torch.ones_like(columns[0], dtype=torch.int64)
+        else:
+            columns = hidden.new_zeros((3, real.numel()), dtype=torch.float32)
+            for places in places_of(real).split(_POSITIONS):  # the scores of a vocabulary need much memory
+                rows = unpad(hidden.flatten(0, 1), places)[None]
+                logits = self.logits(rows, real.flatten()[places][None])[0]
+                columns[:, places] = self._measured(logits, targets.flatten()[places])
+            columns, counts = columns.view(3, *real.shape).sum(dim=2), real.sum(dim=1)
+        losses, likely, correct = columns
+        known = None if targets.is_floating_point() else correct.long()
+        return Likelihoods(losses, counts, likely if self.probabilities else None, known)
 
-    def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
+    def best(self, hidden: Hidden, real: Real) -> Best:
         """Returns the most probable outputs, by default of independent targets."""
         scores, outputs = self.logits(hidden, real).float().log_softmax(dim=-1).max(dim=-1)
         return Best(outputs, scores if scores.dim() == 1 else scores.masked_fill(~real, 0.0).sum(dim=1))
 
-
-def _losses(
-    logits: Float[Tensor, "targets outputs"], targets: Int[Tensor, " targets"]
-) -> tuple[Float[Tensor, " targets"], Int[Tensor, " targets"]]:
-    """Returns each target's cross-entropy, and 1 if it is the most probable output."""
-    losses = functional.cross_entropy(logits.float(), targets, reduction="none")
-    return losses, (logits.argmax(dim=-1) == targets).long()
+    def _measured(self, logits: Logits, targets: Targets) -> Float[Tensor, "3 targets"]:
+        """Returns each target's loss, its log-probability, and 1 if it is the best output."""
+        losses = self.losses(logits.float(), targets)
+        if targets.is_floating_point():
+            return torch.stack([losses, -losses, -losses]).float()
+        plain = losses if type(self).losses is Head.losses else Head.losses(self, logits.float(), targets)
+        return torch.stack([losses, -plain, logits.argmax(dim=-1) == targets])

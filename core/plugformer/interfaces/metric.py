@@ -108,15 +108,14 @@ class LikelihoodMetric(Metric):
     """A metric of the probabilities of the targets under teacher forcing, without decoding.
 
     The targets of a generated sequence are its tokens and END; a classified text has one, its label.
-
-    Attributes:
-        unit: What `targets` counts: the model's targets, or the characters or bytes of their text.
-        probabilities: Whether it needs a head with `probabilities`; else `log_probabilities` may be NaN.
     """
 
-    accepts = frozenset(OutputType) - {OutputType.NUMBER}
+    accepts = frozenset(OutputType) - {OutputType.NUMBER, OutputType.NUMBERS}
+
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "targets"
+    """What `targets` counts: the model's targets, or the characters or bytes of their text."""
     probabilities: ClassVar[bool] = True
+    """Whether it needs the `probabilities` of a head."""
 
     @abstractmethod
     def statistics(

@@ -85,13 +85,11 @@ class HeadContext(ModelContext):
         inputs: The task type's inputs. At level `vector` each has a column of `hidden`, one that is `many`
             the last ones.
         tied: The target embedding, (outputs, width), for a head to use as its weight; None if not tied.
-        label_smoothing: Share of probability spread evenly over all outputs in the training loss.
     """
 
     outputs: int
     inputs: tuple[Input, ...] = (Input(),)
     tied: nn.Parameter | None = None
-    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +296,6 @@ class ModelSpec:
         tied_embeddings: Whether the output projection is the target embedding.
         scaled_embeddings: Whether embeddings are multiplied by the square root of the width.
         final_norm: Whether stacks end with a norm; if None, the last residual connection decides.
-        label_smoothing: Share of probability that the training loss spreads over all outputs.
         recompute: Whether training keeps only the inputs of layers and computes each layer twice.
         initialization: Draws the initial values; None if saved values replace them.
         seed: Seed of the initial values.
@@ -318,7 +315,6 @@ class ModelSpec:
     tied_embeddings: bool = False
     scaled_embeddings: bool = True
     final_norm: bool | None = None
-    label_smoothing: float = 0.0
     recompute: bool = False
     initialization: PartSpec | None = None
     seed: int = 1
@@ -333,10 +329,7 @@ class ModelSpec:
         """Returns the context of the head."""
         *_, last = self.stacks.values()
         shared = vars(self.context(last.place(len(last.layers))))
-        smoothing = self.label_smoothing
-        return HeadContext(
-            **shared, outputs=outputs, inputs=self.inputs, tied=tied, label_smoothing=smoothing
-        )
+        return HeadContext(**shared, outputs=outputs, inputs=self.inputs, tied=tied)
 
     def residual_context(
         self, stack: StackSpec, number: int, norm: Callable[[], nn.Module]

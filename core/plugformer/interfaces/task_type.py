@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from plugformer.errors import ConfigurationError, nearest
 from plugformer.interfaces.batch import Encoded
+from plugformer.interfaces.column import Column
 from plugformer.interfaces.prediction import Level, Prediction, Value
 from plugformer.interfaces.tokenizer import Tokenizer
 
@@ -18,47 +18,6 @@ if TYPE_CHECKING:
     from plugformer.interfaces.model import Model
     from plugformer.interfaces.spec import Stack
     from plugformer.interfaces.view import View
-
-
-Holds = Literal["text", "texts", "words", "label", "labels", "tags", "number"]
-"""The value that a column has for an example; see `Column`."""
-
-Role = Literal["input", "output"]
-Tokenized = Literal["source", "target"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a task's examples.
-
-    Attributes:
-        name: Its name in the data.
-        holds: What each example has there: `text`, a string; `texts`, a list of strings; `words`, a list of
-            strings that make up a text; `label`, the name of one class; `labels`, a list of names, empty or
-            not; `tags`, a list of names, one for each of the words in the column `along`; `number`, a float.
-        role: `input` if it is given, `output` if it is to be predicted: questions have no outputs.
-        tokenizer: The side whose tokenizer learns from it, if any; one column at least has `source`.
-        along: Of tags, the name of the column with their words.
-        optional: Whether examples may lack it.
-
-    Raises:
-        ConfigurationError: `holds`, `role` or `tokenizer` has a value that is none of these.
-    """
-
-    name: str
-    holds: Holds
-    role: Role
-    tokenizer: Tokenized | None = None
-    along: str | None = None
-    optional: bool = False
-
-    def __post_init__(self) -> None:
-        known = {"holds": get_args(Holds), "role": get_args(Role), "tokenizer": (None, *get_args(Tokenized))}
-        for field, values in known.items():
-            if (value := getattr(self, field)) not in values:
-                expected = " or ".join(map(str, values))
-                message = f"{field} is {value!r}{nearest(str(value), map(str, values))}; expected {expected}"
-                raise ConfigurationError(f"column {self.name!r}: {message}")
 
 
 @dataclass(frozen=True)
@@ -183,10 +142,9 @@ class TaskType(ABC):
         return [next(example[column.name] for column in self.columns if column.role == "output")]
 
     def example_from_text(self, text: str) -> Example:
-        """Returns a text as an example; by default it is the first input column, split if that holds words.
+        """Returns the text of each column, which the kind of the column reads; by default of the first input.
 
         Raises:
             ConfigurationError: The text has another number of parts than there are input columns.
         """
-        column = next(column for column in self.columns if column.role == "input")
-        return {column.name: text.split() if column.holds == "words" else text}
+        return {next(column.name for column in self.columns if column.role == "input"): text}

@@ -29,6 +29,7 @@ from plugformer.interfaces import (
     ModelContext,
     ModelSpec,
     Norm,
+    OutputType,
     PartSpec,
     PositionalEncoding,
     Ragged,
@@ -41,6 +42,9 @@ from plugformer.model.watching import watched
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
 
+_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
+"""Answers whose targets are numbers of outputs, so that the loss can be computed, too."""
+
 _LARGEST = 2**28
 """Number of parameters up to which the model computes a batch; a larger one is only constructed."""
 
@@ -52,14 +56,13 @@ _Parts = Sequence[tuple[nn.Module, PartSpec]]
 _Slots = set[tuple[int, int, str]]
 
 
-def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None, *, targets: bool) -> list[Failure]:
+def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None) -> list[Failure]:
     """Builds a model and computes a batch.
 
     Args:
         spec: What the model consists of.
         sizes: Sizes of its vocabulary and head, small ones.
         batch: Two examples of different lengths; None to compute nothing.
-        targets: Whether the batch has targets, so that the head's loss is computed, too.
 
     Returns:
         The problems, each once for a part: all that constructors refuse; or else the first failure of the
@@ -86,7 +89,7 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None, *, targets: bool
             with torch.no_grad():
                 for tensor in (*model.parameters(), *model.buffers()):
                     tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-        if not (failures := _computed(model, spec, builder.parts, batch, targets=targets)):
+        if not (failures := _computed(model, spec, builder.parts, batch)):
             break
     return list({(id(part), message): (part, message) for part, message in failures}.values())
 
@@ -141,14 +144,14 @@ def _refused(spec: ModelSpec) -> Iterator[Failure]:
     yield from failed.values()
 
 
-def _computed(model: Model, spec: ModelSpec, parts: _Parts, batch: Batch, *, targets: bool) -> list[Failure]:
+def _computed(model: Model, spec: ModelSpec, parts: _Parts, batch: Batch) -> list[Failure]:
     """Computes a batch; returns the first failure, or else the encodings that make no difference."""
     slots = _recorded_slots(parts)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # waking up others takes longer than a few tokens do
     try:
         with torch.no_grad(), watched(model, _refuse_misshapen):
-            _ = model(batch) if targets else model.logits(batch)
+            _ = model.logits(batch) if model.head.output_types.isdisjoint(_NUMBERED) else model(batch)
     except (Exception, SystemExit) as error:
         if out_of_memory(error):
             raise

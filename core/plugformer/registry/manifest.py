@@ -29,6 +29,7 @@ class Kind(StrEnum):
     HEAD = "head"
     INITIALIZATION = "initialization"
     DATA = "data"
+    COLUMN = "column"
     METRIC = "metric"
     SCHEDULE = "schedule"
     OPTIMIZER = "optimizer"
@@ -36,7 +37,8 @@ class Kind(StrEnum):
     HOOK = "hook"
 
 
-INTERFACES = {kind: kind.title().replace("_", "") for kind in Kind} | {Kind.POSITION: "PositionalEncoding"}
+INTERFACES = {kind: kind.title().replace("_", "") for kind in Kind}
+INTERFACES |= {Kind.POSITION: "PositionalEncoding", Kind.COLUMN: "ColumnKind"}
 """The class in `plugformer.interfaces` that the components of a kind implement."""
 
 

@@ -12,14 +12,14 @@ from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, require_columns
 from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
-from plugformer_plugins.data.rows import LoadedRow, Policy, needed
+from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")
 """The number of a CoNLL-U line that is not a word: a multiword token or an empty node."""
 
 
 class CoNLL(FileData):
-    """Sentences of words with tags, plain or with .gz.
+    """Sentences of words with tags, or with numbers, plain or with .gz.
 
     Tabs separate the fields of a line that has any, else white space. Lines that begin with `# ` and have no
     tab are comments, and so are `-DOCSTART-` lines.
@@ -43,17 +43,17 @@ class CoNLL(FileData):
         self._bad_rows = bad_rows
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Requires columns that `columns` names and that hold words or tags."""
+        """Requires columns that `columns` names and that hold words, or something for each word."""
         require_columns("conll", list(self._columns), columns)
         for column in needed(columns):
-            if column.holds not in ("words", "tags"):
+            if column.holds != "words" and not column.kind.aligned:
                 raise ConfigurationError(
                     f"data 'conll' has words and tags, but the task's column {column.name} holds "
                     f"{column.holds}; choose another data component or task type"
                 )
 
     def read(self, source: Path, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
-        """Yields the sentences of a file, or the error of the first line that has too few columns.
+        """Yields the sentences of a file, or the first error of each: too few columns, or no number.
 
         Raises:
             DataError: The file cannot be read.
@@ -66,8 +66,11 @@ class CoNLL(FileData):
                 if error is not None:
                     yield error
                 elif rows:
-                    values = tuple([row[place - 1] for row in rows] for place in places)
-                    yield LoadedRow(values, f"{source}:{first}")
+                    cells = [[row[place - 1] for row in rows] for place in places]
+                    try:
+                        yield loaded_row(cells, columns, f"{source}:{first}")
+                    except DataError as faulty:
+                        yield faulty
                 rows, first, error = [], number + 1, None
                 continue
             fields = line.split("\t") if "\t" in line else line.split()

@@ -11,7 +11,7 @@ from plugformer.errors import DataError
 from plugformer.interfaces import Column, require_columns
 from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
-from plugformer_plugins.data.rows import LoadedRow, Policy, require_text
+from plugformer_plugins.data.rows import LoadedRow, Policy, read_cell
 
 
 class Pair(BaseModel):
@@ -71,10 +71,10 @@ class Lines(FileData):
                 raise DataError(f"{shorter}:{number}: this line is missing: {longer} has more lines")
             if self._spaces == "remove":
                 texts = tuple("".join(text.split()) for text in texts)
+            places = {"source": f"{files[0]}:{number}", "target": f"{files[1]}:{number}"}
+            cells = dict(zip(places, texts, strict=True))
             try:
-                one = require_text(texts[0], "source", f"{files[0]}:{number}")
-                other = require_text(texts[1], "target", f"{files[1]}:{number}")
-                values = {"source": one, "target": other}
-                yield LoadedRow(tuple(values[column.name] for column in columns), f"{files[0]}:{number}")
+                values = (read_cell(cells[column.name], column, places[column.name]) for column in columns)
+                yield LoadedRow(tuple(values), places["source"])
             except DataError as error:
                 yield error

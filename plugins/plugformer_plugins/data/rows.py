@@ -1,6 +1,5 @@
 """From rows of values, each with a place, to the splits that a task reads."""
 
-import math
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -139,11 +138,7 @@ class RowData(Data):
             row = _unknown_label(values[label.name], row.place, classes)
         if self._bad_rows == "refuse":
             raise row
-        empty = {"text": "", "label": 0, "number": 0.0}
-        return {column.name: empty.get(column.holds, []) for column in columns} | {
-            "place": "",
-            "fault": str(row),
-        }
+        return {**dict.fromkeys(column.name for column in columns), "place": "", "fault": str(row)}
 
     def _records(self, sources: Sequence[Any], columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
         names, zero_based = self._labels or (), self._zero_based
@@ -219,17 +214,18 @@ def needed(columns: Sequence[Column]) -> list[Column]:
 
 
 def label_column(columns: Sequence[Column]) -> Column | None:
-    """Returns the column with the labels, if there is one."""
-    return next((column for column in columns if column.holds == "label"), None)
+    """Returns the column with one class for each example, if there is one."""
+    from datasets import ClassLabel
+
+    return next((column for column in columns if isinstance(column.kind.feature, ClassLabel)), None)
 
 
 def features_of(columns: Sequence[Column]) -> dict[str, Any]:
-    """Returns the types of columns; labels are texts."""
-    from datasets import List, Value
+    """Returns the types of columns; the names of classes are texts until all of them are known."""
+    from datasets import ClassLabel, Value
 
-    text = Value("string")
-    types = {"text": text, "label": text, "number": Value("float64")}
-    return {column.name: types.get(column.holds, List(text)) for column in columns}
+    types = {column.name: column.kind.feature for column in columns}
+    return {name: Value("string") if isinstance(kind, ClassLabel) else kind for name, kind in types.items()}
 
 
 def stream_features(columns: Sequence[Column], labels: Sequence[str] | None) -> "Features":
@@ -252,57 +248,36 @@ def stream_features(columns: Sequence[Column], labels: Sequence[str] | None) -> 
 
 
 def loaded_row(cells: Sequence[Any], columns: Sequence[Column], place: str) -> LoadedRow:
-    """Returns a row whose cells are converted to the types of their columns.
-
-    Lists may be written as text, with their parts between spaces; numbers may be written as text.
+    """Returns a row with the values that the kinds of its columns read in its cells.
 
     Raises:
-        DataError: A cell is not what its column holds, or there is not one tag for each word.
+        DataError: A cell is not what its column holds, or two columns that belong together differ in length.
     """
-    values = tuple(_converted(cell, column, place) for cell, column in zip(cells, columns, strict=True))
-    by_name = dict(zip((column.name for column in columns), values, strict=True))
+    values = {
+        column.name: read_cell(cell, column, place) for cell, column in zip(cells, columns, strict=True)
+    }
     for column in columns:
-        if column.along is not None and len(by_name[column.name]) != len(by_name[column.along]):
+        if column.along is not None and len(values[column.name]) != len(values[column.along]):
             raise DataError(
-                f"{place}: {len(by_name[column.along])} {column.along} and {len(by_name[column.name])} "
+                f"{place}: {len(values[column.along])} {column.along} and {len(values[column.name])} "
                 f"{column.name}; expected one of the {column.name} for each of the {column.along}"
             )
-    return LoadedRow(values, place)
+    return LoadedRow(tuple(values.values()), place)
 
 
-def _converted(value: Any, column: Column, place: str) -> Any:
-    if column.holds in ("text", "label"):
-        return require_text(value, column.name, place)
-    if column.holds == "number":
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise DataError(
-                f"{place}: the {column.name} is {value!r}, expected a number; correct it or remove the row"
-            )
-        return number
-    parts = value.split() if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or (not parts and column.holds != "labels"):
-        raise DataError(f"{place}: the {column.name} are {value!r}, expected text or a list; correct them")
-    return [require_text(part, column.name, place) for part in parts]
-
-
-def require_text(text: object, column: str, place: str) -> str:
-    """Returns a cell that holds text, or an integer as text.
+def read_cell(cell: object, column: Column, place: str) -> Any:
+    """Returns the value in a cell.
 
     Raises:
-        DataError: It is empty, blank or something else.
+        DataError: The column holds something else, or the value is empty and must not be.
     """
-    if type(text) is int:
-        return str(text)
-    if not isinstance(text, str):
-        raise DataError(f"{place}: the {column} is {text!r}, expected text; write it in quotes")
-    if not text.strip():
-        raise DataError(f"{place}: the {column} is empty, expected text; fill it in or remove the row")
     try:
-        text.encode()
-    except UnicodeEncodeError:  # from JSON escapes, or from bytes that are not UTF-8
-        raise DataError(f"{place}: the {column} is not UTF-8: {text!r}; correct it") from None
-    return text
+        value = column.kind.read(cell)
+    except ValueError as error:
+        raise DataError(f"{place}: the {column.name} {error}") from error
+    empty = not value.strip() if isinstance(value, str) else value in ([], {})
+    if empty and not column.kind.empty:
+        raise DataError(
+            f"{place}: the {column.name} is empty, expected {column.holds}; fill it in or remove the row"
+        )
+    return value

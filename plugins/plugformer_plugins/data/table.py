@@ -13,8 +13,9 @@ from pydantic import Field
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column
 from plugformer_blocks import check_file, open_bytes, read_lines
+from plugformer_plugins.column.texts import read_text
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
-from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed, require_text
+from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed
 
 TableColumn = str | Annotated[int, Field(ge=1)]
 """A column by name, or by number from 1."""
@@ -149,10 +150,10 @@ class TabularData(FileData):
         """Returns a cell, or the joined texts of several, of which one may be empty."""
         if len(cells) == 1:
             return cells[0]
-        texts = [
-            "" if cell is None or not str(cell).strip() else require_text(cell, column.name, place)
-            for cell in cells
-        ]
+        try:
+            texts = ["" if cell is None or not str(cell).strip() else read_text(cell) for cell in cells]
+        except ValueError as error:
+            raise DataError(f"{place}: the {column.name} {error}") from error
         if any(texts) and self._separator.strip():
             return self._separator.join(texts)
         return self._separator.join(filter(None, texts))

@@ -5,29 +5,31 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level, OutputType, places_of, unpad
+from plugformer.interfaces import HeadContext, Level, OutputType, places_of, unpad
 from plugformer_blocks import linear_cross_entropy
+from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 
-class LanguageModel(Head):
+class LanguageModel(SmoothedHead):
     """A linear map to the vocabulary, and cross-entropy at the real targets.
 
     Tying: Using the Output Embedding to Improve Language Models, Press and Wolf 2017:
-    https://arxiv.org/abs/1608.05859. Label smoothing: Rethinking the Inception Architecture, Szegedy et al.
-    2016, section 7: https://arxiv.org/abs/1512.00567. The weight is (outputs, width).
+    https://arxiv.org/abs/1608.05859. The weight is (outputs, width).
 
     Args:
         model: Sizes of the model; the weight is `model.tied` where that is given.
         bias: Whether a learned bias, (outputs,), is added to the logits.
+        label_smoothing: Share of each target that the training loss spreads over all outputs.
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.TOKEN})
     output_types = frozenset({OutputType.TEXT, OutputType.TOKENS})
     bias: nn.Parameter | None
 
-    def __init__(self, model: HeadContext, *, bias: bool = False) -> None:
-        super().__init__()
-        self.label_smoothing = model.label_smoothing
+    def __init__(
+        self, model: HeadContext, *, bias: bool = False, label_smoothing: LabelSmoothing = 0.0
+    ) -> None:
+        super().__init__(label_smoothing)
         self.tied = model.tied is not None
         self.weight = (
             nn.Parameter(torch.empty(model.outputs, model.width)) if model.tied is None else model.tied
@@ -55,12 +57,14 @@ class LanguageModel(Head):
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the real targets, and their number; smoothed in training."""
+        if self.has_other_losses:
+            return super().loss(hidden, targets, real)
         rows = places_of(real)
         loss = linear_cross_entropy(
             unpad(hidden.flatten(0, 1), rows),
             self.weight,
             targets.flatten().index_select(0, rows),
             bias=self.bias,
-            label_smoothing=self.label_smoothing if self.training else 0.0,
+            label_smoothing=self.smoothing,
         )
         return loss, real.sum()

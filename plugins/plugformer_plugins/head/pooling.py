@@ -8,42 +8,23 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level, Likelihoods, OutputType
+from plugformer.interfaces import HeadContext, Level, Likelihoods, OutputType
+from plugformer_blocks import Pooling, pool
+from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
-Pooling = Annotated[
-    Literal["first", "last", "max", "mean", "sum"],
-    Field(description="How the hidden states of a sequence become one vector."),
-]
 Hidden = Float[Tensor, "batch length width"]
 Real = Bool[Tensor, "batch length"]
-Vectors = Float[Tensor, "batch width"]
 Loss = tuple[Float[Tensor, ""], Int[Tensor, ""]]
 
 
-def pool(hidden: Hidden, real: Real, pooling: Pooling) -> Vectors:
-    """Returns for each sequence the first, last, largest, mean or summed value of its real tokens.
-
-    The largest is that of each coordinate; of a sequence without tokens, the largest, mean and sum are 0.
-    """
-    if pooling in ("first", "last"):
-        places = real.int().argmax(dim=1)
-        if pooling == "last":
-            places = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
-        return hidden[torch.arange(len(hidden), device=hidden.device), places]
-    if pooling == "max":
-        largest = hidden.masked_fill(~real[..., None], -torch.inf).amax(dim=1)
-        return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)
-    total = hidden.masked_fill(~real[..., None], 0.0).sum(dim=1)
-    return total / real.sum(dim=1, keepdim=True).clamp(min=1) if pooling == "mean" else total
-
-
-class Pooled(Head):
+class Pooled(SmoothedHead):
     """Pools the real tokens and maps to the outputs.
 
     Args:
         model: Sizes of the model and number of outputs.
         pooling: Which of them, or what of all of them.
         dropout: Rate on the pooled vector.
+        label_smoothing: Share of each target that the training loss spreads over all outputs.
     """
 
     levels = frozenset({Level.SEQUENCE})
@@ -54,9 +35,9 @@ class Pooled(Head):
         *,
         pooling: Pooling = "mean",
         dropout: Annotated[float, Field(ge=0, lt=1, description="Rate on that vector.")] = 0.0,
+        label_smoothing: LabelSmoothing = 0.0,
     ) -> None:
-        super().__init__()
-        self.label_smoothing = model.label_smoothing
+        super().__init__(label_smoothing)
         self.pooling: Pooling = pooling
         self.hidden: nn.Module = nn.Identity()  # of those that pass no hidden layer
         self.dropout = nn.Dropout(dropout)
@@ -79,6 +60,7 @@ class Classifier(Pooled):
         hidden: Width of a hidden layer between pooling and output; None for none.
         activation: Activation of the hidden layer.
         dropout: Rate on the input of the output layer.
+        label_smoothing: Share of each target that the training loss spreads over all labels.
     """
 
     def __init__(
@@ -89,8 +71,9 @@ class Classifier(Pooled):
         hidden: Annotated[int | None, Field(ge=1, le=32_768)] = None,
         activation: Literal["relu", "tanh"] = "tanh",
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+        label_smoothing: LabelSmoothing = 0.0,
     ) -> None:
-        super().__init__(model, pooling=pooling, dropout=dropout)
+        super().__init__(model, pooling=pooling, dropout=dropout, label_smoothing=label_smoothing)
         if hidden is not None:
             function = nn.ReLU() if activation == "relu" else nn.Tanh()
             self.hidden = nn.Sequential(nn.Linear(model.width, hidden), function)
@@ -98,51 +81,60 @@ class Classifier(Pooled):
 
     def loss(self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real) -> Loss:
         """Returns the cross-entropy summed over the sequences, and their number; smoothed in training."""
-        smoothing = self.label_smoothing if self.training else 0.0
+        if self.has_other_losses:
+            return super().loss(hidden, targets, real)
         loss = functional.cross_entropy(
-            self.logits(hidden, real), targets, reduction="sum", label_smoothing=smoothing
+            self.logits(hidden, real), targets, reduction="sum", label_smoothing=self.smoothing
         )
         return loss, targets.new_tensor(targets.numel())
 
 
 class MultiLabelClassifier(Pooled):
-    """A linear map of the pooled hidden states, and a binary cross-entropy for each label."""
+    """A linear map of the pooled hidden states, and a binary cross-entropy for each label.
+
+    In training targets are smoothed towards one half.
+    """
 
     output_types = frozenset({OutputType.LABELS})
 
-    def loss(self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real) -> Loss:
-        """Returns the cross-entropies summed over labels and sequences, and the number of sequences.
-
-        In training mode targets are smoothed towards one half.
-        """
-        smoothing = self.label_smoothing if self.training else 0.0
-        smoothed = targets * (1 - smoothing) + smoothing / 2
-        logits = self.logits(hidden, real)
-        loss = functional.binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
-        return loss, torch.tensor(len(targets), device=targets.device)
+    def losses(
+        self, logits: Float[Tensor, "batch outputs"], targets: Float[Tensor, "batch outputs"]
+    ) -> Float[Tensor, " batch"]:
+        """Returns the cross-entropies of each sequence's labels, added up."""
+        smoothed = targets * (1 - self.smoothing) + self.smoothing / 2
+        return functional.binary_cross_entropy_with_logits(logits, smoothed, reduction="none").sum(dim=-1)
 
     def likelihoods(self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real) -> Likelihoods:
         """Returns the joint likelihood of each sequence's labels, and whether all are right."""
         logits = self.logits(hidden, real).float()
-        losses = functional.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")
+        losses = self.losses(logits, targets.float())
         right = ((logits >= 0) == (targets > 0.5)).all(dim=-1).long()
-        losses = losses.sum(dim=-1)
         return Likelihoods(losses, torch.ones_like(right), -losses, right)
 
 
 class Regressor(Pooled):
-    """A linear map of the pooled hidden states, and the squared error."""
+    """A linear map of the pooled hidden states, and the squared error.
+
+    Args:
+        model: Sizes of the model; there is one output.
+        pooling: Which of the hidden states, or what of all of them.
+        dropout: Rate on the pooled vector.
+    """
 
     output_types = frozenset({OutputType.NUMBER})
     probabilities = False
 
-    def loss(self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real) -> Loss:
-        """Returns the squared errors summed over the sequences, and their number."""
-        errors = self.logits(hidden, real)[:, 0] - targets
-        return errors.square().sum(), torch.tensor(len(targets), device=targets.device)
+    def __init__(
+        self,
+        model: HeadContext,
+        *,
+        pooling: Pooling = "mean",
+        dropout: Annotated[float, Field(ge=0, lt=1, description="Rate on that vector.")] = 0.0,
+    ) -> None:
+        super().__init__(model, pooling=pooling, dropout=dropout)
 
-    def likelihoods(self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real) -> Likelihoods:
-        """Returns the squared error of each sequence; no number is right or wrong."""
-        errors = (self.logits(hidden, real)[:, 0] - targets).float()
-        ones = torch.ones(len(targets), dtype=torch.int64, device=targets.device)
-        return Likelihoods(errors.square(), ones, log_probabilities=None, correct=None)
+    def losses(
+        self, logits: Float[Tensor, "batch outputs"], targets: Float[Tensor, " batch"]
+    ) -> Float[Tensor, " batch"]:
+        """Returns the squared error of each sequence's number."""
+        return (logits[:, 0] - targets).square()

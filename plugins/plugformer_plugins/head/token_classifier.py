@@ -7,10 +7,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level
+from plugformer.interfaces import HeadContext, Level
+from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 
-class TokenClassifier(Head):
+class TokenClassifier(SmoothedHead):
     """A linear map of each token's hidden state: Devlin et al. 2019, section 5.3.
 
     https://arxiv.org/abs/1810.04805
@@ -18,13 +19,19 @@ class TokenClassifier(Head):
     Args:
         model: Sizes of the model and number of labels.
         dropout: Rate on the hidden states.
+        label_smoothing: Share of each target that the training loss spreads over all labels.
     """
 
     levels = frozenset({Level.TOKEN})
 
-    def __init__(self, model: HeadContext, *, dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0) -> None:
-        super().__init__()
-        self.label_smoothing = model.label_smoothing
+    def __init__(
+        self,
+        model: HeadContext,
+        *,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+        label_smoothing: LabelSmoothing = 0.0,
+    ) -> None:
+        super().__init__(label_smoothing)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(model.width, model.outputs)
 
@@ -42,10 +49,12 @@ class TokenClassifier(Head):
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the tokens with a target, and their number."""
+        if self.has_other_losses:
+            return super().loss(hidden, targets, real)
         loss = functional.cross_entropy(
             self.output(self.dropout(hidden[real])),
             targets[real],
             reduction="sum",
-            label_smoothing=self.label_smoothing if self.training else 0.0,
+            label_smoothing=self.smoothing,
         )
         return loss, real.sum()

@@ -1,9 +1,22 @@
 """Language modelling: texts, of which every token is predicted from those before it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from plugformer.interfaces import Column, Example, Examples, Level, OutputType, TaskType, Tokenizers
+from pydantic import Field
+
+from plugformer.interfaces import (
+    Column,
+    Example,
+    Examples,
+    Level,
+    OutputType,
+    Stack,
+    TaskType,
+    Tokenizers,
+    View,
+)
+from plugformer_blocks import Within
 
 
 class LanguageModelling(TaskType):
@@ -12,12 +25,29 @@ class LanguageModelling(TaskType):
     Texts are joined, END behind each, and cut into pieces of `model.max_length` tokens; each token is
     predicted once, from those before it in its piece and the last token of the piece before. In training,
     pieces begin at another place in every epoch.
+
+    Args:
+        documents: `joined` if a token is predicted from all tokens before it in its piece, `apart` if only
+            from those of its own text, whose positions then count from 0.
     """
 
     level = Level.NEXT_TOKEN
     packed = True
     output_type = OutputType.TOKENS
     columns = (Column("text", "text", "output", tokenizer="source"),)
+
+    def __init__(
+        self,
+        *,
+        documents: Annotated[
+            Literal["joined", "apart"], Field(description="Whether texts in one piece see each other.")
+        ] = "joined",
+    ) -> None:
+        self._apart = documents == "apart"
+
+    def view(self, stack: Stack) -> View:
+        """Returns the view of the stack, within texts if these are apart."""
+        return Within(stack.view) if self._apart else stack.view
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts, or of prompts."""

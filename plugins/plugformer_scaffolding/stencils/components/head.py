@@ -1,16 +1,15 @@
 """A linear map to the vocabulary."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from plugformer.interfaces import Head, HeadContext, Level
-from plugformer_blocks import linear_cross_entropy
 
 
 class NewComponent(Head):
-    """Logits at every position, and their cross-entropy at the real targets.
+    """Logits at every position; their loss is cross-entropy, since `losses` is not overridden.
 
     The weight, (outputs, width), may be the embedding's: Using the Output Embedding to Improve Language
     Models, Press and Wolf 2017, https://arxiv.org/abs/1608.05859.
@@ -23,7 +22,6 @@ class NewComponent(Head):
 
     def __init__(self, model: HeadContext) -> None:
         super().__init__()
-        self.label_smoothing = model.label_smoothing
         self.tied = model.tied is not None
         new = torch.empty(model.outputs, model.width)
         self.weight = nn.Parameter(new) if model.tied is None else model.tied
@@ -39,14 +37,3 @@ class NewComponent(Head):
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the logits of every token of the vocabulary."""
         return linear(hidden, self.weight)
-
-    def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the cross-entropy summed over the real targets, and their number."""
-        smoothing = self.label_smoothing if self.training else 0.0
-        loss = linear_cross_entropy(hidden[real], self.weight, targets[real], label_smoothing=smoothing)
-        return loss, real.sum()

@@ -1,0 +1,30 @@
+"""A decoder that reads its input in both directions: a prefix language model."""
+
+from dataclasses import replace
+
+from plugformer.interfaces import Batch, Encoded, Level, Side, Stack
+from plugformer_blocks import Prefix
+from plugformer_plugins.architecture.decoder_only import DecoderOnly
+
+
+class PrefixLM(DecoderOnly):
+    """Like `decoder-only`, but each token of the input sees all of it; texts without an input have no prefix.
+
+    Raffel et al. 2020, section 3.2.1: https://arxiv.org/abs/1910.10683. The END behind the input, from which
+    the first output is predicted, is no part of the prefix. Where a task predicts from the whole input, all
+    of it is.
+    """
+
+    stacks = (Stack("decoder", view=Prefix()),)
+
+    def collate(
+        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
+    ) -> Batch:
+        """Returns the target, whose given tokens but the last are marked as the prefix."""
+        batch = super().collate(encoded, level, side=side, length=length)
+        if encoded.input is None:
+            return batch
+        prefix = batch.target.mask
+        if batch.given is not None:
+            prefix = prefix & (prefix.long().cumsum(dim=1) < batch.given[:, None])
+        return replace(batch, target=replace(batch.target, marks={"prefix": prefix.long()}))

@@ -1,0 +1,1 @@
+"""Kinds of columns. Manifest entries name their modules; nothing is re-exported."""

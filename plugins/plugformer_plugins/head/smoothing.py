@@ -1,0 +1,32 @@
+"""Label smoothing, which several heads have in common."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from plugformer.interfaces import Head
+
+LabelSmoothing = Annotated[
+    float, Field(ge=0, lt=1, description="Share of each target that is spread over all outputs in training.")
+]
+
+
+class SmoothedHead(Head):
+    """A head that smooths its targets in training: Szegedy et al. 2016, https://arxiv.org/abs/1512.00567.
+
+    A subclass with other `losses` smooths in them, or leaves the option out of its constructor.
+    """
+
+    def __init__(self, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.label_smoothing = label_smoothing
+
+    @property
+    def has_other_losses(self) -> bool:
+        """Whether a subclass overrides `losses`: its loss is no cross-entropy."""
+        return type(self).losses is not Head.losses
+
+    @property
+    def smoothing(self) -> float:
+        """The share of each target that is spread, in evaluation mode 0."""
+        return self.label_smoothing if self.training else 0.0
