@@ -69,6 +69,7 @@ PAIRS = {
             "residual/sandwich": "pre",
             "residual/layer_scale": "pre",
             "residual/deepnorm": "post",
+            "residual/mixture_of_depths": "pre",
             "residual/stochastic_depth": "pre",
         }.items()
     },

@@ -9,6 +9,7 @@ from plugformer_blocks.joined_optimizer import JoinedOptimizer
 from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
 from plugformer_blocks.parameter_paths import matching_paths
+from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
 from plugformer_blocks.views import Prefix, Within
@@ -17,6 +18,7 @@ __all__ = [
     "FastTokenizer",
     "JoinedOptimizer",
     "PipelineTokenizer",
+    "Pooling",
     "PositionwiseState",
     "Prefix",
     "Recurrent",
@@ -30,6 +32,7 @@ __all__ = [
     "open_bytes",
     "pad",
     "pad_targets",
+    "pool",
     "read_lines",
     "read_pipeline",
     "softmax_attention",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Float
@@ -18,9 +18,11 @@ from plugformer.interfaces import (
     AttentionContext,
     Level,
     Model,
+    State,
     Tokenizer,
     evaluating,
 )
+from plugformer.model import replaced
 from plugformer.runs import TrainedModel
 
 _SPECIAL = {UNKNOWN: "<unknown>", BEGIN: "<begin>", END: "<end>"}
@@ -37,12 +39,14 @@ class AttentionLocation(NamedTuple):
 class AttentionRecord(NamedTuple):
     """A tensor that an attention recorded as it was used, and what it calls it.
 
-    The "weights" of a softmax are (batch, maps, query, key).
+    The "weights" of a softmax are (batch, maps, query, key). Queries and keys are the tokens at the positions
+    of `context`: in a layer that takes some tokens, these alone.
     """
 
     place: AttentionLocation
     name: str
     value: Tensor
+    context: AttentionContext
 
 
 def attentions(model: Model) -> dict[AttentionLocation, Attention]:
@@ -65,43 +69,32 @@ def observing(model: Model) -> Iterator[list[AttentionRecord]]:
     and so does each step of incremental decoding.
     """
     records: list[AttentionRecord] = []
-    places: dict[nn.Module, dict[int, list[AttentionLocation]]] = {}
-    for place in attentions(model):
-        layer = getattr(model, place.stack).layers[place.layer]
-        places.setdefault(layer, {}).setdefault(place.layer, []).append(place)
-    with ExitStack() as hooks:
-        for layer, calls in places.items():
-            hooks.callback(layer.register_forward_pre_hook(_pre_hook(records, list(calls.values()))).remove)
+    places: dict[Attention, list[AttentionLocation]] = {}
+    for place, attention in attentions(model).items():
+        places.setdefault(attention, []).append(place)
+    with ExitStack() as undo:
+        for attention, calls in places.items():
+            undo.enter_context(replaced(attention, "attend", _recording(attention, calls, records)))
         yield records
 
 
-def _pre_hook(
-    records: list[AttentionRecord], calls: Sequence[Sequence[AttentionLocation]]
-) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
-    """Returns a hook that gives each context of a layer's call an observer.
+def _recording(
+    attention: Attention, calls: Sequence[AttentionLocation], records: list[AttentionRecord]
+) -> Callable[..., Tensor]:
+    """Returns `attend` with an observer; `calls` are several where layers share their parameters."""
+    attend, turns = attention.attend, cycle(calls)
 
-    The layers of a stack share one context, which does not know the layer, so each gets its own copy. A
-    decoder layer takes two contexts: of self-attention, then of cross-attention. `calls` are the attentions
-    of each call in a pass: several calls where layers share their parameters.
-    """
-    turns = cycle(calls)
+    def recorded(query: Tensor, state: State, context: AttentionContext) -> Tensor:
+        place = next(turns)
 
-    def recording(place: AttentionLocation, context: AttentionContext) -> AttentionContext:
         def record(name: str, value: Tensor) -> None:
-            records.append(AttentionRecord(place, name, value))
+            records.append(AttentionRecord(place, name, value, context))
             if context.observer is not None:
                 context.observer(name, value)
 
-        return context.observed_by(record)
+        return attend(query, state, context.observed_by(record))
 
-    def hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        places = iter(next(turns))
-        return tuple(
-            recording(next(places), value) if isinstance(value, AttentionContext) else value
-            for value in inputs
-        )
-
-    return hook
+    return recorded
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,8 @@ class AttentionView:
         component: Name of its class.
         query: The tokens that read.
         key: The tokens that are read.
-        weights: Of each key for each query, by softmax map (head); each row sums to 1. None if it has none.
+        weights: Of each key for each query, by softmax map (head). Each row sums to 1, or to 0 if the layer
+            does not take its token. None if it has none.
     """
 
     place: AttentionLocation
@@ -165,13 +159,16 @@ def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
 def _weights(
     records: Sequence[AttentionRecord], place: AttentionLocation, shape: tuple[int, int]
 ) -> Float[Tensor, "maps query key"] | None:
-    """Returns the weights that an attention recorded between all tokens, all its maps in one tensor."""
-    weights = [
-        record.value[0].float().cpu()
-        for record in records
-        if record.place == place and record.name == "weights"
-        if record.value.dim() == 4 and record.value.shape[2:] == shape
-    ]
+    """Returns the weights of all maps of an attention, zero at tokens that its layer did not take."""
+    weights = []
+    for _, name, value, context in (record for record in records if record.place == place):
+        query, key = context.query, context.key
+        if name == "weights" and value.dim() == 4 and value.shape[2:] == (query.length, key.length):
+            rows, columns = (tokens.index[0][tokens.mask[0]].cpu() for tokens in (query, key))
+            seen = value[0][:, query.mask[0]][:, :, key.mask[0]]
+            whole = torch.zeros(len(seen), *shape)
+            whole[:, rows[:, None], columns] = seen.float().cpu()
+            weights.append(whole)
     return torch.cat(weights) if weights else None
 
 

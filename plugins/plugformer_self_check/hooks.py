@@ -130,7 +130,7 @@ def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> Gen
 def _reading(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[Way]:
     """Returns comparisons for models that predict labels or tags."""
     batch = batch_of(split, rows, trained.model)
-    longest = max(batch.source.ids.shape[1], batch.target.ids.shape[1])
+    longest = max(tokens.ids.shape[1] for tokens in batch.sequences)
     padded = batch_of(split, rows, trained.model, longest + MORE_PADDING)
     singles = [batch_of(split, [row], trained.model) for row in rows]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from plugformer.data.encoding import TokenColumn
 from plugformer.interfaces import (
     BEGIN,
     END,
@@ -36,6 +38,7 @@ from plugformer_testing.small import CASES, MAX_LENGTH, EncodedCase, ragged, sma
 from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
+_APART = tuple(case for case in CASES if case.level is Level.VECTOR)
 _SIDES = ("right", "left")
 _STEPS = 3
 _NOTHING = 1e-9
@@ -55,8 +58,10 @@ class _SmallExperiment:
         architecture: Architecture = subject.create()
         if not _fits(architecture, case):
             raise NotApplicable(f"it does not read {case}")
-        given = (architecture, case.level, case.sizes)
-        model = subject.once((case.level, position), lambda: small_model(*given, position=position))
+        make = partial(
+            small_model, architecture, case.level, case.sizes, inputs=case.reads, position=position
+        )
+        model = subject.once((case.level, case.reads, position), make)
         require.that(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
         return cls(architecture, model, case, case.encoded())
 
@@ -107,12 +112,13 @@ def every_level_builds(subject: Subject) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
-    """Each example has a row with padding on the requested side, marked, of at least the requested length."""
+    """Each row of an example has padding on the requested side, marked, and at least the requested length."""
     for side, least in product(_SIDES, (0, MAX_LENGTH)):
         sequences = _sequences(small.batch(side=side, length=least or None))
         for tokens in sequences:
             real, declared = tokens.mask, tokens.padding
-            require.equal(len(real), len(small.case), "the number of rows")
+            rows = len(small.case) if tokens.slots is None else sum(map(len, small.case.rows))
+            require.equal(len(real), rows, "the number of rows")
             require.that((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
             steps = real.long().diff(dim=1) * (1 if side == "right" else -1)
             require.that((steps <= 0).all(), f"padding is not on the {side}, or within a sequence")
@@ -231,15 +237,23 @@ def every_parameter_gets_a_gradient(small: _SmallExperiment) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def positions_cover_a_batch(small: _SmallExperiment) -> None:
-    """`positions` are at least as many as a batch has columns, with outputs and without."""
-    encoded, absent = small.encoded, np.full(len(small.case), -1)
-    for examples in (encoded, replace(encoded, output=None)) if small.case.inputs else (encoded,):
-        parts = (*examples.inputs.values(), examples.output)
-        lengths = np.stack([absent if part is None else part.lengths for part in parts], axis=1)
+    """`positions` times `rows` are at least as many as a batch has, with outputs and without."""
+    architecture, case = small.architecture, small.case
+    without = replace(small.encoded, output=None)
+    for examples in (small.encoded, without) if case.inputs else (small.encoded,):
+        lengths = np.full((len(case), len(case.reads) + 1), -1)
+        counts = np.ones_like(lengths)
+        for number, part in enumerate((*examples.inputs.values(), examples.output)):
+            if part is not None:
+                column = TokenColumn([part.values], [np.cumsum([0, *part.lengths])], counts=part.counts)
+                lengths[:, number] = column.lengths
+                counts[:, number] = 1 if part.counts is None else part.counts
         for rows in ([0], [1], [2], [0, 1, 2]):
-            columns = sum(tokens.ids.shape[1] for tokens in _sequences(small.batch(rows, encoded=examples)))
-            count = int(small.architecture.positions(lengths[rows], small.case.level).max(axis=0).sum())
-            require.that(columns <= count, f"positions returns {count}, a batch has {columns} columns")
+            found = sum(tokens.ids.numel() for tokens in _sequences(small.batch(rows, encoded=examples)))
+            positions = architecture.positions(lengths[rows], case.level)
+            times = np.broadcast_to(architecture.rows(counts[rows], case.level), positions.shape)
+            most = int((positions.max(axis=0) * times.sum(axis=0)).sum())
+            require.that(found <= most, f"positions and rows make {most}, a batch has {found} positions")
 
 
 @contract_check(CASES)
@@ -247,16 +261,51 @@ def limits_are_honest(subject: Subject, case: EncodedCase) -> None:
     """An example with as many tokens as `limits` allows runs if there are just `max_length` positions."""
     small = _SmallExperiment.of(subject, case, position="learned")
     limits = small.architecture.limits(MAX_LENGTH, case.level)
-    lengths = [(limits.input, limits.output)]
-    if case.inputs and case.outputs:  # together they may have less
-        longest = min(limits.output, limits.together - 1)
-        shortest = min(limits.input, limits.together - longest)
-        lengths = [(limits.input, min(limits.output, limits.together - limits.input)), (shortest, longest)]
-    for input_length, output_length in lengths:
-        inputs, outputs = (input_length,) * bool(case.inputs), (output_length,) * bool(case.outputs)
-        sound = max(inputs + outputs) > 0 <= min(inputs + outputs)
+    parts = [name for name in ("inputs", "second", "rows", "outputs") if getattr(case, name)]
+    for first in parts:
+        left, lengths = limits.together, {}
+        inputs = {*parts} - {"outputs"}  # each of which has one token at least
+        for name in sorted(parts, key=lambda part: part != first):
+            inputs -= {name}
+            lengths[name] = min(limits.output if name == "outputs" else limits.input, left - len(inputs))
+            left -= lengths[name]
+        sound = max(lengths.values()) > 0 <= min(lengths.values())
         require.that(sound, f"limits are {limits}: no example has so few tokens")
-        small.model(small.batch(encoded=replace(case, inputs=inputs, outputs=outputs).encoded()))
+        one: dict[str, Any] = {name: (length,) for name, length in lengths.items()}
+        if "rows" in one:
+            one["rows"] = (one["rows"],)
+        small.model(small.batch(encoded=replace(case, **one).encoded()))
+
+
+@contract_check(_APART, given=_SmallExperiment.of)
+def rows_stay_with_their_example(small: _SmallExperiment) -> None:
+    """At level vector another row of an example changes its own vector, and none of another example.
+
+    Where an input has many rows, its vectors are the last columns, in the order of the rows, and no others
+    are marked. Without an input that is optional, the vectors that are left are the same.
+    """
+    encoded, real = small.encoded, small.model.targets(small.batch())[1]
+    hidden = small.model.hidden(small.batch())
+    for name, part in encoded.inputs.items():
+        counts = np.ones(len(encoded), dtype=np.int64) if part.counts is None else part.counts
+        first, starts = real.shape[1] - counts.max(), np.cumsum(part.lengths) - part.lengths
+        if part.counts is not None:
+            marked = real[:, first:].sum(dim=1).tolist()
+            require.equal(marked, counts.tolist(), f"the number of {name} that each example has")
+        places = [(owner, place) for owner, count in enumerate(counts) for place in range(count)]
+        for (owner, place), start in zip(places, starts, strict=True):
+            other = small.model.hidden(small.batch(encoded=_with_other_token(encoded, name, start)))
+            changed = real & ((other - hidden).abs().amax(dim=-1) > _NOTHING)
+            own = changed[owner] if part.counts is None else changed[owner, first + place]
+            require.that(own.any(), f"row {place} of {name} in example {owner} does not change its vector")
+            changed[owner] = False
+            require.that(not changed.any(), f"a row of {name} in example {owner} changes other examples")
+    if "second" in encoded.inputs:
+        batch = small.batch(encoded=replace(encoded, inputs={"input": encoded.inputs["input"]}))
+        left = small.model.targets(batch)[1]
+        require.close(
+            small.model.hidden(batch)[left], hidden[left], "without the second input, vectors differ"
+        )
 
 
 @contract_check(_GENERATED)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    END,
     EVERYTHING,
     PAST,
     Attention,
@@ -18,7 +20,10 @@ from plugformer.interfaces import (
     PositionalEncoding,
     Positions,
     State,
+    Tokens,
+    View,
 )
+from plugformer_blocks import Prefix, Within
 from plugformer_testing import require
 from plugformer_testing.contract import NotApplicable, contract_check
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch, Sloping, Turning, full
@@ -184,6 +189,49 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     for placed in attentions(subject, batch, DECODER, ENCODER):
         moved = placed.at(batch.at(placed.positions.encoding, start=9))
         require.close(moved.read(x), placed.read(x), f"outputs change when positions move, in {placed.place}")
+
+
+@dataclass(frozen=True)
+class _SecondTokens(View):
+    """A token sees those an even number of positions away."""
+
+    def allowed(self, query: Positions, key: Positions) -> Tensor:
+        """Returns whether the distance is even."""
+        return (key.index[:, None, :] - query.index[:, :, None]) % 2 == 0
+
+
+_VIEWS = (Within(PAST), Prefix(), _SecondTokens())
+
+
+@contract_check(product(_VIEWS, PADDED[-3::2]))
+def the_view_is_followed(subject: Subject, case: tuple[View, PaddedBatch]) -> None:
+    """No output has a gradient at tokens that a view hides, if it follows the view; nor do pieces differ."""
+    view, batch = case
+    real, x = batch.mask, subject.tokens(*batch.mask.shape).requires_grad_()
+    ids, prefix = torch.where(torch.arange(real.shape[1]) % 3 == 1, END, 5), (real.cumsum(1) <= 2).long()
+    tokens, cut = (
+        Tokens(ids.expand_as(real), real, batch.padding, marks={"prefix": prefix}),
+        real.shape[1] - 1,
+    )
+    last = Tokens(ids[cut:].expand_as(real[:, cut:]), real[:, cut:], batch.padding)
+    for there in subject.serving(LayerContext(stack="decoder", view=view)):
+        attention: Attention = there.once(("perturbed", view), there.perturbed)
+        for encoding in (Turning(), Sloping(subject.model.heads)) if attention.follows(view) else ():
+            at = view.positions(tokens, encoding)
+            context = AttentionContext(at, at, view=view)
+            output = attention.attend(x, attention.project(x, at), context)
+            hidden = ~context.mask[:, 0] & real[:, :, None]
+            for number in range(real.shape[1]):
+                (gradient,) = torch.autograd.grad(output[:, number].sum(), x, retain_graph=True)
+                _require_none(gradient[hidden[:, number]], f"output {number} reads what {view} hides")
+            head = view.positions(tokens.narrow(real[:, :cut]), encoding)
+            tail = view.positions(last, encoding, head)
+            state = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
+            context = AttentionContext(tail, head.concatenate(tail), view=view)
+            found = attention.attend(x[:, cut:], state, context)[real[:, cut:]]
+            require.close(
+                found, output[:, cut:][real[:, cut:]], f"the last token reads otherwise, with {view}"
+            )
 
 
 @contract_check(BATCHES)

@@ -18,6 +18,7 @@ from plugformer.interfaces import (
     Positions,
     State,
     Sublayer,
+    View,
 )
 from plugformer_testing import require
 
@@ -107,6 +108,10 @@ class SharedState(Attention):
     def __init__(self, owner: Attention, reader: Attention) -> None:
         super().__init__()
         self.owner, self.reader = owner, reader
+
+    def follows(self, view: View) -> bool:
+        """Returns whether both do."""
+        return self.owner.follows(view) and self.reader.follows(view)
 
     def project(self, memory: Tensor, positions: Positions) -> State:
         """Returns the owner's projection."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import torch
 from datasets import ClassLabel, Dataset
 from numpy import ndarray
+from torch import Tensor, nn
 
 from plugformer.data import EncodedSplit, Processor
 from plugformer.data.arrow import encode, encoded_examples
@@ -23,6 +25,8 @@ from plugformer.interfaces import (
     Column,
     Encoded,
     Examples,
+    Head,
+    HeadContext,
     Input,
     LayerSpec,
     Level,
@@ -60,6 +64,7 @@ def small_model(
     level: Level,
     sizes: Sizes,
     *,
+    inputs: tuple[Input, ...] = (Input(),),
     head: str = "",
     position: str = "rope",
     residual: PartSpec | None = None,
@@ -92,8 +97,9 @@ def small_model(
     spec = ModelSpec(
         architecture=architecture,
         level=level,
+        inputs=inputs,
         stacks=stacks,
-        head=part(Kind.HEAD, head or HEADS[level]),
+        head=part(Kind.HEAD, head or HEADS[level]) if head or level in HEADS else PartSpec(_RowScores),
         initialization=part(Kind.INITIALIZATION, "default"),
         max_length=max_length,
         **shared,
@@ -101,14 +107,38 @@ def small_model(
     return perturbed(build(spec, sizes))
 
 
+class _RowScores(Head):
+    """A score for each vector, and its squared distance from the target of the example."""
+
+    levels = frozenset({Level.VECTOR})
+
+    def __init__(self, model: HeadContext) -> None:
+        super().__init__()
+        self.score = nn.Linear(model.width, 1)
+
+    def logits(self, hidden: Tensor, real: Tensor) -> Tensor:
+        scores: Tensor = self.score(hidden)[..., 0]
+        return scores.masked_fill(~real, 0.0)
+
+    def loss(self, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+        errors = (self.logits(hidden, real) - targets[:, None]).masked_fill(~real, 0.0)
+        return errors.square().sum(), targets.new_tensor(len(targets))
+
+
 @dataclass(frozen=True)
 class EncodedCase:
-    """Examples by the lengths of their inputs and outputs, if any; packed ones are pieces without END."""
+    """Examples by the lengths of their inputs and outputs, if any; packed ones are pieces without END.
+
+    `second` has the lengths of another input, which questions may lack, and `rows` those of the rows of one
+    that has many.
+    """
 
     level: Level
     inputs: tuple[int, ...]
     outputs: tuple[int, ...] = ()
     packed: bool = False
+    second: tuple[int, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.inputs or self.outputs)
@@ -116,7 +146,7 @@ class EncodedCase:
     def encoded(self) -> Encoded:
         """Returns the examples: the same tokens each time, different in every example."""
         targets: Ragged | ndarray | None = None
-        if self.level is Level.SEQUENCE:
+        if self.level in (Level.SEQUENCE, Level.VECTOR):
             targets = np.arange(len(self)) * 3 % OUTPUTS
         elif self.level is Level.TOKEN:
             rows = [
@@ -124,8 +154,11 @@ class EncodedCase:
                 for row, length in enumerate(self.inputs)
             ]
             targets = Ragged.of(rows)
+        inputs = {"input": ragged(self.inputs, 1), "second": ragged(self.second, 3)}
+        counts = np.array([len(lengths) for lengths in self.rows], dtype=np.int64)
+        inputs["rows"] = replace(ragged([*chain(*self.rows)], 4), counts=counts)
         return Encoded(
-            {"input": ragged(self.inputs, 1)} if self.inputs else {},
+            {part.name: inputs[part.name] for part in self.reads},
             ragged(self.outputs, 2) if self.outputs else None,
             targets,
             Ragged.of([[5 + row] for row in range(len(self))]) if self.packed else None,
@@ -135,7 +168,9 @@ class EncodedCase:
     @property
     def reads(self) -> tuple[Input, ...]:
         """The inputs of its examples."""
-        return (Input(),) * bool(self.inputs)
+        parts = ((Input(), self.inputs), (Input("second", optional=True), self.second))
+        given = tuple(part for part, lengths in parts if lengths)
+        return (*given, *[Input("rows", many=True)] * bool(self.rows))
 
     @property
     def sizes(self) -> Sizes:
@@ -149,8 +184,11 @@ CASES = (
     EncodedCase(Level.NEXT_TOKEN, (), (4, 4, 3), packed=True),
     EncodedCase(Level.TOKEN, (3, 1, 5)),
     EncodedCase(Level.SEQUENCE, (3, 1, 5)),
+    EncodedCase(Level.VECTOR, (3, 1, 5)),
+    EncodedCase(Level.VECTOR, (3, 1, 5), second=(2, 4, 1)),
+    EncodedCase(Level.VECTOR, (3, 1, 5), rows=((2, 4), (1, 3, 2, 5, 1), (3, 6, 1))),
 )
-"""Examples of every level: with and without an input, whole texts and pieces of texts."""
+"""Examples of every level: with and without an input, whole texts and pieces of texts, several inputs."""
 
 
 PARTS = ("output", "targets", "start")
@@ -290,6 +328,7 @@ class SmallTask:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
             parts: dict[str, Any] = {
+                "inputs": self.task_type.inputs,
                 "view": self.task_type.view,
                 "head": head,
                 "max_length": LONGEST,

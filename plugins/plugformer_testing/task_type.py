@@ -244,9 +244,9 @@ def answers_are_of_their_type(task: SmallTask) -> None:
     for row, answer in enumerate(answers):
         output: Any = answer.output
         _require_answer(output_type, output, f"the answer to example {row}")
-        if output_type is OutputType.TAGS and words:
+        if output_type in (OutputType.TAGS, OutputType.NUMBERS) and words:
             expected = len(task.questions[words[0]][row])
-            require.equal(len(output), expected, f"the number of tags of example {row}")
+            require.equal(len(output), expected, f"the number of {output_type} of example {row}")
         score = answer.score
         logarithm = score is None or (math.isfinite(score) and score < 1e-6)
         require.that(logarithm, f"the score of example {row} is {score}, no logarithm of a probability")
@@ -302,11 +302,19 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
 _TEXT: tuple[str, Callable[[object], bool]] = ("a text", lambda value: isinstance(value, str))
 _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
     **dict.fromkeys((OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS), _TEXT),
     **dict.fromkeys((OutputType.LABELS, OutputType.TAGS), ("a list of text", is_list_of_text)),
-    OutputType.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
+    OutputType.NUMBER: ("a finite float", _is_number),
+    OutputType.NUMBERS: (
+        "a list of finite floats",
+        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+    ),
 }
 
 

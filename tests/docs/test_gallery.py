@@ -84,7 +84,20 @@ BOTH = (
     "evaluation: {metrics: [label_accuracy, number_error]}\n",
     ["text\tlabel\tnumber", *["very good\tgood\t2", "bad\tbad\t1"] * 8],
 )
+NUMBERS = (
+    "type: token-regression\nmodel: {head: word_regressor}\n"
+    "evaluation: {metrics: [mean_absolute_error, root_mean_squared_error]}\n",
+    ["words\tnumbers", *["a long day\t1 0.5 -0.25", "day\t-0.25"] * 8],
+)
+DAYS = (
+    "type: dating\nmodel: {head: regressor}\nevaluation: {metrics: [mean_absolute_error]}\n",
+    ["text\tday", *["early\t1999-07-01", "late\t2001-02-03"] * 8],
+)
 TASKS = {
+    "head/word_regressor": NUMBERS,
+    "task_type/token-regression": NUMBERS,
+    "column/day": DAYS,
+    "task_type/dating": DAYS,
     "head/pointers": QUESTIONS,
     "task_type/span-extraction": QUESTIONS,
     "metric/squad_exact_match": QUESTIONS,
@@ -96,10 +109,13 @@ TASKS = {
 }
 """Tasks of a kind that is the gallery's own: what they add to `OWN`, and their examples."""
 
-CHECKPOINTED = ("position/shaw", "attention/cross_layer", "attention/retention", "residual/stochastic_depth")
+CHECKPOINTED = (
+    *("position/shaw", "attention/cross_layer", "attention/retention"),
+    *("residual/mixture_of_depths", "residual/stochastic_depth"),
+)
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-TRAINED = [row for row in OUTSIDE if row.name not in TASKS or row.name.startswith("head/")]
-"""A task with a head of the gallery trains the task type and the metrics, too."""
+TRAINED = [row for row in OUTSIDE if row.name not in TASKS or row.name.startswith(("head/", "column/"))]
+"""A task with a head or a column of the gallery trains the task type and the metrics, too."""
 trained = pytest.mark.parametrize("row", TRAINED, ids=lambda row: row.name)
 
 
@@ -186,8 +202,8 @@ def test_a_component_trains_and_decodes(
         "dates",
         short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]), "training.evaluate_every=10"),
     )
-    if row.name == "head/crf":
-        task, settings = "ud-ewt", ["model.head=crf", *TAGGING]
+    if row.name in ("head/crf", "head/focal"):
+        task, settings = "ud-ewt", [f"model.head={name}", *TAGGING]
     if row.name == "architecture/albert":
         task, settings = "ud-ewt", ["model.architecture=albert", "model.layers=3", *SHORT]
     if row.name in TASKS:

@@ -7,7 +7,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import HeadContext
-from plugformer_plugins.head.pooling import Classifier, pool
+from plugformer_blocks import pool
+from plugformer_plugins.head.pooling import Classifier
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=3)
 NOISE = [7.0, -7.0]

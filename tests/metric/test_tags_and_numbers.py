@@ -13,7 +13,13 @@ from plugformer.errors import DataError
 from plugformer_plugins.metric.accuracy import TagAccuracy
 from plugformer_plugins.metric.f1 import SCHEMES, EntityF1, LabelF1
 from plugformer_plugins.metric.likelihood import BitsPerByte, BitsPerCharacter
-from plugformer_plugins.metric.regression import MeanSquaredError, Pearson, Spearman
+from plugformer_plugins.metric.regression import (
+    MeanAbsoluteError,
+    MeanSquaredError,
+    Pearson,
+    RootMeanSquaredError,
+    Spearman,
+)
 
 
 def score(metric, *pairs):
@@ -100,6 +106,12 @@ def test_correlations_are_those_of_scipy(metric, peer):
 
 def test_mean_squared_error():
     assert score(MeanSquaredError(), (1.0, 3.0), (2.0, 2.0)) == 2
+
+
+def test_errors_of_lists_count_each_number():
+    pairs = ([1.0, 3.0, 0.0], [0.0, 0.0, 0.0]), ([], []), ([2.0], [4.0, -6.0])
+    assert score(MeanAbsoluteError(), *pairs) == (1 + 3 + 0 + 2 + 6) / 5
+    assert score(RootMeanSquaredError(), *pairs) == ((1 + 9 + 0 + 4 + 36) / 5) ** 0.5
 
 
 def test_bits_are_logarithms_to_base_two():

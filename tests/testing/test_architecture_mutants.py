@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 
@@ -10,7 +11,7 @@ from plugformer.registry import Kind
 from plugformer_blocks import Prefix, Within
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder, EncoderDecoderModel
-from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
+from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly, VectorModel
 from plugformer_plugins.architecture.prefix import PrefixLM
 
 
@@ -139,6 +140,45 @@ RoomForAll = after("RoomForAll", DecoderModel, room=lambda self, room, _: torch.
 CountsEnd = after("CountsEnd", EncoderDecoderModel, input_lengths=lambda self, lengths, _: lengths + 1)
 
 
+class OwnedByTheNext(EncoderOnly):
+    """Gives the last row of an example to the next one."""
+
+    def collate(self, encoded, level, **padding):
+        batch = super().collate(encoded, level, **padding)
+        for tokens in batch.reads.values():
+            if tokens.slots is not None:
+                object.__setattr__(tokens, "slots", tokens.slots.roll(1))
+        return batch
+
+
+class SortsRows(EncoderOnly):
+    """Reads the rows of an example in the order of their lengths."""
+
+    def collate(self, encoded, level, **padding):
+        if (rows := encoded.inputs.get("rows")) is not None:
+            by_example = np.split(np.array(rows.rows(), dtype=object), np.cumsum(rows.counts)[:-1])
+            ordered = [row for part in by_example for row in sorted(part, key=len)]
+            ordered = replace(Ragged.of(ordered), counts=rows.counts)
+            encoded = replace(encoded, inputs={**encoded.inputs, "rows": ordered})
+        return super().collate(encoded, level, **padding)
+
+
+class MarksAll(VectorModel):
+    """Counts absent rows as rows."""
+
+    def targets(self, batch):
+        targets, real = super().targets(batch)
+        return targets, torch.ones_like(real)
+
+
+class FirstForAll(VectorModel):
+    """Takes the first example's last row for that of all."""
+
+    def hidden(self, batch):
+        hidden = super().hidden(batch)
+        return torch.cat([hidden[:, :-1], hidden[:1, -1:].expand(len(hidden), -1, -1)], dim=1)
+
+
 def viewing(name, architecture, view):
     """Returns an architecture whose decoder has another view than its stack."""
 
@@ -223,9 +263,16 @@ MUTANTS = {
     "every_parameter_gets_a_gradient": (after("TwoEmbeddings", EncoderOnly, build=add_an_embedding),),
     "positions_cover_a_batch": (
         after("ForgetsEnd", DecoderOnly, positions=lambda self, found, *_: found - 1),
+        after("IgnoresCounts", EncoderOnly, rows=lambda self, found, *_: found**0),
     ),
     "limits_are_honest": (  # leaves no room for BEGIN and END
         instead("WithoutEnd", EncoderOnly, limits=lambda self, most, level: Limits(most, most, most)),
+    ),
+    "rows_stay_with_their_example": (
+        OwnedByTheNext,
+        SortsRows,
+        building(EncoderOnly, MarksAll, levels=frozenset({Level.VECTOR})),
+        building(EncoderOnly, FirstForAll, levels=frozenset({Level.VECTOR})),
     ),
     "continuing_equals_reading": (
         building(EncoderDecoder, StartsTwice),

@@ -3,7 +3,7 @@
 import torch
 from tests.testing.mutants import after, before, changed, instead, mutant_tests
 
-from plugformer.interfaces import EVERYTHING, AttentionContext, Padding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, Padding, Positions
 from plugformer.registry import Kind
 from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.grouped import MultiHeadAttention
@@ -215,6 +215,10 @@ LearnsFromTheFuture = returning(
     lambda _, read, query, *__: read + (query - query.detach()).sum(dim=1, keepdim=True),
 )
 MUTANTS = {
+    "the_view_is_followed": (
+        attending("SeesThePast", lambda _, at: seen(at, view=PAST if at.view.causal else at.view)),
+        attending("LosesMarks", lambda _, at: seen(at, key=changed(at.key))),
+    ),
     "shapes": (
         ReadsItself,
         ReadsAReader,

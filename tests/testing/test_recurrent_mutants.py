@@ -8,8 +8,8 @@ from tests.testing.mutants import instead, mutant_tests
 from torch import nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention
-from plugformer_blocks import Recurrent
+from plugformer.interfaces import PAST, Attention
+from plugformer_blocks import Recurrent, Within
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import Status, check
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, MODEL, Subject
@@ -35,6 +35,9 @@ class RunningMean(Attention):
         if not model.place.causal:
             raise ConfigurationError("a running mean has only a past: choose another attention here")
         self.value, self.gate = (nn.Linear(model.width, model.width) for _ in range(2))
+
+    def follows(self, view):
+        return view == PAST
 
     def project(self, memory, positions):
         return self.state(self.value(memory) * positions.mask[..., None], positions.mask)
@@ -80,6 +83,13 @@ class SeesItsPiece(RunningMean):
         return super().attend(query, Sums(values.flip(1), real, past=state.past), context)
 
 
+class ClaimsDocuments(RunningMean):
+    """Goes on across documents."""
+
+    def follows(self, view):
+        return view in (PAST, Within(PAST))
+
+
 class ServesNothing(RunningMean):
     def __init__(self, model):
         raise ConfigurationError("it fits nowhere")
@@ -102,6 +112,7 @@ test_is_caught, _ = mutant_tests(
         "the_future_is_not_seen": (SeesItsPiece,),
         "rows_can_be_selected": (instead("LeavesThePast", RunningMean, state=Unmoved),),
         "constructs": (ServesNothing,),
+        "the_view_is_followed": (ClaimsDocuments,),
         "serves_or_refuses_each_place": (FailsInALayer,),
     }
 )

@@ -3,7 +3,7 @@
 import inspect
 
 import pytest
-import torch
+from tests.taking import BySequence, ByToken
 from tests.testing.mutants import after, assert_caught, before, instead, mutant_tests
 
 from plugformer.model import layer
@@ -46,31 +46,6 @@ class NoStream(PreNorm):
         for name, sublayer in sublayers.items():
             x = sublayer(self.norms[name](x))
         return x
-
-
-class ByToken(PreNorm):
-    """Sublayers take the tokens whose first coordinate is positive."""
-
-    takes = "by token"
-
-    def forward(self, x, sublayers):
-        tokens = self.chosen(x[..., 0], next(iter(sublayers.values())).real)
-        for name, sublayer in sublayers.items():
-            x = sublayer.added(x, self.norms[name](x), tokens)
-        return x
-
-    def chosen(self, scores, real):
-        return scores > 0
-
-
-class BySequence(ByToken):
-    """Sublayers take the better half of the real tokens of each sequence."""
-
-    takes = "by sequence"
-
-    def chosen(self, scores, real):
-        ranks = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True).argsort(1)
-        return ranks < (real.sum(1, keepdim=True) / 2).ceil()
 
 
 class PaddingIsCounted(BySequence):

@@ -69,6 +69,5 @@ class Column:
     def __post_init__(self) -> None:
         for name, known in (("role", ("input", "output")), ("tokenizer", (None, "source", "target"))):
             if (value := getattr(self, name)) not in known:
-                raise ConfigurationError(
-                    f"column {self.name!r}: {name} is {value!r}, expected one of {known}"
-                )
+                message = f"{name} is {value!r}, expected one of {known}"
+                raise ConfigurationError(f"column {self.name!r}: {message}")

@@ -79,7 +79,7 @@ class Residual(nn.Module, ABC):
 
     Attributes:
         takes: What tokens sublayers compute in evaluation: "all"; some, each chosen "by token" from its own
-            hidden state; or some chosen "by sequence", which no causal stack allows.
+            hidden state; or some "by sequence", for stacks whose tokens all see each other.
         final_norm: Whether a stack needs a norm after its last layer; the setting `final_norm` overrides it.
         gain: Factor on the initial values of the matrices on the sublayers' `residual_path`.
     """

@@ -110,7 +110,7 @@ class LikelihoodMetric(Metric):
     The targets of a generated sequence are its tokens and END; a classified text has one, its label.
     """
 
-    accepts = frozenset(OutputType) - {OutputType.NUMBER}
+    accepts = frozenset(OutputType) - {OutputType.NUMBER, OutputType.NUMBERS}
 
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "targets"
     """What `targets` counts: the model's targets, or the characters or bytes of their text."""

@@ -38,6 +38,7 @@ class OutputType(StrEnum):
         LABELS: A list of names of classes.
         TAGS: A list of names, one for each word.
         NUMBER: A float.
+        NUMBERS: A list of floats, one for each word.
         TOKENS: A string without references: only the probabilities of its tokens are measured.
     """
 
@@ -46,6 +47,7 @@ class OutputType(StrEnum):
     LABELS = "labels"
     TAGS = "tags"
     NUMBER = "number"
+    NUMBERS = "numbers"
     TOKENS = "tokens"
 
 

@@ -12,6 +12,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
+    EVERYTHING,
     Attention,
     Head,
     Initialization,
@@ -60,7 +61,7 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
     """Returns a component.
 
     Raises:
-        ConfigurationError: It is an attention that does not follow the view of its stack.
+        ConfigurationError: It is an attention or a residual connection that does not follow its stack's view.
         RegistryError: The constructor raises no PlugformerError, or no `reset_parameters` draws parameters.
     """
     try:
@@ -69,6 +70,11 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
             refuse_hidden_values(component, part.label)
         if isinstance(component, Attention) and not component.follows(view := context[0].place.view):
             raise ConfigurationError(f"{part.label} cannot follow {view}\nchoose another attention here")
+        if (
+            getattr(component, "takes", "all") == "by sequence"
+            and (view := context[0].place.view) != EVERYTHING
+        ):
+            raise ConfigurationError(f"{part.label} chooses tokens by sequence, also those that {view} hides")
         return component
     except (KeyboardInterrupt, PlugformerError):
         raise
@@ -176,12 +182,7 @@ class Builder:
             for name, part in layer.sublayers.items()
         }
         context = self.spec.residual_context(stack, number, partial(self._part, layer.norm, place))
-        residual = self.make(layer.residual, context)
-        if residual.takes == "by sequence" and place.causal:
-            raise ConfigurationError(
-                f"{layer.residual.label} in {place} chooses tokens by sequence; choose one that does by token"
-            )
-        return Layer(**parts, residual=residual, dropout=self.spec.dropout)
+        return Layer(**parts, residual=self.make(layer.residual, context), dropout=self.spec.dropout)
 
 
 def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm, silu
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
+from plugformer.interfaces import PAST, Attention, AttentionContext, ModelContext, Positions, State, View
 from plugformer_blocks import Recurrent
 from plugformer_gallery.heads import merged, require_divisible, split
 
@@ -57,6 +57,10 @@ class Retention(Attention):
         self.query, self.key, self.value, self.gate, self.output = (
             nn.Linear(model.width, model.width, bias=False) for _ in range(5)
         )
+
+    def follows(self, view: View) -> bool:
+        """Returns whether a token sees all tokens before it: retention hides none."""
+        return view == PAST
 
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns keys, values and decays of a piece."""

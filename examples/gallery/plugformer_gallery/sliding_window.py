@@ -7,7 +7,16 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
+from plugformer.interfaces import (
+    EVERYTHING,
+    PAST,
+    Attention,
+    AttentionContext,
+    ModelContext,
+    Positions,
+    State,
+    View,
+)
 from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_gallery.heads import merged, require_divisible, split
 
@@ -60,6 +69,10 @@ class SlidingWindowAttention(Attention):
         self.query, self.key, self.value, self.output = (
             nn.Linear(model.width, model.width) for _ in range(4)
         )
+
+    def follows(self, view: View) -> bool:
+        """Returns whether a view reads no marks, which the window does not keep."""
+        return view in (EVERYTHING, PAST)
 
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys, values, and in a window their positions."""

@@ -1,59 +1,98 @@
-"""An encoder alone: a stack that reads a sequence, and predicts from it as a whole or of each token."""
+"""An encoder alone: a stack that reads a sequence and predicts from it, from its tokens, or from vectors."""
 
+import sys
+from collections.abc import Callable
+
+import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy import ndarray
 from torch import Tensor
 
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     EVERYTHING,
     Architecture,
     Batch,
     Encoded,
     Head,
+    Input,
     Level,
     Limits,
     Model,
     Side,
     Sizes,
     Stack,
+    Tokens,
     token_targets,
 )
 from plugformer.model import Builder, Encoder
-from plugformer_blocks import pad, pad_targets
+from plugformer_blocks import Pooling, pad, pad_targets, pool
 
 _SPECIAL = 2
 
 
 class EncoderOnly(Architecture):
-    """Reads BEGIN, the input and END: Devlin et al. 2019, https://arxiv.org/abs/1810.04805."""
+    """Reads BEGIN, the input and END: Devlin et al. 2019, https://arxiv.org/abs/1810.04805.
 
-    levels = frozenset({Level.TOKEN, Level.SEQUENCE})
+    At level `vector` it reads each row of each input by itself, as Reimers and Gurevych 2019, section 3, and
+    pools its hidden states: https://arxiv.org/abs/1908.10084.
+
+    Args:
+        pooling: How the hidden states of a row become its vector; `mean` if None. Heads pool at other levels.
+
+    Raises:
+        ConfigurationError: By `build`: a head pools.
+    """
+
+    levels = frozenset({Level.TOKEN, Level.SEQUENCE, Level.VECTOR})
     stacks = (Stack("encoder", view=EVERYTHING),)
+
+    def __init__(self, *, pooling: Pooling | None = None) -> None:
+        self._pooling = pooling
+
+    @classmethod
+    def reads(cls, inputs: tuple[Input, ...], level: Level) -> bool:
+        """Returns whether there is one input with one row, or any number at level `vector`."""
+        return bool(inputs) if level is Level.VECTOR else super().reads(inputs, level)
 
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
-        """Returns the inputs as the source, and the targets of the examples or of their tokens."""
-        assert encoded.input is not None  # noqa: S101 (task types of these levels have one)
-        return Batch(
-            pad(encoded.input, begin=True, side=side, length=length),
-            targets=pad_targets(encoded.targets, side=side, length=length),
-        )
+        """Returns the input as the source, or all inputs, and the targets of the examples or their tokens."""
+        targets = pad_targets(encoded.targets, side=side, length=length)
+        read = {}
+        for name, rows in encoded.inputs.items():
+            read[name] = pad(rows, begin=True, side=side, length=length)
+        if level is Level.VECTOR:
+            return Batch(reads=read, targets=targets)
+        (source,) = read.values()
+        return Batch(source, targets=targets)
 
     def positions(
         self, lengths: Int[ndarray, "examples parts"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs with BEGIN and END."""
-        return lengths[:, :1] + _SPECIAL
+        return lengths[:, :-1] + _SPECIAL
+
+    def rows(
+        self, counts: Int[ndarray, "examples parts"], level: Level
+    ) -> Int[ndarray, "examples sequences"]:
+        """Returns the numbers of rows of the inputs."""
+        return counts[:, :-1]
 
     def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that BEGIN and END leave."""
-        return Limits(max_length - _SPECIAL, 0, max_length - _SPECIAL)
+        return Limits(max_length - _SPECIAL, 0, sys.maxsize)
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head."""
+        if self._pooling is not None and level is not Level.VECTOR:
+            raise ConfigurationError(f"pooling: at level {level} the head may pool; take it out here")
         embedding = builder.embedding(sizes.source, tied=builder.spec.tied_embeddings)
-        return EncoderModel(builder.encoder(embedding), builder.head(sizes.outputs, embedding), level)
+        encoder, head = builder.encoder(embedding), builder.head(sizes.outputs, embedding)
+        if level is not Level.VECTOR:
+            return EncoderModel(encoder, head, level)
+        return VectorModel(encoder, head, builder.spec.inputs, self._pooling or "mean")
 
 
 class EncoderModel(Model):
@@ -75,3 +114,33 @@ class EncoderModel(Model):
         """Returns the encoder's hidden states."""
         hidden: Tensor = self.encoder(batch.source).hidden
         return hidden
+
+
+class VectorModel(EncoderModel):
+    """Reads each row of each input by itself, and compares their vectors.
+
+    The columns of an example are the inputs in their order. One that is absent has a column of zeros.
+    """
+
+    def __init__(self, encoder: Encoder, head: Head, inputs: tuple[Input, ...], pooling: Pooling) -> None:
+        super().__init__(encoder, head, Level.VECTOR)
+        self.inputs = inputs
+        self.pooling = pooling
+
+    def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch columns"]]:
+        """Returns the targets (none of questions), and which columns have a row."""
+        return batch.targets, self._columns(batch, lambda tokens: tokens.mask.any(dim=1))
+
+    def hidden(self, batch: Batch) -> Float[Tensor, "batch columns width"]:
+        """Returns the vectors."""
+        return self._columns(batch, self._vectors)
+
+    def _vectors(self, tokens: Tokens) -> Float[Tensor, "rows width"]:
+        return pool(self.encoder(tokens).hidden, tokens.mask, self.pooling)
+
+    def _columns(
+        self, batch: Batch, values: Callable[[Tokens], Tensor]
+    ) -> Shaped[Tensor, "batch columns ..."]:
+        found = {name: tokens.by_example(values(tokens)) for name, tokens in batch.reads.items()}
+        absent = torch.zeros_like(next(iter(found.values()))[:, :1])
+        return torch.cat([found.get(part.name, absent) for part in self.inputs], dim=1)

@@ -9,33 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces import HeadContext, Level, Likelihoods, OutputType
+from plugformer_blocks import Pooling, pool
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
-Pooling = Annotated[
-    Literal["first", "last", "max", "mean", "sum"],
-    Field(description="How the hidden states of a sequence become one vector."),
-]
 Hidden = Float[Tensor, "batch length width"]
 Real = Bool[Tensor, "batch length"]
-Vectors = Float[Tensor, "batch width"]
 Loss = tuple[Float[Tensor, ""], Int[Tensor, ""]]
-
-
-def pool(hidden: Hidden, real: Real, pooling: Pooling) -> Vectors:
-    """Returns for each sequence the first, last, largest, mean or summed value of its real tokens.
-
-    The largest is that of each coordinate; of a sequence without tokens, the largest, mean and sum are 0.
-    """
-    if pooling in ("first", "last"):
-        places = real.int().argmax(dim=1)
-        if pooling == "last":
-            places = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
-        return hidden[torch.arange(len(hidden), device=hidden.device), places]
-    if pooling == "max":
-        largest = hidden.masked_fill(~real[..., None], -torch.inf).amax(dim=1)
-        return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)
-    total = hidden.masked_fill(~real[..., None], 0.0).sum(dim=1)
-    return total / real.sum(dim=1, keepdim=True).clamp(min=1) if pooling == "mean" else total
 
 
 class Pooled(SmoothedHead):

@@ -1,6 +1,8 @@
 """Metrics of predicted numbers."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +12,64 @@ from plugformer.interfaces import OutputMetric, OutputType
 
 
 class NumberMetric(OutputMetric):
-    """A metric that compares predicted numbers with the right ones."""
+    """The mean error of predicted numbers, or of all numbers of lists; lower is better."""
+
+    accepts = frozenset({OutputType.NUMBER, OutputType.NUMBERS})
+    higher_is_better = False
+
+    @abstractmethod
+    def errors(self, differences: Float[ndarray, " numbers"]) -> Float[ndarray, " numbers"]:
+        """Returns the errors of predicted numbers that differ so much from the right ones."""
+
+    def statistics(
+        self,
+        predictions: Sequence[float | Sequence[float]],
+        references: Sequence[Sequence[float | Sequence[float]]],
+    ) -> Float[ndarray, "examples 2"]:
+        """Returns the sum of each example's errors, and the number of its numbers.
+
+        A number that is predicted for no word, or not predicted for one, is an error of its own size.
+        """
+        rows = []
+        for given, right in zip(predictions, references, strict=True):
+            pairs = zip_longest(np.atleast_1d(given), np.atleast_1d(np.asarray(right[0])), fillvalue=0.0)
+            differences = np.array([one - other for one, other in pairs], float)
+            rows.append([self.errors(differences).sum(), len(differences)])
+        return np.array(rows, float).reshape(-1, 2)
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the mean, 0 without any number."""
+        total, count = statistics.sum(axis=0)
+        return float(total / max(count, 1))
+
+
+class MeanSquaredError(NumberMetric):
+    """The mean of the squared differences; lower is better."""
+
+    def errors(self, differences: Float[ndarray, " numbers"]) -> Float[ndarray, " numbers"]:
+        """Returns the squares."""
+        return differences**2
+
+
+class RootMeanSquaredError(MeanSquaredError):
+    """The square root of the mean squared error, in the unit of the numbers; lower is better."""
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the root of the mean."""
+        return float(np.sqrt(super().aggregate(statistics)))
+
+
+class MeanAbsoluteError(NumberMetric):
+    """The mean of the absolute differences, in the unit of the numbers; lower is better."""
+
+    def errors(self, differences: Float[ndarray, " numbers"]) -> Float[ndarray, " numbers"]:
+        """Returns the absolute values."""
+        errors: ndarray = np.abs(differences)
+        return errors
+
+
+class Pearson(OutputMetric):
+    """Pearson's r, from -1 to 1; 0 where either numbers are all the same, of which it is not defined."""
 
     accepts = frozenset({OutputType.NUMBER})
 
@@ -21,21 +80,6 @@ class NumberMetric(OutputMetric):
         return np.array(
             [[given, right[0]] for given, right in zip(predictions, references, strict=True)], float
         ).reshape(-1, 2)
-
-
-class MeanSquaredError(NumberMetric):
-    """The mean of the squared differences; lower is better."""
-
-    higher_is_better = False
-
-    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
-        """Returns the mean."""
-        predicted, right = statistics.T
-        return float(((predicted - right) ** 2).mean())
-
-
-class Pearson(NumberMetric):
-    """Pearson's r, from -1 to 1; 0 where either numbers are all the same, of which it is not defined."""
 
     def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
         """Returns the correlation."""

@@ -1,0 +1,184 @@
+"""Layers whose sublayers take some tokens: what is computed, kept and counted, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.taking import BySequence, ByToken
+from torch import nn
+
+from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.interfaces import (
+    Attention,
+    Batch,
+    FeedForward,
+    Level,
+    ModelContext,
+    Padding,
+    PartSpec,
+    Sizes,
+    Tokens,
+)
+from plugformer.model import build, watched
+from plugformer_cli.model_summary import summarize
+from plugformer_inspection.attention import AttentionLocation, _weights, observing
+from plugformer_plugins.architecture.decoder_only import DecoderOnly
+from plugformer_plugins.architecture.encoder_only import EncoderOnly
+from plugformer_plugins.attention.grouped import MultiHeadAttention
+from plugformer_testing.small import small_model
+
+SIZES = Sizes(13, 13)
+LENGTH = 12
+EVERYTHING, CAUSAL = (EncoderOnly, Level.TOKEN), (DecoderOnly, Level.NEXT_TOKEN)
+
+
+class EverySecond(ByToken):
+    """Takes the tokens at every second place, of whatever it is given."""
+
+    def chosen(self, scores, real):
+        return (torch.arange(scores.shape[1]) % 2 == 0).expand_as(scores)
+
+
+class Nothing(ByToken):
+    def chosen(self, scores, real):
+        return torch.zeros_like(real)
+
+
+class Everything(ByToken):
+    def chosen(self, scores, real):
+        return torch.ones_like(real)
+
+
+def model_of(residual, kind=CAUSAL, **changes):
+    architecture, level = kind
+    return small_model(architecture(), level, SIZES, residual=PartSpec(residual), **changes)
+
+
+def tokens_of(*lengths):
+    mask = torch.arange(LENGTH) < torch.tensor(lengths)[:, None]
+    ids = torch.arange(len(lengths) * LENGTH).view_as(mask) % 9 + 4
+    return Tokens(ids * mask, mask, Padding.NONE if mask.all() else Padding.RIGHT)
+
+
+@pytest.mark.parametrize(("lengths", "fed"), [((LENGTH, LENGTH), 12), ((LENGTH, 5), 9), ((LENGTH, 0), 6)])
+def test_nothing_else_is_computed(lengths, fed):
+    """The tokens move together, so that the fused kernel stays; padding is never among them."""
+    model, seen = model_of(EverySecond), []
+
+    def look(module, path, arguments, output):
+        if isinstance(module, FeedForward):
+            seen.append(len(arguments[0]))
+        elif isinstance(module, Attention) and len(arguments) == 3:
+            query, _, context = arguments
+            assert context.is_causal
+            seen.append((query.shape[1], context.key.length))
+
+    with torch.no_grad(), watched(model, look):
+        model.decoder(tokens_of(*lengths), model.decoder.start())
+    assert seen == [(6, 6), fed] * 2
+
+
+@pytest.mark.parametrize("position", ["rope", "alibi", "t5", "learned"])
+def test_tokens_keep_their_positions(position):
+    """What is taken reads what is taken, as in a model of full layers with a mask between the tokens."""
+    model, tokens = model_of(EverySecond, EVERYTHING, position=position), tokens_of(LENGTH, 7)
+    taken = (torch.arange(LENGTH) % 2 == 0) & tokens.mask
+    whole = model_of(ByToken, EVERYTHING, position=position)
+    whole.load_state_dict(model.state_dict())
+    for layer in whole.encoder.layers:
+        layer.residual = Masked(layer.residual, taken)
+        layer.attention.attend = masked(layer.attention.attend, taken)
+    with torch.no_grad():
+        expected, found = (each.encoder(tokens).hidden[tokens.mask] for each in (whole, model))
+    torch.testing.assert_close(found, expected)
+
+
+class Masked(nn.Module):
+    """Sublayers compute everything, and what they give is zero at tokens not taken."""
+
+    takes = "all"
+
+    def __init__(self, residual, taken):
+        super().__init__()
+        self.norms, self.taken = residual.norms, taken
+
+    def forward(self, x, sublayers):
+        for name, sublayer in sublayers.items():
+            x = x + sublayer(self.norms[name](x)) * self.taken[..., None]
+        return x
+
+
+def masked(attend, taken):
+    def attend_taken(query, state, context):
+        key = replace(context.key, mask=taken, padding=Padding.ANYWHERE)
+        return attend(query, state, context.over(key))
+
+    return attend_taken
+
+
+def test_a_step_that_takes_nothing_computes_and_keeps_nothing():
+    model = model_of(ByToken)
+    one = Tokens(torch.full((2, 1), 5), torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+    cache = model.decoder.start()
+    with torch.no_grad():
+        model.decoder(one, cache)
+        layer = model.decoder.layers[0]
+        layer.residual.__class__ = Nothing
+        layer.attention.project = layer.attention.attend = layer.feed_forward.forward = pytest.fail
+        for _ in range(3):
+            model.decoder(one, cache)
+        cache.select(torch.tensor([1]))
+    assert cache.target.mask.shape == (1, 4)
+    assert cache.targets[0]._positions.mask.shape == (1, 1)
+
+
+def test_operations_are_counted_as_they_are_computed():
+    batch = Batch(target=tokens_of(LENGTH, LENGTH), given=torch.ones(2, dtype=torch.long))
+    half, whole = (
+        {row.path: row.flops for row in summarize(model_of(residual), batch)}
+        for residual in (EverySecond, Everything)
+    )
+    for part in ("attention", "feed_forward"):
+        path = f"decoder.layers.0.{part}"
+        assert 0 < half[path] <= 0.55 * whole[path]  # six of the eleven tokens that something follows
+
+
+def test_weights_are_shown_where_the_tokens_are():
+    model = model_of(EverySecond, EVERYTHING)
+    with torch.no_grad(), observing(model) as records:
+        model.encoder(tokens_of(LENGTH))
+    weights = _weights(records, AttentionLocation("encoder", 1, "self"), (LENGTH, LENGTH))
+    assert weights.shape == (4, LENGTH, LENGTH)
+    taken = torch.arange(LENGTH) % 2 == 0
+    torch.testing.assert_close(weights.sum(-1), taken.float().expand(4, -1))
+    assert not weights[..., ~taken].any()
+
+
+def test_a_choice_by_sequence_is_refused_in_a_causal_stack():
+    with pytest.raises(ConfigurationError, match=r"BySequence chooses .* Past\(\) hides"):
+        model_of(BySequence)
+
+
+def test_a_choice_that_is_not_declared_is_refused():
+    class Undeclared(ByToken):
+        takes = "all"
+
+    with pytest.raises(RegistryError, match="Undeclared takes some tokens only; set its `takes`"):
+        model_of(Undeclared, EVERYTHING).encoder(tokens_of(LENGTH))
+
+
+def test_layers_that_share_states_take_all_tokens():
+    class Reader(MultiHeadAttention):
+        def __init__(self, model: ModelContext) -> None:
+            super().__init__(model)
+            self.reads_layer = model.place.layer - 1 if model.place.layer else None
+
+    spec = model_of(ByToken, EVERYTHING).spec
+    stack = spec.stacks["encoder"]
+    sublayers = {**stack.layers[0].sublayers, "attention": PartSpec(Reader)}
+    layers = tuple(replace(layer, sublayers=sublayers) for layer in stack.layers)
+    spec = replace(spec, stacks={"encoder": replace(stack, layers=layers)})
+    with pytest.raises(
+        ConfigurationError, match=r"Reader in layer 1 .* state of layer 0 .* takes some tokens"
+    ):
+        build(spec, SIZES)
