@@ -1,7 +1,6 @@
 """What a contract is tried on: the class of a component, its options, and its place in a small model."""
 
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -11,15 +10,7 @@ from torch import Tensor, nn
 
 from plugformer.configuration import options_model
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import (
-    PAST,
-    HeadContext,
-    Input,
-    LayerContext,
-    Level,
-    ModelContext,
-    ResidualContext,
-)
+from plugformer.interfaces import PAST, HeadContext, Input, LayerContext, Level, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, interface_of
 from plugformer.registry.options import checked_options
 from plugformer_testing import require
@@ -40,13 +31,9 @@ PLACES = (
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
 
 _DEEP = 6  # number of layers in which the first one that reads the state of another is looked for
-COMPARED = (
-    (Input("first"), Input("second")),
-    (Input("question"), Input("choices", many=True)),
-)
-"""Inputs whose vectors a head compares."""
-
 OUTPUTS = 7  # classes that a head predicts
+CHOICE = (Input("question"), Input("candidates", many=True))
+PAIR = (Input("first"), Input("second"))
 SUBLAYERS = ("attention", "cross_attention", "feed_forward")  # what a residual connection joins
 
 
@@ -151,18 +138,19 @@ class Subject:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The inputs of a head: at level `vector` the first of some that its constructor does not refuse."""
+        """The inputs of a head: at level `vector` a question with candidates, or two texts if it refuses."""
+        if Level.VECTOR not in getattr(self.component, "levels", ()):
+            return (Input(),)
 
-        def chosen() -> tuple[Input, ...]:
-            if Level.VECTOR not in getattr(self.component, "levels", ()):
-                return (Input(),)
-            for inputs in COMPARED:
-                with suppress(ConfigurationError):
-                    self._construct({"inputs": inputs})
-                    return inputs
-            return COMPARED[0]
+        def served() -> tuple[Input, ...]:
+            options = checked_options(self.component, self.options, self.entry.name)
+            try:
+                self.component(HeadContext(**vars(self.model), outputs=OUTPUTS, inputs=CHOICE), **options)
+            except ConfigurationError:
+                return PAIR
+            return CHOICE
 
-        return self.once("inputs", chosen)
+        return self.once("inputs", served)
 
     def create(self, **sizes: Any) -> Any:
         """Constructs the component, which may refuse; `sizes` are fields of its context that differ."""
@@ -182,8 +170,8 @@ class Subject:
             return self.component(**options)
         context = {**vars(self.model), "place": self.place, **sizes}
         if self.kind is Kind.HEAD:
-            inputs = context.pop("inputs", None) or self.inputs
-            return self.component(HeadContext(**{"outputs": OUTPUTS, **context, "inputs": inputs}), **options)
+            sizes = {"outputs": OUTPUTS, "inputs": self.inputs, **context}
+            return self.component(HeadContext(**sizes), **options)
         if self.kind is Kind.RESIDUAL:
             joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, context["width"])}
             return self.component(ResidualContext(**{**joined, **context}), **options)
