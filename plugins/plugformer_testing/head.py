@@ -308,7 +308,7 @@ def everything(subject: Subject, head: Head, hidden: Tensor, real: Tensor) -> Te
     logits = head.logits(hidden, real)
     logits = logits.masked_fill(logits == -torch.inf, 0.0)  # of absent candidates
     targets = _targets(subject, real)[0]
-    if subject.inputs != PAIR:
+    if subject.inputs != PAIR or targets.is_floating_point():
         targets = torch.zeros_like(targets)
     loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])

@@ -94,7 +94,13 @@ DAYS = (
     "type: dating\nmodel: {head: regressor}\nevaluation: {metrics: [mean_absolute_error]}\n",
     ["text\tday", *["early\t1999-07-01", "late\t2001-02-03"] * 8],
 )
+TRIPLETS = (
+    "type: triplets\nmodel: {head: margin}\nevaluation: {metrics: [recall_at_k, mrr]}\n",
+    ["text\tright\twrong", *["one dog\tein Hund\teine Katze", "one cat\teine Katze\tein Hund"] * 8],
+)
 TASKS = {
+    "head/margin": TRIPLETS,
+    "task_type/triplets": TRIPLETS,
     "head/word_regressor": NUMBERS,
     "task_type/token-regression": NUMBERS,
     "column/day": DAYS,

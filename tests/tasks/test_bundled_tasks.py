@@ -16,7 +16,6 @@ SMALL = (
     "model.layers=1",
     "model.ffn_width=16",
     "training.steps=2",
-    "training.batch_tokens=256",
     "training.evaluate_every=2",
     "evaluation.samples=1",
 )
@@ -30,7 +29,8 @@ FEWER = {
     "tatoeba-zh-en": ["data.split={validation: 4, test: 4, by: group}"],
 }
 WITHOUT_TEST = ("shakespeare",)
-OF_TWO_TEXTS = ("sick-entailment", "sick-relatedness")
+OF_TWO_TEXTS = ("sick-entailment", "sick-relatedness", "sick-similarity")
+AMONG_OTHERS = ("multi30k-retrieval",)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -38,11 +38,17 @@ def test_a_task_runs_from_its_data_to_an_answer(
     name: str, sample_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
-    report = train(name, overrides=[*SMALL, *FEWER.get(name, [])], out=tmp_path / "run", notify=str).report
+    batch = "training.batch_size=8" if name in AMONG_OTHERS else "training.batch_tokens=256"
+    report = train(
+        name, overrides=[*SMALL, batch, *FEWER.get(name, [])], out=tmp_path / "run", notify=str
+    ).report
     assert report.split == "validation" if name in WITHOUT_TEST else report.split.startswith("test")
     assert report.metrics
-    question = "3 5\t5 3" if name in OF_TWO_TEXTS else "3 5"
-    assert load(tmp_path / "run").predict([question])[0].output is not None
+    model, question = load(tmp_path / "run"), "3 5\t5 3" if name in OF_TWO_TEXTS else "3 5"
+    if name in AMONG_OTHERS:
+        assert model.vectors([question]).shape == (1, 16)
+    else:
+        assert model.predict([question])[0].output is not None
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -11,6 +11,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Head, Level, Likelihoods, OutputType
 from plugformer.registry import Kind
 from plugformer_plugins.head.language_model import LanguageModel
+from plugformer_plugins.head.pairs import Contrastive
 from plugformer_plugins.head.pooling import Classifier, MultiLabelClassifier, Pooled, Regressor
 from plugformer_plugins.head.token_classifier import TokenClassifier
 from plugformer_testing import check
@@ -285,6 +286,7 @@ MUTANTS = {
     "rows_are_independent": (
         after("SharesTheBatch", Classifier, logits=lambda self, logits, *_: logits - logits.mean(dim=0)),
         LooksAhead,
+        after("Centers", Contrastive, vectors=lambda self, vectors, _: vectors - vectors.mean(dim=0)),
     ),
     "a_tied_embedding_is_left_alone": (
         instead("Redraws", LanguageModel, reset_parameters=lambda self: nn.init.normal_(self.weight)),
