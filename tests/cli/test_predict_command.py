@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from plugformer.errors import DataError
-from plugformer.interfaces import Prediction
+from plugformer.interfaces import Input, Prediction
 from plugformer_cli import predict
 
 
@@ -27,6 +27,15 @@ class Echo:
     def predict_each(self, texts, *, first=0, n_best=1):
         self.numbers += range(first, first + len(texts))
         return [self.answer(text, n_best) for text in texts]
+
+    experiment = SimpleNamespace(task_type=SimpleNamespace(inputs=[Input("first"), Input("second")]))
+
+    def vectors(self, texts, name=""):
+        """Returns for each text how often it has a, b and c; the second input counts double."""
+        if "!" in "".join(texts):
+            raise DataError("too loud")
+        counts = torch.tensor([[text.count(letter) for letter in "abc"] for text in texts])
+        return counts.float() * (2 if name == "second" else 1)
 
     def answer(self, text, n_best):
         if "!" in text:
@@ -50,6 +59,23 @@ def type_in(monkeypatch, content: bytes) -> None:
 def test_texts_from_arguments(run):
     assert run("predict", "runs/a", "one", "two three").out == "ONE\nTWO THREE\n"
     assert run("predict", "runs/a", "--", "-1").out == "-1\n"
+
+
+def test_vectors_of_texts(run):
+    assert run("predict", "runs/a", "--vectors", "abba", "c").out == "2 2 0\n0 0 1\n"
+    record = json.loads(run("predict", "runs/a", "--vectors", "--input", "second", "--json", "ab").out)
+    assert record == {"input": "ab", "output": [2.0, 2.0, 0.0], "score": None}
+
+
+def test_the_nearest_of_some_texts(run, tmp_path):
+    (tmp_path / "texts.txt").write_text("aa\nab\ncc\n")
+    among = ("predict", "runs/a", "--among", "texts.txt")
+    assert run(*among, "a", "c").out == "aa\ncc\n"
+    assert run(*among, "a", "--n-best", "2").out == "aa\nab\n"
+    loud = run(*among, "a", "!", "c")
+    assert (loud.status, loud.out) == (2, "aa\n\ncc\n")
+    assert "text 2: no answer: too loud" in loud.err
+    assert "--among and --vectors" in run(*among, "--vectors", "a").err
 
 
 def test_texts_from_a_file_in_utf8_with_any_line_ends(run, tmp_path):
