@@ -178,14 +178,16 @@ class _Printer:
 
 def _by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str, n_best: int) -> Answer:
     """Returns what answers texts with their vectors, or with the nearest candidates if there are any."""
-    from plugformer.interfaces import Prediction
-    from plugformer_blocks import nearest_texts
+    from plugformer.interfaces import Prediction, TaskType
 
-    if candidates is None:
-        find = lambda vectors: [Prediction(vector.tolist()) for vector in vectors]  # noqa: E731
-    else:
-        searched = model.vectors(candidates, model.experiment.task_type.inputs[-1].name)
-        find = partial(nearest_texts, vectors=searched, texts=candidates, n_best=n_best)
+    task_type, find = model.experiment.task_type, lambda vectors: [Prediction(v.tolist()) for v in vectors]
+    if candidates is not None:
+        if type(task_type).rank is TaskType.rank:
+            raise ConfigurationError("--among: this model finds no texts among others; leave it out")
+        names = [part.name for part in task_type.inputs]
+        found = model.vectors(candidates, names[1])[:, None].expand(-1, len(names), -1)
+        examples = [dict.fromkeys(names, text) for text in candidates]
+        find = partial(task_type.rank, vectors=found, examples=examples, n_best=n_best)
 
     def answer(texts: Sequence[str], *, first: int = 0) -> list["Prediction | PlugformerError"]:  # noqa: ARG001
         try:

@@ -290,10 +290,10 @@ def the_nearest_are_found(task: SmallTask) -> None:
     by_answer = {as_text(task_type.references(example)[0]): example for example in whole}
     right, examples, own = list(by_answer), list(by_answer.values()), torch.eye(len(by_answer))
     before, after = own.roll(1, dims=0), own.roll(-1, dims=0)
-    columns = [after + 0.5 * before, *[own] * (len(task_type.inputs) - 1)]  # questions are near to neighbors
+    questions, vectors = after + 0.5 * before, own[:, None].expand(-1, len(task_type.inputs), -1)
     expected = list(zip(right[1:] + right[:1], right[-1:] + right[:-1], strict=True))
     for n_best in (1, 2):
-        answers = task_type.rank(torch.stack(columns, dim=1), examples, n_best)
+        answers = task_type.rank(questions, vectors, examples, n_best)
         found = [(answer.text, *(other.text for other in answer.alternatives)) for answer in answers]
         require.equal(found, [best[:n_best] for best in expected], f"the {n_best} nearest")
 

@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from plugformer.errors import DataError
-from plugformer.interfaces import Input, Prediction
+from plugformer.interfaces import Prediction
 from plugformer_cli import predict
+from plugformer_plugins.task_type.pairs import Retrieval
+from plugformer_plugins.task_type.regression import Regression
 
 
 class Echo:
@@ -28,7 +30,7 @@ class Echo:
         self.numbers += range(first, first + len(texts))
         return [self.answer(text, n_best) for text in texts]
 
-    experiment = SimpleNamespace(task_type=SimpleNamespace(inputs=[Input("first"), Input("second")]))
+    experiment = SimpleNamespace(task_type=Retrieval())
 
     def vectors(self, texts, name=""):
         """Returns for each text how often it has a, b and c; the second input counts double."""
@@ -67,7 +69,7 @@ def test_vectors_of_texts(run):
     assert record == {"input": "ab", "output": [2.0, 2.0, 0.0], "score": None}
 
 
-def test_the_nearest_of_some_texts(run, tmp_path):
+def test_the_nearest_of_some_texts(run, model, monkeypatch, tmp_path):
     (tmp_path / "texts.txt").write_text("aa\nab\ncc\n")
     among = ("predict", "runs/a", "--among", "texts.txt")
     assert run(*among, "a", "c").out == "aa\ncc\n"
@@ -76,6 +78,8 @@ def test_the_nearest_of_some_texts(run, tmp_path):
     assert (loud.status, loud.out) == (2, "aa\n\ncc\n")
     assert "text 2: no answer: too loud" in loud.err
     assert "--among and --vectors" in run(*among, "--vectors", "a").err
+    monkeypatch.setattr(model, "experiment", SimpleNamespace(task_type=Regression()))
+    assert "--among: this model finds no texts" in run(*among, "a").err
 
 
 def test_texts_from_a_file_in_utf8_with_any_line_ends(run, tmp_path):

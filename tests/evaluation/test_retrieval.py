@@ -70,7 +70,7 @@ def test_equal_vectors_find_nothing(trained, split):
     evaluator = trained.evaluator()
     vectors = torch.ones(len(split), 2, 4)
     examples = [split.example(row) for row in range(len(split))]
-    answers = trained.experiment.task_type.rank(vectors, examples, 1)
+    answers = trained.experiment.task_type.rank(vectors[:, 0], vectors, examples, 1)
     assert len({answer.output for answer in answers}) == 1
     metric = replace(evaluator).metrics["mrr"]
     statistics = metric.statistics(

@@ -96,9 +96,9 @@ class Evaluator:
         shares = self.processes.gather(results)
         found = [shares[place % len(shares)][place // len(shares)] for place in range(len(every))]
         if ranks:
-            examples = [split.example(row) for row in every]
-            found = task_type.rank(torch.stack(found), examples, predictor.n_best)
-        return [found[row] for row in rows] if ranks else found
+            vectors, examples = torch.stack(found), [split.example(row) for row in every]
+            return task_type.rank(vectors[list(rows), 0], vectors, examples, predictor.n_best)
+        return found
 
     def values(
         self, split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction], right: Likelihoods

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.interfaces.batch import Encoded
@@ -141,11 +140,12 @@ class TaskType(ABC):
         raise NotImplementedError
 
     def rank(
-        self, vectors: Float[Tensor, "examples inputs size"], examples: Sequence[Example], n_best: int
+        self, questions: Tensor, vectors: Tensor, examples: Sequence[Example], n_best: int
     ) -> list[Prediction]:
-        """Returns the answers to all examples of a split, found by comparing the vectors of their inputs.
+        """Returns the answers to questions, found among all examples; at level `vector` in place of `answer`.
 
-        At level `vector` a type may define it; evaluations then call it in place of `answer`.
+        `questions` are vectors of the first input, (questions, size), `vectors` those of the examples' inputs,
+        (examples, inputs, size).
         """
         raise NotImplementedError
 

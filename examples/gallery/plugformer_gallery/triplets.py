@@ -54,11 +54,15 @@ class Triplets(TaskType):
         return encoded if "wrong" not in encoded else {**encoded, "targets": [0] * len(encoded["text"])}
 
     def rank(
-        self, vectors: Float[Tensor, "examples 3 size"], examples: Sequence[Example], n_best: int
+        self,
+        questions: Float[Tensor, "questions size"],
+        vectors: Float[Tensor, "examples 3 size"],
+        examples: Sequence[Example],
+        n_best: int,
     ) -> list[Prediction]:
         """Returns for each text the nearest of all right ones."""
         rows = {example["right"]: row for row, example in enumerate(examples)}
-        return nearest_texts(vectors[:, 0], vectors[list(rows.values()), 1], list(rows), n_best)
+        return nearest_texts(questions, vectors[list(rows.values()), 1], list(rows), n_best)
 
 
 class Margin(Head):

@@ -98,11 +98,15 @@ class Retrieval(TaskType):
         return encoded
 
     def rank(
-        self, vectors: Float[Tensor, "examples 2 size"], examples: Sequence[Example], n_best: int
+        self,
+        questions: Float[Tensor, "questions size"],
+        vectors: Float[Tensor, "examples 2 size"],
+        examples: Sequence[Example],
+        n_best: int,
     ) -> list[Prediction]:
-        """Returns for each first text the nearest of all different second texts."""
+        """Returns for each question the nearest of all different second texts."""
         rows = {example[self._inputs[1]]: row for row, example in enumerate(examples)}
-        return nearest_texts(vectors[:, 0], vectors[list(rows.values()), 1], list(rows), n_best)
+        return nearest_texts(questions, vectors[list(rows.values()), 1], list(rows), n_best)
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Refuses: a text is found among others."""
