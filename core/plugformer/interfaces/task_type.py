@@ -144,8 +144,7 @@ class TaskType(ABC):
     ) -> list[Prediction]:
         """Returns the answers to questions, found among all examples; at level `vector` in place of `answer`.
 
-        `questions` are vectors of the first input, (questions, size); `vectors` are those of all inputs,
-        (examples, inputs, size).
+        Both are vectors: of the first inputs, (questions, size), and of all inputs, (examples, inputs, size).
         """
         raise NotImplementedError
 
