@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generators.commands import command_reference
 from generators.components import component_reference, component_table
-from generators.contracts import kind_table
+from generators.contracts import check_list, kind_table
 from generators.files import file_block
 from generators.hooks import hook_reference
 from generators.public_names import public_names
@@ -30,6 +30,7 @@ SECTION = re.compile(
 BUILT_IN = Registry.built_in()
 
 GENERATORS: dict[str, Callable[[str], str]] = {
+    "check-list": check_list,
     "command-reference": lambda _: command_reference(),
     "component-reference": lambda _: component_reference(BUILT_IN),
     "component-table": lambda _: component_table(BUILT_IN),

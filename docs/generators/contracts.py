@@ -1,7 +1,10 @@
-"""The kinds of components, each with a link to the page of its contract."""
+"""The kinds of components, each with a link to the page of its contract, and what their checks demand."""
+
+import inspect
 
 from generators.markdown import first_sentence, table
 from plugformer.registry import Kind, interface_of
+from plugformer_testing.runner import checks_of
 
 
 def kind_table() -> str:
@@ -11,3 +14,12 @@ def kind_table() -> str:
         for kind in Kind
     ]
     return table(("kind", "meaning"), rows)
+
+
+def check_list(kind: str) -> str:
+    """Returns the rules that the checks of a kind try, by the names of the checks."""
+    rules = []
+    for check in checks_of(Kind(kind)):
+        rule = " ".join(inspect.getdoc(check.function).split())  # type: ignore[union-attr]
+        rules.append(f"- `{check.name}`: {rule}")
+    return "\n".join(rules)

@@ -4,6 +4,7 @@ Importing it imports neither torch nor pydantic nor any plugin. The names below 
 packages: the options that all commands share, and text on the terminal.
 """
 
+from plugformer_cli.answers import predictions
 from plugformer_cli.options import (
     AsJson,
     Device,
@@ -25,6 +26,7 @@ __all__ = [
     "TaskName",
     "examples",
     "installed",
+    "predictions",
     "print_device",
     "print_text",
 ]

@@ -9,12 +9,15 @@ from typing import Annotated
 import typer
 
 from plugformer.errors import ConfigurationError
+from plugformer_cli.answers import predictions as predictions_of
+from plugformer_cli.answers import refuse_ending, write_predictions
 from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
 from plugformer_cli.printing import print_device, print_report
 
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
     "plugformer evaluate runs/dates-20260102-120000 --set decoding.name=beam",
+    "plugformer evaluate runs/dates-20260102-120000 --predictions answers.csv",
 )
 
 
@@ -31,6 +34,13 @@ def command(
             help="Other examples in the task's format; twice for parallel files, source first.",
         ),
     ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write answers and scores of each example: .csv, .jsonl or .parquet.",
+        ),
+    ] = None,
     settings: RunSettings = None,
     device: Device = None,
     as_json: AsJson = False,
@@ -40,9 +50,12 @@ def command(
 
     Reads the task's data again, or the files of --data, and prints every metric with its 95 % confidence
     interval. --set changes settings of data, decoding and evaluation. Nothing is written into the run.
+    --predictions writes a row for each example: inputs, references, answer, probability, loss and metrics.
     """
     if split and data:
         raise ConfigurationError("--split and --data exclude each other: give one")
+    if predictions is not None:
+        refuse_ending(predictions)
     from plugformer import load
 
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
@@ -50,4 +63,7 @@ def command(
         print_device(model)
         notify = partial(typer.echo, err=True)
         report = model.evaluate(split or "test", data=data or None, notify=notify)
+        if predictions is not None:
+            write_predictions(predictions_of(model, report), predictions)
+            notify(f"predictions: {predictions}")
     print_report(report, as_json=as_json)

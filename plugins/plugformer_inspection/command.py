@@ -14,6 +14,7 @@ from plugformer_cli import AsJson, Device, LocalManifest, RunPath, installed, pr
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",
     'plugformer plot runs/dates-20260102-120000 "March 5, 1996" --out pictures',
+    "plugformer plot runs/dates-20260102-120000 --worst loss",
 )
 
 
@@ -36,6 +37,10 @@ def command(
             help="Layer whose attention is drawn, from 0; repeatable. Default: up to four of each stack.",
         ),
     ] = None,
+    worst: Annotated[
+        str | None,
+        typer.Option(metavar="METRIC", help="List the validation examples with the worst metric, or loss."),
+    ] = None,
     device: Device = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
@@ -43,7 +48,8 @@ def command(
     """Draw learning curves, positions and attention maps.
 
     Writes each figure as PNG and SVG, and index.html, a page with all figures that needs no network.
-    Attention is drawn for one text, layer by layer and head by head. Prints the names of the files.
+    Attention is drawn for one text, layer by layer and head by head. Prints the names of the files. --worst
+    also evaluates the validation split, and lists the examples that the model answers worst.
     """
     with needing("figures", "`plugformer plot`"):
         from plugformer_inspection.plot import plot
@@ -51,7 +57,7 @@ def command(
     trained = plugformer.load(run, installed(ctx, registry), device=device)
     print_device(trained)
     notify = partial(typer.echo, err=True)
-    files = plot(trained, out or run / "plots", text, notify, layers or ())
+    files = plot(trained, out or run / "plots", text, notify, layers or (), worst)
     if as_json:
         typer.echo(json.dumps({"run": str(run), "files": [str(file) for file in files]}, ensure_ascii=False))
     else:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from plugformer.errors import PlugformerError
+from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.hooks import prepared_data
+from plugformer.interfaces import as_text
 from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
+from plugformer_cli import predictions
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
 from plugformer_inspection.attention_maps import draw_attention, label, select_layers, title_of
 from plugformer_inspection.history import History, draw_history, read_history
@@ -16,16 +18,25 @@ from plugformer_reports.page import render_page, save_figures
 
 Notify = Callable[[str], None]
 
+WORST = 20
+"""Number of examples that are listed."""
+
 
 def plot(
-    trained: TrainedModel, out: Path, text: str | None, notify: Notify, layers: Sequence[int] = ()
+    trained: TrainedModel,
+    out: Path,
+    text: str | None,
+    notify: Notify,
+    layers: Sequence[int] = (),
+    worst: str | None = None,
 ) -> list[Path]:
     """Draws a run's learning curves, positions and attention; returns the files, the page last.
 
-    Attention is drawn for a text, or else the first validation example, and some layers, or else a few.
+    Attention is drawn for a text, or else the first validation example, and some layers, or else a few. The
+    validation examples with the worst value of a metric, or of `loss`, are listed.
 
     Raises:
-        ConfigurationError: There is no such layer.
+        ConfigurationError: There is no such layer or metric.
         LengthError: The text is longer than the model can process.
         RunError: A file of the run is damaged, `out` cannot be written, or it lies in the run and the run has
             symbolic links.
@@ -33,6 +44,7 @@ def plot(
     run = RunDirectory(trained.directory)
     if out.absolute().is_relative_to(run.path.absolute()):
         refuse_links(run.path)
+    examples = [] if worst is None else worst_examples(trained, worst, notify)
     history = History({}, None)
     if run.metrics.exists():
         history = read_history(run.metrics)
@@ -78,6 +90,7 @@ def plot(
             for name, score in report["metrics"].items()
         ],
         sections=sections,
+        examples=examples,
     )
     write("index.html", page.encode())
     return files
@@ -90,6 +103,26 @@ def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
     except PlugformerError as error:
         notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")
         return None
+
+
+def worst_examples(trained: TrainedModel, metric: str, notify: Notify) -> list[tuple[str, ...]]:
+    """Returns the worst validation examples by a metric or `loss`: its value, input, references, answer.
+
+    Raises:
+        ConfigurationError: The task has no such metric.
+    """
+    metrics = trained.evaluator().metrics
+    if metric not in ("loss", *metrics):
+        expected = " or ".join(["loss", *metrics])
+        raise ConfigurationError(f"unknown metric {metric!r}; expected {expected}")
+    report = trained.evaluate("validation", notify=notify)
+    higher = metric != "loss" and metrics[metric].higher_is_better
+    table = predictions(trained, report).sort_values(metric, ascending=higher, kind="stable").head(WORST)
+    answers = zip(table.index, table[metric], table["references"], table["answer"], strict=True)
+    return [
+        (f"{value:.4g}", report.encoded.input(row), " / ".join(map(as_text, right)), as_text(answer))
+        for row, value, right, answer in answers
+    ]
 
 
 def _attention_text(inspection: Inspection | None, drawn: Sequence[AttentionView]) -> Iterator[str]:

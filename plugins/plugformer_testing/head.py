@@ -12,9 +12,9 @@ from plugformer.model.build import draw_own_values
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch
-from plugformer_testing.subject import OUTPUTS, Subject
+from plugformer_testing.subject import CHOICE, OUTPUTS, PAIR, Subject
 
-_NUMBERS = frozenset({OutputType.NUMBER})
+_NUMBERS = frozenset({OutputType.NUMBER, OutputType.NUMBERS})
 _LABELS = frozenset({OutputType.LABELS})
 _STEP = 1e-4  # by how much of itself a step along the gradient should lower the loss
 
@@ -31,8 +31,8 @@ class _HeadCase:
 
     @classmethod
     def of(cls, subject: Subject, batch: PaddedBatch) -> "_HeadCase":
-        real = batch.mask
-        targets, outputs = _targets(subject.component, real)
+        real = _rows(subject, batch.mask)
+        targets, outputs = _targets(subject, real)
         head: Head = subject.perturbed(outputs=outputs)
         return cls(head, subject.tokens(*real.shape), real, targets, outputs)
 
@@ -40,6 +40,11 @@ class _HeadCase:
     def by_token(self) -> bool:
         """Whether there is a target at every real position."""
         return _by_token(type(self.head))
+
+    @property
+    def of_vectors(self) -> bool:
+        """Whether the hidden states are those of texts, which are compared."""
+        return Level.VECTOR in self.head.levels
 
     def loss(self) -> tuple[Tensor, Tensor]:
         return self.head.loss(self.hidden, self.targets, self.mask)
@@ -62,15 +67,34 @@ def _by_token(head: type[Head]) -> bool:
     return not head.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN})
 
 
-def _targets(head: type[Head], real: Tensor) -> tuple[Tensor, int]:
-    """Returns random targets, with values at padding, and the number of outputs."""
-    if (given := head.check_case(real)) is not None:
+def _rows(subject: Subject, real: Tensor) -> Tensor:
+    """Returns a mask of hidden states: at level `vector` two rows each, or more and padding behind them."""
+    if subject.inputs not in (CHOICE, PAIR):
+        return real
+    if subject.inputs == PAIR:
+        return real.new_ones(len(real), 2)
+    counts = real.sum(dim=1, keepdim=True).clamp(min=2)
+    return torch.arange(max(real.shape[1], 2)) < counts
+
+
+def _targets(subject: Subject, real: Tensor) -> tuple[Tensor, int]:
+    """Returns random targets, with values at padding, and the number of outputs.
+
+    Of pairs they are different numbers, which tell the texts apart; of candidates those of the right ones.
+    """
+    head: Any = subject.component
+    given: tuple[Tensor, int] | None = head.check_case(real)
+    if given is not None:
         return given
     shape = real.shape if _by_token(head) else real.shape[:1]
-    if head.output_types == _NUMBERS:
+    if head.output_types <= _NUMBERS:
         return torch.randn(shape, dtype=torch.float64), 1
     if head.output_types == _LABELS:
         return torch.randint(2, (*shape, OUTPUTS)).double(), OUTPUTS
+    if subject.inputs == PAIR:
+        return torch.arange(len(real)), OUTPUTS
+    if subject.inputs == CHOICE:
+        return torch.arange(len(real)) % (real.sum(dim=1) - 1), OUTPUTS
     return torch.randint(OUTPUTS, shape), OUTPUTS
 
 
@@ -78,9 +102,10 @@ def _targets(head: type[Head], real: Tensor) -> tuple[Tensor, int]:
 def shapes(case: _HeadCase) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); loss and count of real targets are scalars."""
     logits, real = case.head.logits(case.hidden, case.mask), case.mask
-    expected = (*real.shape, case.outputs) if case.by_token else (len(real), case.outputs)
+    outputs = logits.shape[-1] if case.of_vectors else case.outputs
+    expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
     require.equal(tuple(logits.shape), expected, "the shape of the logits")
-    require.finite(logits, "a logit")
+    require.finite(logits.masked_fill(logits == -torch.inf, 0.0) if case.of_vectors else logits, "a logit")
     loss, count = case.loss()
     require.equal((tuple(loss.shape), tuple(count.shape)), ((), ()), "the shape of the loss and the count")
     require.finite(loss, "the loss")
@@ -106,7 +131,7 @@ def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
         if values is not None:
             require.equal(tuple(values.shape), (len(case.mask),), f"the shape of {name}")
             require.finite(values, f"{name} of likelihoods")
-    if case.head.output_types == _NUMBERS:
+    if case.head.output_types <= _NUMBERS:
         require.equal(found.correct, None, "`correct` of numbers")
     if found.correct is not None:
         sound = (found.correct >= 0) & (found.correct <= found.targets)
@@ -119,7 +144,8 @@ def probabilities_are_true(case: _HeadCase) -> None:
 
     This is tried if a target depends on nothing else, and is a class or a set of labels.
     """
-    head, hidden, real = case.head, case.hidden[:1, :1], case.mask[:1, :1]
+    length = None if case.of_vectors else 1
+    head, hidden, real = case.head, case.hidden[:1, :length], case.mask[:1, :length]
     if not head.probabilities or head.depends_on != "target":
         return
     if head.output_types == _LABELS:
@@ -127,7 +153,8 @@ def probabilities_are_true(case: _HeadCase) -> None:
     elif case.targets.is_floating_point():
         return
     else:
-        answers = torch.arange(case.outputs)[:, None] if case.by_token else torch.arange(case.outputs)
+        answers = torch.arange(head.logits(hidden, real).shape[-1])
+        answers = answers[:, None] if case.by_token else answers
     rows = len(answers)
     found = head.likelihoods(hidden.expand(rows, -1, -1), answers, real.expand(rows, -1)).log_probabilities
     total = found.double().exp().sum() if found is not None else torch.zeros(())
@@ -229,6 +256,8 @@ def the_order_of_the_batch_does_not_matter(case: _HeadCase) -> None:
 def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
     case = _HeadCase.of(subject, FULL[1])
+    if case.of_vectors:  # every input has one
+        return
     loss, count = case.head.loss(case.hidden, case.targets, torch.zeros_like(case.mask))
     require.finite(loss, "the loss without any real token")
     if case.by_token:
@@ -246,7 +275,7 @@ def rows_are_independent(case: _HeadCase) -> None:
         return
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
-        expected = whole[row, marks] if case.by_token else whole[row]
+        expected = whole[row, marks] if case.by_token else whole[row, : len(alone)]
         require.close(expected, alone, f"row {row} gets other scores in the batch than alone")
     if case.by_token:
         changed = torch.cat([hidden[:, :1], torch.randn_like(hidden[:, 1:])], dim=1)
@@ -266,9 +295,14 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
         require.that(not copied, f"{name} is a copy of the embedding, which is trained apart from it")
 
 
-def everything(head: Head, hidden: Tensor, real: Tensor) -> Tensor:
+def everything(subject: Subject, head: Head, hidden: Tensor, real: Tensor) -> Tensor:
     """Returns a head's logits and loss on a padded batch, end to end."""
+    real = _rows(subject, real)
+    hidden = hidden[:, : real.shape[1]]
     logits = head.logits(hidden, real)
-    targets = torch.zeros_like(_targets(type(head), real)[0])
+    logits = logits.masked_fill(logits == -torch.inf, 0.0)  # of absent candidates
+    targets = _targets(subject, real)[0]
+    if subject.inputs != PAIR:
+        targets = torch.zeros_like(targets)
     loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])

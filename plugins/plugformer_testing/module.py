@@ -34,7 +34,7 @@ _RUN: dict[Kind, Callable[[Subject, Any, Tensor], Tensor]] = {
     Kind.RESIDUAL: lambda _, residual, x: residual(x, sublayers(SUBLAYERS, x, _BATCH.mask)),
     Kind.ATTENTION: lambda subject, given, x: PlacedAttention(given, subject.place, _AT).read(x),
     Kind.POSITION: lambda subject, encoding, x: position.everything(encoding, x, subject.model.heads, _BATCH),
-    Kind.HEAD: lambda _, component, x: head.everything(component, x, _BATCH.mask),
+    Kind.HEAD: lambda subject, component, x: head.everything(subject, component, x, _BATCH.mask),
 }
 
 

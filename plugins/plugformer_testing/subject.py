@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from plugformer.configuration import options_model
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import PAST, HeadContext, LayerContext, ModelContext, ResidualContext
+from plugformer.interfaces import PAST, HeadContext, Input, LayerContext, Level, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, interface_of
 from plugformer.registry.options import checked_options
 from plugformer_testing import require
@@ -32,6 +32,8 @@ PLACES = (
 
 _DEEP = 6  # number of layers in which the first one that reads the state of another is looked for
 OUTPUTS = 7  # classes that a head predicts
+CHOICE = (Input("question"), Input("candidates", many=True))
+PAIR = (Input("first"), Input("second"))
 SUBLAYERS = ("attention", "cross_attention", "feed_forward")  # what a residual connection joins
 
 
@@ -134,6 +136,22 @@ class Subject:
 
         return self.once(("serves", place), constructed)
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The inputs of a head: at level `vector` a question with candidates, or two texts if it refuses."""
+        if Level.VECTOR not in getattr(self.component, "levels", ()):
+            return (Input(),)
+
+        def served() -> tuple[Input, ...]:
+            options = checked_options(self.component, self.options, self.entry.name)
+            try:
+                self.component(HeadContext(**vars(self.model), outputs=OUTPUTS, inputs=CHOICE), **options)
+            except ConfigurationError:
+                return PAIR
+            return CHOICE
+
+        return self.once("inputs", served)
+
     def create(self, **sizes: Any) -> Any:
         """Constructs the component, which may refuse; `sizes` are fields of its context that differ."""
         made = self._construct(sizes)
@@ -152,7 +170,8 @@ class Subject:
             return self.component(**options)
         context = {**vars(self.model), "place": self.place, **sizes}
         if self.kind is Kind.HEAD:
-            return self.component(HeadContext(**{"outputs": OUTPUTS, **context}), **options)
+            sizes = {"outputs": OUTPUTS, "inputs": self.inputs, **context}
+            return self.component(HeadContext(**sizes), **options)
         if self.kind is Kind.RESIDUAL:
             joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, context["width"])}
             return self.component(ResidualContext(**{**joined, **context}), **options)

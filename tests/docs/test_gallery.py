@@ -59,6 +59,7 @@ SETTINGS = {
         "model.decoder.cross_attention.attention=mha",
     ],
     "attention/sliding_window": ["model.attention={name: sliding_window, window: 2}"],
+    "optimizer/muon_adam": ["training.optimizer=muon_adam"],
     "tokenizer/bpe_dropout": ["tokenizer={name: bpe_dropout, size: 300}"],
 }
 SHORT = [
@@ -211,8 +212,8 @@ def test_a_component_trains_and_decodes(
         "dates",
         short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]), "training.evaluate_every=10"),
     )
-    if row.name == "head/crf":
-        task, settings = "ud-ewt", ["model.head=crf", *TAGGING]
+    if row.name in ("head/crf", "head/focal"):
+        task, settings = "ud-ewt", [f"model.head={name}", *TAGGING]
     if row.name == "architecture/albert":
         task, settings = "ud-ewt", ["model.architecture=albert", "model.layers=3", *SHORT]
     if row.name in TASKS:

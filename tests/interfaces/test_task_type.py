@@ -9,9 +9,9 @@ from plugformer.interfaces import Column, TaskType
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ({"role": "inputs"}, "'a': role is 'inputs', expected one of .'input', 'output'"),
-        ({"role": None}, "role is None, expected one of"),
-        ({"tokenizer": "both"}, "tokenizer is 'both', expected .*'source', 'target'"),
+        ({"role": "inputs"}, "'a': role 'inputs' is none of .'input', 'output'"),
+        ({"role": None}, "role None is none of"),
+        ({"tokenizer": "both"}, "tokenizer 'both' is none of .*'source', 'target'"),
     ],
 )
 def test_a_column_names_what_it_can_be(column, message) -> None:

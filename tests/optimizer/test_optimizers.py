@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from plugformer.errors import ConfigurationError
+from plugformer_plugins.optimizer import muon
 from plugformer_plugins.optimizer.adam import Adam, AdamW
 from plugformer_plugins.optimizer.lion import Lion
 from plugformer_plugins.optimizer.muon import Muon, orthogonalized
@@ -112,3 +114,9 @@ def test_muon_is_torchs_with_the_same_scale():
     Muon(lr=0.1).build([("hidden.weight", ours)]).step()
     torch.optim.Muon([theirs], lr=0.1, weight_decay=0.1, adjust_lr_fn="match_rms_adamw").step()
     torch.testing.assert_close(ours.data, theirs.data, atol=0.01, rtol=0.02)
+
+
+def test_muon_refuses_shards(monkeypatch):
+    monkeypatch.setattr(muon, "DTensor", nn.Parameter)
+    with pytest.raises(ConfigurationError, match=r"training\.shard: muon needs whole matrices"):
+        Muon().build(nn.Linear(2, 3).named_parameters())

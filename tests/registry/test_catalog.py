@@ -156,7 +156,10 @@ def test_a_component_is_loaded_and_created_with_context_and_options(loaded: Regi
             "failing",
             "importing plug_s.failing failed: ModuleNotFoundError: No module named 'no_such_module_anywhere'",
         ),
-        ("refusing", "importing plug_s.refusing failed: ConfigurationError: column 'a': role is 'inptu'"),
+        (
+            "refusing",
+            "importing plug_s.refusing failed: ConfigurationError: column 'a': role 'inptu' is none of",
+        ),
         ("absent", "importing plug_s.absent failed: ModuleNotFoundError"),
     ],
 )

@@ -33,7 +33,8 @@ EVERYTHING = (
     "training.gradient_clipping=0.1",
     "training.hooks=[{name: average_checkpoints, checkpoints: 2}]",
     # Else Adam makes steps of rounding errors, and steps of one size whatever the size of gradients.
-    "training.optimizer={name: adamw, lr: 0.01, epsilon: 0.01}",
+    "training.optimizer={name: adamw, lr: 0.01, epsilon: 0.01, "
+    "groups: [{parameters: ['*.bias'], lr_factor: 0.5, weight_decay: 0}]}",
 )
 
 TRAIN = """

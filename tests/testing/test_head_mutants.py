@@ -7,7 +7,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.functional import cross_entropy
 
-from plugformer.interfaces import Likelihoods
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Head, Level, Likelihoods, OutputType
 from plugformer.registry import Kind
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.pooling import Classifier, MultiLabelClassifier, Pooled, Regressor
@@ -66,12 +67,8 @@ class Hinge(TokenClassifier):
 
 
 class NumberOfEachToken(TokenClassifier):
-    output_types = frozenset({"numbers"})
+    output_types = frozenset({OutputType.NUMBERS})
     probabilities = False
-
-    @classmethod
-    def check_case(cls, real):
-        return torch.randn(real.shape, dtype=torch.float64), 1
 
     def losses(self, logits, targets):
         return (logits[:, 0] - targets).abs()
@@ -140,6 +137,54 @@ class Earlier(InBatch):
     def likelihoods(self, hidden, targets, real):
         found = super().likelihoods(hidden, targets, real)
         return found._replace(losses=found.losses / torch.arange(1, len(targets) + 1))
+
+
+class Pairs(Head):
+    """Finds the second text of each pair among those of the batch."""
+
+    levels = frozenset({Level.VECTOR})
+    depends_on = "batch"
+    probabilities = False
+
+    def __init__(self, model):
+        super().__init__()
+        if len(model.inputs) != 2 or model.inputs[1].many:
+            raise ConfigurationError("it compares two texts")
+        self.temperature = nn.Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.constant_(self.temperature, 5.0)
+
+    def logits(self, hidden, real):
+        return hidden.prod(dim=1).sum(dim=-1, keepdim=True) / self.temperature
+
+    def likelihoods(self, hidden, targets, real):
+        first, second = hidden.unbind(dim=1)
+        scores = first @ second.T / self.temperature
+        same = (targets[:, None] == targets).fill_diagonal_(False)
+        right = torch.arange(len(scores))
+        losses = cross_entropy(scores.masked_fill(same, -torch.inf), right, reduction="none")
+        return Likelihoods(losses, torch.ones_like(targets), None, None)
+
+
+class Choice(Head):
+    """Scores each candidate by its product with the question."""
+
+    levels = frozenset({Level.VECTOR})
+
+    def __init__(self, model):
+        super().__init__()
+        self.output = nn.Linear(model.width, model.width)
+
+    def logits(self, hidden, real):
+        scores = (self.output(hidden[:, :1]) * hidden[:, 1:]).sum(dim=-1)
+        return scores.masked_fill(~real[:, 1:], -torch.inf)
+
+
+class AbsentCandidates(Choice):
+    def logits(self, hidden, real):
+        return super().logits(hidden, torch.ones_like(real))
 
 
 class NotInBatch(Classifier):
@@ -231,7 +276,7 @@ MUTANTS = {
     ),
     "a_step_along_the_gradient_lowers_the_loss": (Detached, Doubled),
     "the_order_of_the_batch_does_not_matter": (Earlier, NotInBatch),
-    "padding_does_not_count": (AveragesOverPadding, LearnsPadding, PoolsPadding),
+    "padding_does_not_count": (AbsentCandidates, AveragesOverPadding, LearnsPadding, PoolsPadding),
     "the_loss_adds_up": (
         losing("Averages", LanguageModel, lambda loss, count, *_: (loss / count.clamp(min=1), count)),
         Neighbors,
@@ -248,7 +293,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("head", [TwoParts, Focal, Hinge, NumberOfEachToken, InBatch])
+@pytest.mark.parametrize("head", [TwoParts, Focal, Hinge, NumberOfEachToken, InBatch, Pairs, Choice])
 def test_other_losses_are_sound(head):
     found = check(head)
     assert found.counts["failed"] == 0, str(found)

@@ -105,12 +105,10 @@ def refuse_other_order(features: Features, classes: Sequence[str]) -> None:
 
 def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequence[Column]) -> None:
     """Raises RegistryError if labels are not classes, or not the same classes in all splits."""
-    for column in columns:
-        if not isinstance(column.kind.feature, ClassLabel):
-            continue
-        expected = (splits["train"] or {}).get(column.name)
+    for label in (column.name for column in columns if isinstance(column.kind.feature, ClassLabel)):
+        expected = (splits["train"] or {}).get(label)
         for name, features in splits.items():
-            labels = (features or {}).get(column.name)
+            labels = (features or {}).get(label)
             if not isinstance(labels, ClassLabel) or labels != expected:
                 raise RegistryError(
                     f"split {name!r} has labels {labels}, expected a ClassLabel, as in 'train': {expected}"

@@ -133,7 +133,8 @@ class Evaluator:
         results = self.processes.on_main(measure_all)
         scores = {name: score for name, (score, _) in results.items()}
         statistics = {name: statistics for name, (_, statistics) in results.items()}
-        return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
+        kept: dict[str, Any] = {"statistics": statistics, "encoded": split, "answers": answers}
+        return Report(run, name, scores, len(split), time.perf_counter() - started, **kept)
 
 
 def _outputs(metric: OfFamily, ranked: Sequence[list[Any]]) -> list[Any]:

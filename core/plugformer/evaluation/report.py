@@ -1,6 +1,7 @@
 """The results of evaluations and self-checks, as people and scripts read them."""
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -8,6 +9,7 @@ from typing import Any, NotRequired, TypedDict
 from numpy import ndarray
 
 from plugformer.hooks.specification import TOLERANCE, ConsistencyCheck
+from plugformer.interfaces import Prediction
 
 
 class Score(TypedDict):
@@ -65,7 +67,8 @@ class Report:
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
         unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
-        statistics: By metric, each example's statistics that the score is the aggregate of; not in `as_json`.
+        statistics: By metric, each example's statistics that the score is the aggregate of; not in `as_json`,
+            as are `encoded`, the split, and `answers`, if a metric needs them.
     """
 
     run: Path
@@ -77,6 +80,8 @@ class Report:
     self_check: SelfCheck | None = None
     unconstrained: dict[str, Score] = field(default_factory=dict)
     statistics: dict[str, ndarray] = field(default_factory=dict, repr=False)
+    encoded: Any = field(default=None, repr=False)
+    answers: Sequence[Prediction] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         """Returns run, split and scores on one line."""

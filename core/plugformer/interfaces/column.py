@@ -69,5 +69,4 @@ class Column:
     def __post_init__(self) -> None:
         for name, known in (("role", ("input", "output")), ("tokenizer", (None, "source", "target"))):
             if (value := getattr(self, name)) not in known:
-                message = f"{name} is {value!r}, expected one of {known}"
-                raise ConfigurationError(f"column {self.name!r}: {message}")
+                raise ConfigurationError(f"column {self.name!r}: {name} {value!r} is none of {known}")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -69,11 +68,6 @@ class WordRegressor(Head):
     def __init__(self, model: HeadContext) -> None:
         super().__init__()
         self.output = nn.Linear(model.width, 1)
-
-    @classmethod
-    def check_case(cls, real: Bool[Tensor, "batch length"]) -> tuple[Float[Tensor, "batch length"], int]:
-        """Returns numbers, and the one output."""
-        return torch.randn(real.shape, dtype=torch.float64), 1
 
     def logits(
         self,
