@@ -98,6 +98,10 @@ TRIPLETS = (
     "type: triplets\nmodel: {head: margin}\nevaluation: {metrics: [recall_at_k, mrr]}\n",
     ["text\tright\twrong", *["one dog\tein Hund\teine Katze", "one cat\teine Katze\tein Hund"] * 8],
 )
+DENOISING = (
+    "type: ul2\nmodel: {architecture: decoder-only, head: language_model}\n",
+    ["text", *["a b c d e f g h i j k l m", "m l k j i h g f e d c b a"] * 8],
+)
 TASKS = {
     "head/margin": TRIPLETS,
     "task_type/triplets": TRIPLETS,
@@ -111,6 +115,7 @@ TASKS = {
     "metric/squad_f1": QUESTIONS,
     "head/two_heads": BOTH,
     "task_type/label-and-number": BOTH,
+    "task_type/ul2": DENOISING,
     "metric/label_accuracy": BOTH,
     "metric/number_error": BOTH,
 }
@@ -121,7 +126,11 @@ CHECKPOINTED = (
     *("residual/mixture_of_depths", "residual/stochastic_depth"),
 )
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-TRAINED = [row for row in OUTSIDE if row.name not in TASKS or row.name.startswith(("head/", "column/"))]
+TRAINED = [
+    row
+    for row in OUTSIDE
+    if row.name not in TASKS or row.name.startswith(("head/", "column/", "task_type/ul2"))
+]
 """A task with a head or a column of the gallery trains the task type and the metrics, too."""
 trained = pytest.mark.parametrize("row", TRAINED, ids=lambda row: row.name)
 
