@@ -26,6 +26,10 @@ test_squad_exact_match = contract_tests("metric/squad_exact_match")
 test_squad_f1 = contract_tests("metric/squad_f1")
 test_label_accuracy = contract_tests("metric/label_accuracy")
 test_number_error = contract_tests("metric/number_error")
+test_day = contract_tests("column/day")
+test_dating = contract_tests("task_type/dating")
+test_token_regression = contract_tests("task_type/token-regression")
+test_word_regressor = contract_tests("head/word_regressor")
 
 NAMES, TOWNS = ("Ann", "Bob", "Eva"), ("New York", "Rome", "St. Ives")
 QUESTIONS = [
