@@ -59,6 +59,7 @@ SETTINGS = {
         "model.decoder.cross_attention.attention=mha",
     ],
     "attention/sliding_window": ["model.attention={name: sliding_window, window: 2}"],
+    "residual/token_merging": ["model.encoder.residual=token_merging"],
     "tokenizer/bpe_dropout": ["tokenizer={name: bpe_dropout, size: 300}"],
 }
 SHORT = [
