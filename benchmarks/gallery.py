@@ -78,6 +78,9 @@ PAIRS = {
         "mha",
         ("model.decoder.attention=mha", "model.decoder.cross_attention.attention=mha"),
     ),
+    "residual/token_merging": Pair(
+        ("model.encoder.residual=token_merging",), "pre", ("model.encoder.residual=pre",)
+    ),
     "head/crf": Pair(("model.head=crf",), "token_classifier", ("model.head=token_classifier",), "ud-ewt"),
     "hook/ema": Pair(("training.hooks=[ema]",), "hooks: []", ("training.hooks=[]",)),
     "tokenizer/bpe_dropout": Pair(

@@ -25,7 +25,8 @@ from plugformer_inspection.attention import AttentionLocation, _weights, observi
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.attention.grouped import MultiHeadAttention
-from plugformer_testing.small import small_model
+from plugformer_testing.architecture import check_residual
+from plugformer_testing.small import CASES, small_model
 
 SIZES = Sizes(13, 13)
 LENGTH = 12
@@ -114,6 +115,11 @@ def masked(attend, taken):
         return attend(query, state, context.over(key))
 
     return attend_taken
+
+
+def test_a_prefix_is_read_both_ways_by_what_is_taken():
+    """Also in pieces and with padding: the marks move with the tokens."""
+    check_residual("prefix", CASES[0], PartSpec(ByToken))
 
 
 def test_a_step_that_takes_nothing_computes_and_keeps_nothing():
