@@ -93,7 +93,13 @@ DAYS = (
     "type: dating\nmodel: {head: regressor}\nevaluation: {metrics: [mean_absolute_error]}\n",
     ["text\tday", *["early\t1999-07-01", "late\t2001-02-03"] * 8],
 )
+CHOICES = (
+    "type: multiple-choice\nmodel: {head: candidates}\n",
+    ["question\tcandidates\tanswer", *["1 + 1\t1 2 12\t2", "7 - 3\t4 5\t4"] * 8],
+)
 TASKS = {
+    "head/candidates": CHOICES,
+    "task_type/multiple-choice": CHOICES,
     "head/word_regressor": NUMBERS,
     "task_type/token-regression": NUMBERS,
     "column/day": DAYS,

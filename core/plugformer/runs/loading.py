@@ -20,7 +20,7 @@ from plugformer.evaluation.predictor import GenerativePredictor, Predictor, eval
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
-from plugformer.interfaces import Batch, Constraint, Generative, Level, Model, Prediction, evaluating
+from plugformer.interfaces import Batch, Constraint, Example, Generative, Level, Model, Prediction, evaluating
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory
@@ -127,7 +127,7 @@ class TrainedModel:
         return answers
 
     def predict_each(
-        self, texts: Sequence[str], *, first: int = 0, n_best: int = 1
+        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1
     ) -> list[Prediction | PlugformerError]:
         """Predicts like `predict`, but returns an error in place of the answer to a text that has one."""
         inputs = Inputs.of(texts, self.experiment, self.processor)
