@@ -135,7 +135,8 @@ def _reading(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) ->
     singles = [batch_of(split, [row], trained.model) for row in rows]
 
     def apart(other: Model, *batches: Batch) -> Differences:
-        pairs = zip(probabilities(trained.model, singles), probabilities(other, batches), strict=True)
+        found = zip(probabilities(trained.model, singles), probabilities(other, batches), strict=True)
+        pairs = [(one, two[: len(one)]) for one, two in found]  # without rows that only others have
         # If both are minus infinity, their difference is NaN.
         differences = [torch.where(one == two, 0.0, (one - two).abs()) for one, two in pairs]
         return np.array([float(each.max()) if each.numel() else 0.0 for each in differences])

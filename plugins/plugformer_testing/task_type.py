@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -71,21 +72,30 @@ def what_it_learns_survives_json(subject: Subject) -> None:
 def numbers_fit_the_level(task: SmallTask) -> None:
     """Examples have tokens of the vocabulary, and targets that the head has an output for.
 
-    At next-token these are tokens to follow; at token, one for each token; at sequence, for each example.
+    At next-token these are tokens to follow; at token, one for each token; else for each example. At vector
+    there may be none. An input that is `many` has a list of such rows, at least one.
     """
     encoded, level, outputs = task.encode(), task.task_type.level, task.known.sizes.outputs
     predicted = "output" if level is Level.NEXT_TOKEN else "targets"
-    names = {item.name for item in task.task_type.inputs}
-    require.equal(set(encoded), {*names, predicted}, "what it encodes")
+    inputs = task.task_type.inputs
+    names, many = [{*(part.name for part in inputs if part.many or each)} for each in (True, False)]
+    require.that(len(names) == len(inputs) and not names & {"output", "targets"}, f"its inputs are {inputs}")
+    require.that(not any(part.many for part in inputs[:-1]), "an input that is many is not the last")
+    expected = names if level is Level.VECTOR and predicted not in encoded else {*names, predicted}
+    require.equal(set(encoded), expected, "what it encodes")
     for part, values in encoded.items():
         require.equal(len(values), len(task), f"the number of times {part}")
-        for row, tokens in enumerate(values if part != "targets" else ()):
+        rows = [(row, value) for row, value in enumerate(values if part != "targets" else ())]
+        if part in many:
+            require.that(all(values), f"an example has no {part}")
+            rows = [(row, tokens) for row, value in rows for tokens in value]
+        for row, tokens in rows:
             sound = tokens and all(0 <= token < task.known.source.size for token in tokens)
             require.that(sound, f"the {part} of example {row} is {tokens}, expected tokens of the vocabulary")
             fits = level is not Level.TOKEN or len(tokens) == len(encoded["targets"][row])
             require.that(fits, f"example {row} has {len(tokens)} tokens and another number of targets")
-    rows = (np.ravel(np.array(targets, dtype=object)) for targets in encoded.get("targets", []))
-    numbers = np.array([number for row in rows for number in row if number is not None])
+    targets = (np.ravel(np.array(each, dtype=object)) for each in encoded.get("targets", []))
+    numbers = np.array([number for row in targets for number in row if number is not None])
     if numbers.dtype.kind in "iu" and level is not Level.VECTOR:  # where heads compare numbers
         wrong = numbers[(numbers < 0) | (numbers >= outputs)].tolist()
         require.that(not wrong, f"targets are {wrong}, the head has {outputs} outputs")
@@ -195,11 +205,19 @@ def unseen_labels_are_refused(task: SmallTask) -> None:
 
 @contract_check(given=_task)
 def draws_follow_their_generators(task: SmallTask) -> None:
-    """Random choices come from the generator of the example alone; what was given is not changed."""
+    """Random choices come from the generator of the example alone; what was given is not changed.
+
+    An example keeps the number of its rows.
+    """
     parts: dict[str, Any] = dict(task.encode())
     token = task.task_type.level is Level.TOKEN
+    many = [part.name for part in task.task_type.inputs if part.many]
     for part, rows in parts.items():
-        parts[part] = Ragged.of(rows) if part != "targets" or token else np.array(rows)
+        if part in many:
+            counts = np.array(list(map(len, rows)))
+            parts[part] = replace(Ragged.of(list(chain.from_iterable(rows))), counts=counts)
+        else:
+            parts[part] = Ragged.of(rows) if part != "targets" or token else np.array(rows)
     inputs = {item.name: parts.pop(item.name) for item in task.task_type.inputs}
     encoded = Encoded(inputs, **parts)
     before, every = _values(encoded), range(len(encoded))
@@ -208,6 +226,11 @@ def draws_follow_their_generators(task: SmallTask) -> None:
         return _values(task.task_type.draw(given, [np.random.default_rng([1, row]) for row in rows]))
 
     whole = drawn(encoded, every)
+    for name in many:
+        expected = [len(rows) for rows in task.encode()[name]]
+        found = task.task_type.draw(encoded, [np.random.default_rng(row) for row in every]).inputs[name]
+        kept = None if found.counts is None else found.counts.tolist()
+        require.equal(kept, expected, f"the numbers of {name} after a draw")
     require.that(_values(encoded) == before, "draw changes the examples that it is given")
     require.that(drawn(encoded, every) == whole, "the same generators draw something else")
     for row in every:
@@ -220,10 +243,15 @@ def _values(encoded: Encoded) -> dict[str, list[Any]]:
     """Returns the numbers of each example, written out, since NaN equals nothing."""
     parts = {**encoded.inputs} | {part: getattr(encoded, part) for part in PARTS}
     return {
-        part: list(map(str, values.rows() if isinstance(values, Ragged) else values.tolist()))
+        part: [_written(take(encoded, [row]), part) for row in range(len(encoded))]
         for part, values in parts.items()
         if values is not None
     }
+
+
+def _written(encoded: Encoded, part: str) -> str:
+    values = encoded.inputs[part] if part in encoded.inputs else getattr(encoded, part)
+    return str(values.rows() if isinstance(values, Ragged) else values.tolist())
 
 
 @contract_check(given=_task)

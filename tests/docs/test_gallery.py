@@ -103,9 +103,15 @@ DENOISING = (
     "type: ul2\nmodel: {architecture: decoder-only, head: language_model}\n",
     ["text", *["a b c d e f g h i j k l m", "m l k j i h g f e d c b a"] * 8],
 )
+CHOICES = (
+    "type: multiple-choice\nmodel: {head: candidates}\n",
+    ["question\tcandidates\tanswer", *["1 + 1\t1 2 12\t2", "7 - 3\t4 5\t4"] * 8],
+)
 TASKS = {
     "head/margin": TRIPLETS,
     "task_type/triplets": TRIPLETS,
+    "head/candidates": CHOICES,
+    "task_type/multiple-choice": CHOICES,
     "head/word_regressor": NUMBERS,
     "task_type/token-regression": NUMBERS,
     "column/day": DAYS,

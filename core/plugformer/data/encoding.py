@@ -36,9 +36,8 @@ def token_batches(
     Examples of similar length share a batch. Each epoch, counted from 0, draws again which examples, and the
     order of the batches. An example that exceeds the budget is a batch by itself.
 
-    The budget `tokens` is for a batch's rows times the longest, added up over source, target and other
-    sequences. `lengths` has the tokens of each example's sequences, special tokens included, `counts` the
-    number of their rows.
+    The budget `tokens` is for rows times the longest, added up over source, target and other sequences.
+    `lengths` has the tokens of each one, special tokens included, `counts` the number of its rows.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(lengths))
@@ -159,8 +158,6 @@ class Packed:
     in memory, four bytes each.
     """
 
-    counts = None
-
     def __init__(self, texts: TokenColumn, rows: Int[ndarray, " rows"], length: int) -> None:
         whole = texts.take(rows)
         tokens = np.insert(whole.values.astype(np.int32), np.cumsum(whole.lengths), END)
@@ -229,7 +226,8 @@ class EncodedSplit:
         self._inference = inference
         self._sampling = sampling
         limits = limits or {}
-        self._columns = {name: column.cut(limits.get(name, sys.maxsize)) for name, column in tokens.items()}
+        names = [name for name in (*self._inputs, "output") if name in tokens]
+        self._columns = {name: tokens[name].cut(limits.get(name, sys.maxsize)) for name in names}
         if isinstance(self._targets, TokenColumn):
             self._targets = self._targets.cut(limits.get(self._inputs[0], sys.maxsize))
         self._packed = None
@@ -241,7 +239,8 @@ class EncodedSplit:
         for number, part in enumerate(parts):
             if part is not None:
                 lengths[:, number] = part.lengths[self._rows]
-                counts[:, number] = 1 if part.counts is None else part.counts[self._rows]
+                if getattr(part, "counts", None) is not None:
+                    counts[:, number] = part.counts[self._rows]
         self.counts = architecture.rows(counts, task_type.level)
         sequences = architecture.positions(lengths, task_type.level)
         self.lengths: Int[ndarray, "examples sequences"] = np.where(

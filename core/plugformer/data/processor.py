@@ -95,13 +95,10 @@ def sample_subwords(
     for name, column in parts.items():
         if isinstance(column, Ragged):
             old = iter(column.rows())
-            counts = [1] * len(drawn) if column.counts is None else column.counts
-            kept = [list(islice(old, count)) for count in counts]
-            rows = [
-                row
-                for new, rows in zip(drawn, kept, strict=True)
-                for row in (rows if new is None else new[name])
-            ]
+            rows: list[Any] = []
+            for number, new in enumerate(drawn):
+                kept = list(islice(old, 1 if column.counts is None else column.counts[number]))
+                rows += kept if new is None else new[name]
             parts[name] = replace(Ragged.of(rows), counts=column.counts)
     inputs = {name: parts.pop(name) for name in encoded.inputs}
     return replace(encoded, inputs=inputs, **parts)
@@ -163,10 +160,8 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(
-        cls, texts: Sequence[str], experiment: Experiment, processor: Processor, name: str = ""
-    ) -> "Inputs":
-        """Encodes texts, or inputs of a name; one too long is cut if the task truncates, or has a fault."""
+    def of(cls, texts: Sequence[str | Example], experiment: Experiment, processor: Processor) -> "Inputs":
+        """Encodes texts or examples; one that is too long is cut if the task truncates, or has a fault."""
         task, task_type = experiment.task, processor.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
@@ -174,18 +169,20 @@ class Inputs:
         for row, text in enumerate(texts):
             question: Example = {}
             try:
-                text.encode()
-                given = {name: text} if name else task_type.example_from_text(text)
-                question = {part: kinds[part].read(value) for part, value in given.items()}
+                str(text).encode()
+                given = task_type.example_from_text(text) if isinstance(text, str) else text
+                question = {name: kinds[name].read(value) for name, value in given.items()}
             except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
                 faults[row] = DataError(
-                    f"{text[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for example "
-                    "with `iconv -f latin1 -t utf-8`"
+                    f"{str(text)[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for "
+                    "example with `iconv -f latin1 -t utf-8`"
                 )
             except PlugformerError as error:
                 faults[row] = error
             except ValueError as error:
-                faults[row] = DataError(f"{text[:40]!r}: it {error}")
+                faults[row] = DataError(f"{str(text)[:40]!r}: it {error}")
+            except KeyError as error:
+                faults[row] = DataError(f"there is no column {error}, only {', '.join(kinds)}; correct it")
             questions.append(question)
         sound = next(filter(None, questions), {})
         # In place of a text with a fault there is an empty text, or an empty list.
@@ -198,6 +195,9 @@ class Inputs:
         many = [item.name for item in task_type.inputs if item.many]
         tokens = {name: TokenColumn.of(rows, many=name in many) for name, rows in encoded.items()}
         targets = tokens.pop("targets", None)
+        for name in {*many} & {*tokens}:
+            for row in np.flatnonzero(tokens[name].counts == 0).tolist():
+                faults.setdefault(row, DataError(f"text {row + 1} has no {name}; give one at least"))
         room = experiment.architecture.limits(task.model.max_length, task_type.level)
         limits = {name: room.of(name) for name in tokens}
         truncating = task.data.length.over == "truncate"
@@ -205,7 +205,7 @@ class Inputs:
             limits = {name: min(limit, task.data.length.max or limit) for name, limit in limits.items()}
         too_long = {
             row: LengthError(
-                f"{texts[row][:40]!r}... has {length} tokens, the model takes at most {limits[name]}; "
+                f"{str(texts[row])[:40]!r}... has {length} tokens, the model takes at most {limits[name]}; "
                 "shorten the text, or train with a larger model.max_length or with data.length.over=truncate"
             )
             for name, column in tokens.items()

@@ -118,10 +118,7 @@ class Sizes:
 
 
 class Limits(NamedTuple):
-    """The most tokens of a row of an input, of an output, and of the longest rows of an example together.
-
-    Special tokens do not count.
-    """
+    """The most tokens of rows of inputs, of outputs, and of the longest together, without special ones."""
 
     input: int
     output: int
@@ -147,10 +144,7 @@ class Architecture(ABC):
 
     @classmethod
     def reads(cls, inputs: tuple[Input, ...], level: Level) -> bool:  # noqa: ARG003 (a default)
-        """Returns whether it can read these inputs of a task type.
-
-        By default it reads a single input with one row; decoders alone need none.
-        """
+        """Returns whether it reads these inputs: by default one with one row; decoders alone need none."""
         if not inputs:
             return all(stack.name == "decoder" for stack in cls.stacks)
         return len(inputs) == 1 and not inputs[0].many
@@ -179,10 +173,7 @@ class Architecture(ABC):
         counts: Int[ndarray, "examples parts"],
         level: Level,  # noqa: ARG002 (a default)
     ) -> Int[ndarray, "#examples #sequences"]:
-        """Returns how many rows an example has of each sequence of `positions`; by default one.
-
-        `counts` are the rows of each input, and 1 for the output.
-        """
+        """Returns the rows of each sequence of `positions`, by default one, from those of each part."""
         return np.ones_like(counts[:, :1])
 
     @abstractmethod

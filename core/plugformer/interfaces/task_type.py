@@ -102,8 +102,7 @@ class TaskType(ABC):
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns lists over examples by the names of `inputs`, `output` and `targets`.
 
-        An input is a list of token ids, without BEGIN, END and padding, or, if it has many rows, a list of
-        such lists.
+        An input is a list of token ids, without BEGIN, END and padding, or a list of lists if it is `many`.
 
         | level | `output` | `targets` |
         | --- | --- | --- |

@@ -102,12 +102,12 @@ def example_batch(
 ) -> Batch:
     """Returns examples of unknown tokens, two rows each where an input has many, with the targets 0 and 1."""
     tokens = Ragged.of([[UNKNOWN] * length for length in lengths])
-    pairs = replace(Ragged.of(tokens.rows() * 2), counts=np.full(len(lengths), 2))
     outputs = tokens if level is Level.NEXT_TOKEN else None
     targets: Any = None if outputs else np.arange(len(lengths)) % 2
     if level is Level.TOKEN:
         targets = replace(tokens, values=np.arange(len(tokens.values)) % 2)
-    read = {item.name: pairs if item.many else tokens for item in inputs}
+    pairs = replace(Ragged.of(tokens.rows() * 2), counts=np.full(len(lengths), 2))
+    read = {part.name: pairs if part.many else tokens for part in inputs}
     return architecture.collate(Encoded(read, outputs, targets), level)
 
 

@@ -22,7 +22,7 @@ from plugformer.evaluation.predictor import GenerativePredictor, Predictor, eval
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
-from plugformer.interfaces import Constraint, Generative, Level, Model, Prediction
+from plugformer.interfaces import Constraint, Example, Generative, Level, Model, Prediction
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory
@@ -129,7 +129,7 @@ class TrainedModel:
         return answers
 
     def predict_each(
-        self, texts: Sequence[str], *, first: int = 0, n_best: int = 1
+        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1
     ) -> list[Prediction | PlugformerError]:
         """Predicts like `predict`, but returns an error in place of the answer to a text that has one."""
         inputs = Inputs.of(texts, self.experiment, self.processor)
@@ -140,9 +140,9 @@ class TrainedModel:
             answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
         return [answers[row] for row in range(len(texts))]
 
-    def questions(self, texts: Sequence[str], name: str = "") -> EncodedSplit:
-        """Returns texts, or inputs of this name, as a split; errors are those of `predict`."""
-        inputs = Inputs.of(texts, self.experiment, self.processor, name)
+    def questions(self, texts: Sequence[str | Example]) -> EncodedSplit:
+        """Returns texts or examples without outputs as a split; errors are those of `predict`."""
+        inputs = Inputs.of(texts, self.experiment, self.processor)
         for fault in inputs.faults.values():
             raise fault
         return inputs.split
@@ -158,7 +158,8 @@ class TrainedModel:
         if self.model.level is not Level.VECTOR or name not in names:
             has = f"its level is {self.model.level}, its inputs are {', '.join(names)}"
             raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r}: {has}")
-        found = self.predictor().vectors(self.questions(texts, name), range(len(texts)))
+        questions = self.questions([{name: text} for text in texts])
+        found = self.predictor().vectors(questions, range(len(texts)))
         return torch.stack(found)[:, names.index(name)]
 
     def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:

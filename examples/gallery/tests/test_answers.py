@@ -20,6 +20,8 @@ from plugformer_testing import contract_tests
 
 test_pointers = contract_tests("head/pointers")
 test_two_heads = contract_tests("head/two_heads", options={"weight": 0.3})
+test_candidates = contract_tests("head/candidates")
+test_multiple_choice = contract_tests("task_type/multiple-choice")
 test_span_extraction = contract_tests("task_type/span-extraction")
 test_label_and_number = contract_tests("task_type/label-and-number")
 test_squad_exact_match = contract_tests("metric/squad_exact_match")
