@@ -48,6 +48,9 @@ def command(
     scores: Annotated[
         bool, typer.Option("--scores", help="Print each output's probability and a tab in front of it.")
     ] = False,
+    json_lines: Annotated[
+        bool, typer.Option("--json-lines", help="Texts are JSON objects with a value for each input column.")
+    ] = False,
     threshold: Annotated[
         float, typer.Option(metavar="P", min=0, max=1, help="Omit outputs with a probability below P.")
     ] = 0.0,
@@ -65,7 +68,8 @@ def command(
 ) -> None:
     """Print a trained model's outputs for texts.
 
-    Texts are given as arguments, as lines of a file, or as lines of standard input. With --json each line is
+    Texts are given as arguments, as lines of a file, or as lines of standard input. With --json-lines each is
+    an object such as {"question": "2 + 1", "candidates": ["3", "4"]}. With --json each line printed is
     {"input", "output", "score"}; the score is the natural logarithm of the whole output's probability. With
     --n-best every text gets N lines, or one line of JSON whose "alternatives" hold the others.
 
@@ -78,6 +82,8 @@ def command(
     """
     if among is not None and vectors:
         raise ConfigurationError("--among and --vectors exclude each other: give one")
+    if json_lines and (vectors or among is not None):
+        raise ConfigurationError("--json-lines goes with neither --among nor --vectors: leave one out")
     if texts and file is not None:
         raise ConfigurationError("TEXT and --file exclude each other: give one")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -90,6 +96,8 @@ def command(
             model = load(run, installed(ctx, registry), overrides=settings or [], device=device)
         print_device(model)
         answer: Answer = partial(model.predict_each, n_best=n_best)
+        if json_lines:
+            answer = partial(_objects, answer)
         if vectors or among is not None:
             answer = _by_vectors(model, None if among is None else _texts(among), name, n_best)
         printer = _Printer(answer, n_best, scores=scores, threshold=threshold, as_json=as_json)
@@ -174,6 +182,23 @@ class _Printer:
         if answer.probability is None or answer.probability >= self.threshold:
             return ""
         return f"its probability {answer.probability:.4g} is below {self.threshold:g}"
+
+
+def _objects(answer: Answer, texts: Sequence[str], *, first: int) -> list["Prediction | PlugformerError"]:
+    """Answers texts that are JSON objects with values by column."""
+    examples: list[Any] = []
+    faults: dict[int, PlugformerError] = {}
+    for row, text in enumerate(texts):
+        try:
+            examples.append(json.loads(text))
+        except ValueError as error:
+            faults[row] = DataError(f"{text[:40]!r} is no JSON: {error}")
+            continue
+        if not isinstance(examples[-1], dict):
+            faults[row] = DataError(f"{text[:40]!r} is no object; write {{COLUMN: VALUE, ...}}")
+            examples.pop()
+    answers = iter(answer(examples, first=first) if examples else ())
+    return [faults[row] if row in faults else next(answers) for row in range(len(texts))]
 
 
 def _by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str, n_best: int) -> Answer:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Literal, NamedTuple, cast
 
@@ -94,7 +94,7 @@ def _recording(
             if context.observer is not None:
                 context.observer(name, value)
 
-        return attend(query, state, context.observed_by(record))
+        return attend(query, state, replace(context, observer=record))
 
     return recorded
 

@@ -2,11 +2,14 @@
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
-from tests.columns import LABELS, PAIRS
 
 from plugformer.configuration.task import Split
 from plugformer.data.splitting import split
 from plugformer.errors import ConfigurationError, DataError
+from plugformer_plugins.task_type.classification import Classification
+from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
+
+PAIRS = SequenceToSequence()
 
 
 def examples(count: int = 100, sources: int = 1000) -> DatasetDict:
@@ -75,7 +78,7 @@ def test_groups_of_classified_texts_keep_their_labels() -> None:
     features = Features({"text": Value("string"), "label": ClassLabel(names=["a", "b"])})
     rows = {"text": ["x", "y", "z", "w"] * 5, "label": [0, 1, 1, 0] * 5}
     data = DatasetDict({"train": Dataset.from_dict(rows, features=features)})
-    splits = split(data, Split(validation=0.25, by="group"), LABELS)
+    splits = split(data, Split(validation=0.25, by="group"), Classification())
     assert len(splits["validation"]) == 5
     assert not set(splits["validation"]["text"]) & set(splits["train"]["text"])
     assert splits["validation"].features == features

@@ -312,10 +312,6 @@ class DecodingBlock(Component):
         """Whether outputs have a constraint besides the maximum length."""
         return self.length is not None or self.pattern is not None
 
-    def without_constraints(self) -> Self:
-        """Returns the same search without constraints."""
-        return self.model_copy(update={"length": None, "pattern": None})
-
 
 class MetricBlock(Component):
     """A metric, and the name of its score."""

@@ -275,7 +275,12 @@ class EncodedSplit:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         length = self._padding if padding is None else padding
         batch = self._architecture.collate(encoded, self._type.level, length=length)
-        return replace(batch, rows=list(rows), asked=lambda number: self._question(rows[number]))
+
+        def asked(number: int) -> Example:
+            example = self.example(rows[number])
+            return {name: value for name, value in example.items() if name in self._input_names}
+
+        return replace(batch, rows=list(rows), asked=asked)
 
     def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:
         """Returns some rows as their task type encoded them; pieces begin elsewhere in every epoch."""
@@ -297,10 +302,6 @@ class EncodedSplit:
         """Returns the values of an example by column, a label by its name; none for a piece."""
         example: Example = {} if self._packed is not None else self._examples[int(self._rows[row])]
         return example
-
-    def _question(self, row: int) -> Example:
-        """Returns the inputs of an example by column."""
-        return {name: value for name, value in self.example(row).items() if name in self._input_names}
 
     def input(self, row: int) -> str:
         """Returns the input of an example as text."""

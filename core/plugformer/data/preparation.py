@@ -152,7 +152,7 @@ def _read(experiment: Experiment) -> TextSplits:
                     f"data {block.name!r} gave split {name!r} without the column {column.name!r}, only "
                     f"{sorted(data.column_names)}"
                 )
-    splits = split(examples, block.split, columns)
+    splits = split(examples, block.split, experiment.task_type)
     refuse_other_classes({name: data.features for name, data in splits.items()}, columns)
     return splits, lambda: splits["train"], experiment.data.notices()
 

@@ -1,31 +1,28 @@
 """Splits: taken out of the training examples, compared with each other, and the classes that they share."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
-from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
-from datasets import List as ListOf
+from datasets import ClassLabel, Dataset, DatasetDict, Features
 from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Split
 from plugformer.data.arrow import Texts
 from plugformer.errors import ConfigurationError, DataError, RegistryError
-from plugformer.interfaces import Column
+from plugformer.interfaces import Column, TaskType
 
 
-def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Column]) -> DatasetDict:
+def split(examples: DatasetDict, settings: Split | None, task_type: TaskType) -> DatasetDict:
     """Returns the splits of a task: train, validation and tests.
 
-    With `by: group`, rows with the same source (or text) stay in one split. If the columns are a source, a
-    target and references, a held-out source becomes one example with all its targets as joint references.
+    With `by: group`, rows with the same value in the first column stay in one split.
     """
     if "train" not in examples:
         raise DataError(f"the data have no split 'train', only {sorted(examples)}; give training examples")
     if settings is not None:
-        examples = DatasetDict({**examples, **_take(examples, settings, columns)})
+        examples = DatasetDict({**examples, **_take(examples, settings, task_type)})
     if "validation" not in examples:
         raise DataError(
             f"the data have no split 'validation', only {sorted(examples)}; name a file for it, or take it "
@@ -34,7 +31,7 @@ def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Colum
     return examples
 
 
-def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> dict[str, Dataset]:
+def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[str, Dataset]:
     """Returns the new train split and what was taken out of it."""
     held_out = {"test": settings.test, "validation": settings.validation}
     wanted = {name: part for name, part in held_out.items() if part is not None}
@@ -43,7 +40,7 @@ def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> 
             f"data.split.{given[0]}: the data have a split {given[0]!r} of their own; remove one of the two"
         )
     train, by_group = examples["train"], settings.by == "group"
-    groups = _groups(train, columns[0].name) if by_group else np.arange(len(train))
+    groups = _groups(train, task_type.columns[0].name) if by_group else np.arange(len(train))
     rest = np.arange(groups.max() + 1)
     total = len(rest)
     if settings.by != "order":
@@ -61,8 +58,8 @@ def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> 
         name: train.select(np.flatnonzero(np.isin(groups, numbers)))
         for name, numbers in {"train": rest, **chosen}.items()
     }
-    if by_group and [column.holds for column in columns] == ["text", "text", "texts"]:
-        parts.update({name: _join(parts[name], columns) for name in wanted})
+    if by_group:
+        parts.update({name: task_type.held_out_groups(parts[name]) for name in wanted})
     return parts
 
 
@@ -71,24 +68,6 @@ def _groups(data: Dataset, column: str) -> Int[ndarray, " rows"]:
     digests = (blake2b(text.encode(), digest_size=8).digest() for text in Texts(data, column))
     numbers = np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
     return np.unique(numbers, return_inverse=True)[1]
-
-
-def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
-    """Returns an example for each source: its first target, the references or targets of all its rows."""
-    source, target, references = (column.name for column in columns)
-    targets: dict[str, str] = {}
-    answers: dict[str, dict[str, None]] = defaultdict(dict)
-    for row in data.select_columns([column.name for column in columns if column.name in data.features]):
-        targets.setdefault(row[source], row[target])
-        answers[row[source]].update(dict.fromkeys(row.get(references) or [row[target]]))
-    joined = {
-        source: list(targets),
-        target: list(targets.values()),
-        references: [list(texts) for texts in answers.values()],
-    }
-    text = Value("string")
-    features = Features({source: text, target: text, references: ListOf(text)})
-    return Dataset.from_dict(joined, features=features)
 
 
 def refuse_other_order(features: Features, classes: Sequence[str]) -> None:

@@ -35,10 +35,6 @@ class AttentionContext:
     cross: bool = False
     observer: Callable[[str, Tensor], None] | None = None
 
-    def observed_by(self, observer: Callable[[str, Tensor], None]) -> "AttentionContext":
-        """Returns the same context with another observer."""
-        return replace(self, observer=observer)
-
     def over(self, key: Positions) -> "AttentionContext":
         """Returns the context of the same queries over other keys, of which only unseen ones may be missing.
 

@@ -93,6 +93,10 @@ class TaskType(ABC):
         """Returns what tokens of a stack see in models of the task, by default `stack.view`."""
         return stack.view
 
+    def held_out_groups(self, examples: "Dataset") -> "Dataset":
+        """Returns what a split `by: group` holds out; a group may become one example."""
+        return examples
+
     @property
     def outputs(self) -> int | None:
         """Number of outputs, a head's `model.outputs`; None for the size of the target vocabulary."""

@@ -87,8 +87,7 @@ class LayerStack(nn.Module):
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), context.query))
         recompute, layers = self.recompute and self.training, cast("Iterable[Layer]", self.layers)
         x = compute_layers(layers, x, context, caches, cross, sources, recompute=recompute)
-        output: Tensor = self.final_norm(x)
-        return output
+        return cast("Tensor", self.final_norm(x))
 
 
 class Encoder(LayerStack):

@@ -210,8 +210,7 @@ class Layer(nn.Module):
             name: Sublayer(partial(at_tokens, compute[name], context), self.dropout, context.query.mask)
             for name in self.parts
         }
-        output: Tensor = self.residual(x, sublayers)
-        return output
+        return cast("Tensor", self.residual(x, sublayers))
 
 
 def at_tokens(compute: Compute, context: AttentionContext, hidden: Stream, tokens: Tensor | None) -> Stream:
@@ -297,5 +296,4 @@ def _recomputed(
     source: AttentionCache | None,
 ) -> Tensor:
     """Returns the hidden states after a layer that has read nothing before, the same at every call."""
-    output: Tensor = layer(x, context, cache and cache.emptied(), cross, source and source.emptied())
-    return output
+    return cast("Tensor", layer(x, context, cache and cache.emptied(), cross, source and source.emptied()))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,11 +63,6 @@ class RunDirectory:
             run.checkpoints.mkdir(parents=True)
             yield run
 
-    def remove_if_begun_only(self) -> None:
-        """Removes the directory if nothing has been saved or measured."""
-        if not self.metrics.exists() and not any(self.checkpoints.glob("step-*")):
-            shutil.rmtree(self.path, ignore_errors=True)
-
     @staticmethod
     def require_possible(path: Path) -> None:
         """Raises RunError if a run cannot be written to `path`; leaves nothing there."""
@@ -115,10 +109,6 @@ class RunDirectory:
     def write_lock(self, lock: dict[str, Any]) -> None:
         """Writes the lock."""
         write_json(self.path / "lock.json", lock)
-
-    def write_evaluation(self, split: str, report: dict[str, Any]) -> None:
-        """Adds a split's final evaluation to `evaluation.json`."""
-        write_json(self.path / "evaluation.json", {**self.evaluations(), split: report})
 
     def evaluations(self) -> dict[str, Any]:
         """Returns the final evaluations by split; none if the run has not ended."""

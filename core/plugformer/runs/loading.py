@@ -97,19 +97,21 @@ class TrainedModel:
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a str is a sequence of str, too, but is one text here
-        self, texts: str, *, first: int = 0, n_best: int = 1
+        self, texts: str | Example, *, first: int = 0, n_best: int = 1
     ) -> Prediction: ...
 
     @overload
-    def predict(self, texts: Sequence[str], *, first: int = 0, n_best: int = 1) -> list[Prediction]: ...
+    def predict(
+        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1
+    ) -> list[Prediction]: ...
 
     def predict(
-        self, texts: str | Sequence[str], *, first: int = 0, n_best: int = 1
+        self, texts: str | Example | Sequence[str | Example], *, first: int = 0, n_best: int = 1
     ) -> Prediction | list[Prediction]:
         """Returns the model's answer to each text; of one text alone, one answer.
 
         Args:
-            texts: Inputs, or one.
+            texts: Inputs, or one: texts, or values of input columns by name.
             first: Number of the first text in the whole input, if it comes in portions: random choices
                 depend on it.
             n_best: Outputs for each text; those after the best are its `alternatives`.
@@ -119,7 +121,7 @@ class TrainedModel:
             LengthError: A text is longer than the model can process, and the task does not truncate.
             ConfigurationError: `n_best` is less than one, or more than the task's decoding finds.
         """
-        if isinstance(texts, str):
+        if isinstance(texts, str | Mapping):
             return self.predict([texts], first=first, n_best=n_best)[0]
         answers = []
         for answer in self.predict_each(texts, first=first, n_best=n_best):
@@ -197,7 +199,7 @@ class TrainedModel:
         report = self.evaluator(processes).report(split, self.directory, name)
         if not self.task.decoding.constrained:
             return report
-        settings = self.task.decoding.without_constraints()
+        settings = self.task.decoding.model_copy(update={"length": None, "pattern": None})
         experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": settings}))
         free = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
         scores = replace(free, metrics=free.output_metrics).report(split, self.directory, name).metrics

@@ -1,5 +1,6 @@
 """One training from beginning to end: settings, data, model, updates, final evaluation, run directory."""
 
+import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -117,7 +118,9 @@ def train(
         where = environment(PartialState().device, processes.count, precision(experiment.task.training))
     for notice in experiment.notices:
         notify(notice)
-    path = processes.on_main(lambda: _new_directory("task" if isinstance(task, Mapping) else str(task), out))
+    name = short_name("task" if isinstance(task, Mapping) else str(task))
+    path = Path(out or processes.on_main(lambda: f"runs/{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"))
+    processes.on_main(lambda: RunDirectory.require_possible(path))
     prepared = _prepare(experiment, None, notify, processes)
     with processes.raise_everywhere():
         experiment.raise_for(unscored(experiment, prepared.splits["validation"]))
@@ -129,7 +132,9 @@ def train(
             return _finish(trained, prepared, observers, notify, processes, final, started)
     except BaseException:
         if processes.main:
-            RunDirectory(path).remove_if_begun_only()
+            directory = RunDirectory(path)
+            if not directory.metrics.exists() and not any(directory.checkpoints.glob("step-*")):
+                shutil.rmtree(path, ignore_errors=True)  # nothing has been saved or measured
         raise
 
 
@@ -229,13 +234,6 @@ def _record(directory: RunDirectory, experiment: Experiment, now: dict[str, Any]
     directory.write_task(dump(experiment.task))
 
 
-def _new_directory(task: str, out: Path | str | None) -> Path:
-    """Returns the directory of a new run."""
-    path = Path(out or f"runs/{short_name(task)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
-    RunDirectory.require_possible(path)
-    return path
-
-
 def _make_directory(path: Path, experiment: Experiment, data: PreparedData, where: dict[str, Any]) -> None:
     """Writes what a run begins with."""
     with RunDirectory.making(path) as directory:
@@ -275,7 +273,8 @@ def _finish(
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
         reports.append(trained.measure(data.splits[name], name, processes))
-        processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
+        evaluations = {**directory.evaluations(), name: reports[-1].as_json()}
+        processes.on_main(partial(write_json, directory.path / "evaluation.json", evaluations))
 
     def check_itself() -> SelfCheck | None:
         check = trained.check_itself(data.splits["validation"], observers, notify)

@@ -1,9 +1,12 @@
 """Sequence-to-sequence: a text that answers a text."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plugformer.interfaces import Column, Example, Examples, Level, OutputType, TaskType, Tokenizers, Value
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 class SequenceToSequence(TaskType):
@@ -19,6 +22,26 @@ class SequenceToSequence(TaskType):
         Column("target", "text", "output", tokenizer="target"),
         Column("references", "texts", "output", optional=True),
     )
+
+    def held_out_groups(self, examples: "Dataset") -> "Dataset":
+        """Returns an example for each source: its first target, all its references or else targets."""
+        from datasets import Dataset, Features, List
+        from datasets import Value as TypeOf  # predict does not wait for libraries of data
+
+        targets: dict[str, str] = {}
+        references: dict[str, dict[str, None]] = {}
+        for row in examples:
+            targets.setdefault(row["source"], row["target"])
+            right = row.get("references") or [row["target"]]
+            references.setdefault(row["source"], {}).update(dict.fromkeys(right))
+        joined = {
+            "source": list(targets),
+            "target": list(targets.values()),
+            "references": list(map(list, references.values())),
+        }
+        text = TypeOf("string")
+        features = Features({"source": text, "target": text, "references": List(text)})
+        return Dataset.from_dict(joined, features=features)
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of sources and targets."""
