@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
@@ -267,8 +267,7 @@ def token_targets(
 
 def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:
     """Returns these rows of `x`, none of them twice."""
-    selected: Tensor = _SelectUnique.apply(x, rows)
-    return selected
+    return cast("Tensor", _SelectUnique.apply(x, rows))
 
 
 class _SelectUnique(torch.autograd.Function):
