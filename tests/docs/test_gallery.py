@@ -104,7 +104,7 @@ DENOISING = (
     ["text", *["a b c d e f g h i j k l m", "m l k j i h g f e d c b a"] * 8],
 )
 CHOICES = (
-    "type: multiple-choice\nmodel: {head: candidates}\n",
+    "type: multiple-choice\nmodel: {head: candidates}\nevaluation: {metrics: [exact_match]}\n",
     ["question\tcandidates\tanswer", *["1 + 1\t1 2 12\t2", "7 - 3\t4 5\t4"] * 8],
 )
 TASKS = {

@@ -19,13 +19,12 @@ from plugformer.interfaces import (
     Input,
     Level,
     Model,
+    OutputType,
     Prediction,
     TaskType,
     Tokenizers,
 )
 
-CHOICE = "choice"
-"""The type of an answer that is one of the example's own candidates."""
 _NEVER = -1e9
 """The score of a candidate that is not there."""
 
@@ -38,7 +37,7 @@ class MultipleChoice(TaskType):
     """
 
     level = Level.VECTOR
-    output_type = CHOICE
+    output_type = OutputType.TEXT
     columns = (
         Column("question", "text", "input", tokenizer="source"),
         Column("candidates", "texts", "input", tokenizer="source"),
@@ -106,7 +105,7 @@ class Candidates(Head):
     """
 
     levels = frozenset({Level.VECTOR})
-    output_types = frozenset({CHOICE})
+    output_types = frozenset({OutputType.TEXT})
 
     def __init__(self, model: HeadContext) -> None:
         super().__init__()
