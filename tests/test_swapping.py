@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
-from plugformer.interfaces import ABSENT, Batch, Sizes
+from plugformer.interfaces import ABSENT, NO_TOKENS, Batch, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import TrainingState
@@ -158,6 +158,8 @@ def targets(sentences) -> dict[str, torch.Tensor]:
         "classification": torch.tensor([2, 0, 1]),
         "multi-label": torch.eye(12)[[2, 0, 1]],
         "regression": torch.tensor([0.5, -1.0, 2.0]),
+        "similarity": torch.tensor([0.5, -1.0, 2.0]),
+        "retrieval": torch.tensor([2, 0, 1]),
         "tagging": source.ids.remainder(3).masked_fill(~source.mask | (source.ids < 4), ABSENT),
     }
 
@@ -170,9 +172,12 @@ def test_every_head_learns(losses, tiny_task, sentences, pairs, targets, tmp_pat
         if name in targets:
             task = str(tmp_path / f"{name}.yaml")
             Path(task).write_text(CLASSIFICATION.replace("classification", name))
-            batch = Batch(sentences("right", begin=True), targets=targets[name])
+            read = sentences("right", begin=True)
+            other = Tokens(read.ids.flip(0), read.mask.flip(0), read.padding)
+            pair = {"first": read, "second": other} if name in ("similarity", "retrieval") else {}
+            batch = Batch(NO_TOKENS if pair else read, reads=pair, targets=targets[name])
         try:
-            validate(resolve(task, [f"model.head={any_head}"]), data=False)
+            validate(resolve(task, [f"model.head={any_head}", "training.batch_size=3"]), data=False)
         except ConfigurationError as error:
             assert f"head '{any_head}' predicts" in str(error)
             continue

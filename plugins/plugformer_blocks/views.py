@@ -13,19 +13,21 @@ class Prefix(View):
     """Every token sees the prefix, and tokens behind it also those before them: a prefix LM.
 
     Raffel et al. 2020, section 3.2.1: https://arxiv.org/abs/1910.10683. The tokens of the prefix have the
-    mark `prefix`, 1. An architecture gives it, and its decoder reads the prefix in one piece.
+    mark `in_prefix`, 1. An architecture gives it, and its decoder reads the prefix in one piece.
     """
 
     def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
         """Returns whether the key belongs to the prefix, or is no later than the query."""
         past = PAST.allowed(query, key)
         return (
-            past if past is None or "prefix" not in key.marks else past | (key.marks["prefix"][:, None] > 0)
+            past
+            if past is None or "in_prefix" not in key.marks
+            else past | (key.marks["in_prefix"][:, None] > 0)
         )
 
     def is_causal(self, query: Positions, key: Positions) -> bool:
         """Returns whether the queries are a whole sequence without a prefix."""
-        return "prefix" not in key.marks and PAST.is_causal(query, key)
+        return "in_prefix" not in key.marks and PAST.is_causal(query, key)
 
 
 @dataclass(frozen=True)

@@ -277,13 +277,16 @@ def limits_are_honest(subject: Subject, case: EncodedCase) -> None:
         small.model(small.batch(encoded=replace(case, **one).encoded()))
 
 
-@contract_check(_APART, given=_SmallExperiment.of)
-def rows_stay_with_their_example(small: _SmallExperiment) -> None:
+@contract_check(_APART)
+def rows_stay_with_their_example(subject: Subject, case: EncodedCase) -> None:
     """At level vector another row of an example changes its own vector, and none of another example.
 
     Where an input has many rows, its vectors are the last columns, in the order of the rows, and no others
     are marked. Without an input that is optional, the vectors that are left are the same.
     """
+    if not _fits(subject.create(), case):
+        return
+    small = _SmallExperiment.of(subject, case)
     encoded, real = small.encoded, small.model.targets(small.batch())[1]
     hidden = small.model.hidden(small.batch())
     for name, part in encoded.inputs.items():
@@ -449,10 +452,10 @@ def _prompted(subject: Subject, case: EncodedCase, position: str = "rope") -> li
 def check_residual(name: str, case: EncodedCase, residual: PartSpec) -> None:
     """Checks a built-in architecture in whose layers another residual connection joins the sublayers."""
     subject = Subject.of(f"architecture/{name}")
-    subject.once(
-        (case.level, "rope"), lambda: small_model(subject.create(), case.level, case.sizes, residual=residual)
-    )
+    make = partial(small_model, subject.create(), case.level, case.sizes, inputs=case.reads)
+    subject.once((case.level, case.reads, "rope"), lambda: make(residual=residual))
     small = _SmallExperiment.of(subject, case)
+    require.that(residual.make in {part.make for part in small.model.parts.values()}, "it is in no layer")
     for check in (padding_changes_nothing, examples_are_independent, nothing_reads_what_it_predicts):
         check.function(small)
     if case in _GENERATED:

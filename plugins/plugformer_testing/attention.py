@@ -210,7 +210,7 @@ def the_view_is_followed(subject: Subject, case: tuple[View, PaddedBatch]) -> No
     real, x = batch.mask, subject.tokens(*batch.mask.shape).requires_grad_()
     ids, prefix = torch.where(torch.arange(real.shape[1]) % 3 == 1, END, 5), (real.cumsum(1) <= 2).long()
     tokens, cut = (
-        Tokens(ids.expand_as(real), real, batch.padding, marks={"prefix": prefix}),
+        Tokens(ids.expand_as(real), real, batch.padding, marks={"in_prefix": prefix}),
         real.shape[1] - 1,
     )
     last = Tokens(ids[cut:].expand_as(real[:, cut:]), real[:, cut:], batch.padding)

@@ -20,7 +20,10 @@ _AXES = {Kind.NORM: (1, 2, 3), Kind.FEED_FORWARD: (2,), Kind.RESIDUAL: (3,)}
 
 _STACKS = (("attention", "feed_forward"), SUBLAYERS)
 
-_MODELS = (("encoder-decoder", CASES[0]), ("decoder-only", CASES[1]), ("encoder-only", CASES[3]))
+_MODELS = (
+    *(("plugformer:encoder-decoder", CASES[0]), ("plugformer:decoder-only", CASES[1])),
+    ("plugformer:encoder-only", CASES[3]),
+)
 _TAKES = ("all", "by token", "by sequence")
 _COMPUTE = {"attention": torch.sin, "cross_attention": torch.erf, "feed_forward": torch.atan}
 _SHAPES = (

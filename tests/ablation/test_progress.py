@@ -17,7 +17,7 @@ from plugformer_ablation.training import Message
 @pytest.mark.parametrize("arm", ["layers=[1, 2]", "inputs=[a, b]", "files=[/tmp/a.csv]"])
 def test_a_terminal_shows_the_name_of_an_arm_as_it_is(arm):
     shown = io.StringIO()
-    cell = Cell(arm, 1, "", Path("cell"), {}, (), 1, 1.0)
+    cell = Cell(arm, 1, "", Path("cell"), {}, ())
     with StudyProgress(Console(file=shown, force_terminal=True, width=80), 2, 0) as progress:
         progress.show((cell, Message(3, 10)))
         progress.refresh()
@@ -34,7 +34,7 @@ def test_a_dead_worker_of_ray_leaves_the_log_of_its_cell(monkeypatch):
     ray.get.side_effect = RayError("python-core-worker-*.log")
     ray.wait.side_effect = lambda references, timeout: (references, [])
     monkeypatch.setitem(sys.modules, "ray", ray)
-    executor, cell = RayExecutor(), Cell("base", 1, "", Path("cell"), {}, (), 1, 1.0)
+    executor, cell = RayExecutor(), Cell("base", 1, "", Path("cell"), {}, ())
     executor.start(cell)
     ((ended, message),) = executor.receive()
     assert ended is cell

@@ -71,4 +71,4 @@ def test_a_request_makes_no_data_set(read, monkeypatch):
     monkeypatch.setattr("datasets.Dataset.__init__", refuse)
     split = read("ab", "c d").split
     assert [split.input(row) for row in range(2)] == ["ab", "c d"]
-    assert split.batch([1, 0]).inputs[0] == {"source": "c d"}
+    assert split.batch([1, 0]).asked(0) == {"source": "c d"}

@@ -7,9 +7,10 @@ import pytest
 import torch
 from tests.batches import labeled, pairs
 
+from plugformer.data.processor import Processor
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Predictor
-from plugformer.interfaces import END, Constraint, Prediction, Session, Tokenizer
+from plugformer.interfaces import END, Constraint, Model, Prediction, Session, Tokenizer
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
@@ -74,6 +75,6 @@ def test_a_damaged_run_answers_nothing(run_copy, registry):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_number_is_a_finite_one(value):
     answers = [Prediction(1.5), Prediction("text"), Prediction(value)]
-    known = Mock(task_type=Mock(answer=lambda *_: answers), tokenizers={})
+    known = Mock(Processor, task_type=Mock(answer=lambda *_: answers), tokenizers={})
     with pytest.raises(NotFiniteError, match="not finite for input 23 "):
-        Predictor(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)
+        Predictor(Mock(Model), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)

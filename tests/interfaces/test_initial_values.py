@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from plugformer.interfaces import HeadContext, ModelContext, ResidualContext
+from plugformer.interfaces import HeadContext, Input, ModelContext, ResidualContext
 from plugformer.registry import Kind, Registry
 from plugformer_testing.probes import RootMeanSquare
 from plugformer_testing.subject import SUBLAYERS
@@ -17,7 +17,7 @@ CONTEXTS = {
     Kind.FEED_FORWARD: MODEL,
     Kind.NORM: MODEL,
     Kind.RESIDUAL: ResidualContext(**vars(MODEL), sublayers=SUBLAYERS, norm=partial(RootMeanSquare, 8)),
-    Kind.HEAD: HeadContext(**vars(MODEL), outputs=5),
+    Kind.HEAD: HeadContext(**vars(MODEL), outputs=5, inputs=(Input("first"), Input("second"))),
 }
 REGISTRY = Registry.discover()
 BUILT_IN = [

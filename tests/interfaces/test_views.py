@@ -36,15 +36,15 @@ def tokens(rows, **marks):
 @pytest.mark.parametrize(
     ("view", "given", "expected"),
     [
-        (Prefix(), tokens([[5, 6, 7]], prefix=[[1, 1, 0]]), ["xx.", "xx.", "xxx"]),
-        (Prefix(), tokens([[0, 6, 7]], prefix=[[0, 1, 1]]), [".xx", ".xx", ".xx"]),
+        (Prefix(), tokens([[5, 6, 7]], in_prefix=[[1, 1, 0]]), ["xx.", "xx.", "xxx"]),
+        (Prefix(), tokens([[0, 6, 7]], in_prefix=[[0, 1, 1]]), [".xx", ".xx", ".xx"]),
         (Prefix(), tokens([[5, 6, 7]]), ["x..", "xx.", "xxx"]),
         (Within(PAST), tokens([[5, 6, END, 7]]), ["x...", "xx..", "..x.", "..xx"]),
         (Within(PAST), tokens([[END, 0, END, 7]]), ["x...", "x...", "..x.", "..xx"]),
         (Within(EVERYTHING), tokens([[5, 6, END, 7]]), ["xx..", "xx..", "..xx", "..xx"]),
         (
             Within(Prefix()),
-            tokens([[5, 6, END, 7, 8]], prefix=[[0, 0, 1, 1, 0]]),
+            tokens([[5, 6, END, 7, 8]], in_prefix=[[0, 0, 1, 1, 0]]),
             ["x....", "xx...", "..xx.", "..xx.", "..xxx"],
         ),
     ],
@@ -56,7 +56,7 @@ def test_what_is_seen(view, given, expected):
 
 def test_a_prefix_is_what_takes_the_fused_kernel_away():
     with_prefix, without = (
-        Prefix().positions(tokens([[5, 6]], **marks), NONE) for marks in ({"prefix": [[1, 0]]}, {})
+        Prefix().positions(tokens([[5, 6]], **marks), NONE) for marks in ({"in_prefix": [[1, 0]]}, {})
     )
     assert not AttentionContext(with_prefix, with_prefix, view=Prefix()).is_causal
     assert AttentionContext(without, without, view=Prefix()).is_causal
@@ -79,11 +79,11 @@ def test_documents_go_on_where_the_cache_ends():
 
 
 def test_marks_travel_with_tokens():
-    marked = tokens([[5, 6, 7]], prefix=[[1, 0, 0]])
+    marked = tokens([[5, 6, 7]], in_prefix=[[1, 0, 0]])
     for moved in (marked.located(), marked.to("cpu"), marked.to("meta")):
-        assert set(moved.marks) == {"prefix"}
-    assert marked.to("meta").marks["prefix"].device.type == "meta"
-    assert marked.narrow(marked.mask[:, :2]).marks["prefix"].tolist() == [[1, 0]]
+        assert set(moved.marks) == {"in_prefix"}
+    assert marked.to("meta").marks["in_prefix"].device.type == "meta"
+    assert marked.narrow(marked.mask[:, :2]).marks["in_prefix"].tolist() == [[1, 0]]
 
 
 @pytest.mark.parametrize(("view", "causal"), [(PAST, True), (EVERYTHING, False), (Prefix(), False)])

@@ -195,7 +195,7 @@ def marking(name, prefix):
     def collate(self, batch, encoded, *_):
         if encoded.input is None or batch.given is None:
             return batch
-        marks = {"prefix": prefix(batch.target, batch.given[:, None]).long()}
+        marks = {"in_prefix": prefix(batch.target, batch.given[:, None]).long()}
         return replace(batch, target=replace(batch.target, marks=marks))
 
     return after(name, PrefixLM, collate=collate)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -300,8 +300,7 @@ class EncodedSplit:
 
     def example(self, row: int) -> Example:
         """Returns the values of an example by column, a label by its name; none for a piece."""
-        example: Example = {} if self._packed is not None else self._examples[int(self._rows[row])]
-        return example
+        return {} if self._packed is not None else cast("Example", self._examples[int(self._rows[row])])
 
     def input(self, row: int) -> str:
         """Returns the input of an example as text."""

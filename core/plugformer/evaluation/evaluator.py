@@ -75,9 +75,8 @@ class Evaluator:
             columns[:, shared] = np.transpose(self.predictor.computed(split, shared, self._numbers))
         # Rows of another process are zeros here.
         losses, targets, scores, correct = torch.from_numpy(self.processes.total(columns))
-        likely = scores if self.predictor.model.head.probabilities else None
         known = None if correct.isnan().any() else correct.long()
-        return Likelihoods(losses, targets.long(), likely, known)
+        return Likelihoods(losses, targets.long(), scores if model.head.probabilities else None, known)
 
     def _numbers(self, batch: Batch) -> list[ndarray]:
         """Returns the likelihoods of each example of a batch as numbers, NaN for None."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
 import torch
@@ -195,8 +195,7 @@ def output_pattern(expression: str, registry: Registry) -> Callable[..., Constra
     Raises:
         ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
     """
-    pattern: Callable[..., Constraint] = _first_result("output_pattern", registry, expression=expression)
-    return pattern
+    return cast("Callable[..., Constraint]", _first_result("output_pattern", registry, expression=expression))
 
 
 def optimizer_of(experiment: Experiment, model: Model) -> Optimizer:

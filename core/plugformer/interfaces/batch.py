@@ -80,6 +80,10 @@ NO_TARGETS = torch.zeros(0, dtype=torch.int64)
 """The targets of a batch whose only targets are the next tokens."""
 
 
+def _no_inputs(_: int) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Batch:
     """Examples that are computed together.
@@ -102,7 +106,7 @@ class Batch:
     targets: Shaped[Tensor, "..."] = NO_TARGETS
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
-    asked: Callable[[int], Mapping[str, Any]] = field(default=lambda _: {}, repr=False, compare=False)
+    asked: Callable[[int], Mapping[str, Any]] = field(default=_no_inputs, repr=False, compare=False)
     predicted: Int[Tensor, " predicted"] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

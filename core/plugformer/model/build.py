@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -128,8 +128,7 @@ class Builder:
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
         tied = embedding.weight if self.spec.tied_embeddings else None
-        head: Head = self.make(self.spec.head, self.spec.head_context(outputs, tied))
-        return head
+        return cast("Head", self.make(self.spec.head, self.spec.head_context(outputs, tied)))
 
     def make(self, part: PartSpec, context: ModelContext) -> Any:
         """Returns a component, and records which part it is."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -93,7 +93,8 @@ class NotFiniteGuard:
             if progress.skipped_in_a_row < MOST_IN_A_ROW:
                 return
             problem += f" {progress.skipped_in_a_row} updates in a row had to be skipped."
-        batches = [batch for share in self.processes.gather(update.batches) for batch in share]
+        plain = [replace(batch, asked=Batch.asked) for batch in update.batches]  # without the split
+        batches = [batch for share in self.processes.gather(plain) for batch in share]
         with self.strategy.full_model() as model:
             explained = self.processes.on_main(
                 lambda: self.hooks.first("explain_nonfinite", run=self.run, model=model, batches=batches)

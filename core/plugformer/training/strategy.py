@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
@@ -61,13 +61,12 @@ class TrainingStrategy:
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """Returns the optimizer, made for the parameters of `trained`, prepared to make steps on them."""
-        prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
-        return prepared
+        return cast("torch.optim.Optimizer", self.accelerator.prepare(optimizer))
 
     def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
-        loss: Loss = self.model(batch) if objective is None else self.model(batch, objective=objective)
-        return loss
+        given = {} if objective is None else {"objective": objective}
+        return cast("Loss", self.model(batch, **given))
 
     def sharing_out(self, hook: Hook) -> Stateful:
         """Returns a hook's `Stateful`, whose saved state covers the whole model."""

@@ -27,4 +27,4 @@ class PrefixLM(DecoderOnly):
         prefix = batch.target.mask
         if batch.given is not None:
             prefix = prefix & (prefix.long().cumsum(dim=1) < batch.given[:, None])
-        return replace(batch, target=replace(batch.target, marks={"prefix": prefix.long()}))
+        return replace(batch, target=replace(batch.target, marks={"in_prefix": prefix.long()}))
