@@ -82,6 +82,15 @@ def test_the_nearest_of_some_texts(run, model, monkeypatch, tmp_path):
     assert "--among: this model finds no texts" in run(*among, "a").err
 
 
+def test_json_lines_are_examples(run, model, monkeypatch):
+    monkeypatch.setattr(model, "answer", lambda example, _: Prediction(" ".join(example["words"])))
+    found = run("predict", "runs/a", "--json-lines", '{"words": ["a", "b"]}', "x", "[1]", '{"words": ["c"]}')
+    assert (found.status, found.out) == (2, "a b\n\n\nc\n")
+    assert "text 2: no answer: 'x' is no JSON" in found.err
+    assert "text 3: no answer: '[1]' is no object" in found.err
+    assert "--json-lines goes with neither" in run("predict", "runs/a", "--json-lines", "--vectors", "a").err
+
+
 def test_texts_from_a_file_in_utf8_with_any_line_ends(run, tmp_path):
     (tmp_path / "texts.txt").write_bytes("\ufeffäpfel\r\n\r\n李".encode())
     assert run("predict", "runs/a", "--file", "texts.txt").out == "ÄPFEL\n\n李\n"

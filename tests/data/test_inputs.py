@@ -72,3 +72,10 @@ def test_a_request_makes_no_data_set(read, monkeypatch):
     split = read("ab", "c d").split
     assert [split.input(row) for row in range(2)] == ["ab", "c d"]
     assert split.batch([1, 0]).asked(0) == {"source": "c d"}
+
+
+def test_a_question_may_be_an_example():
+    inputs = read({"source": "ab"}, {"sauce": "ab"}, "ab")
+    assert inputs.answerable == [0, 2]
+    assert "there is no column 'sauce', only source" in str(inputs.faults[1])
+    assert inputs.split.batch([0]).source.ids.tolist() == inputs.split.batch([2]).source.ids.tolist()

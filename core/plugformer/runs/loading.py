@@ -153,15 +153,15 @@ class TrainedModel:
         """Returns the vectors of texts, each as one of the task type's inputs, by default the first.
 
         Raises:
-            ConfigurationError: The model has no vectors, or there is no such input.
+            ConfigurationError: The model has no vectors, no such input, or no vectors of it alone.
         """
-        names = [part.name for part in self.experiment.task_type.inputs]
+        inputs = self.experiment.task_type.inputs
+        names, needed = [part.name for part in inputs], {part.name for part in inputs if not part.optional}
         name = name or names[0]
-        if self.model.level is not Level.VECTOR or name not in names:
-            has = f"its level is {self.model.level}, its inputs are {', '.join(names)}"
-            raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r}: {has}")
-        questions = self.questions([{name: text} for text in texts])
-        found = self.predictor().vectors(questions, range(len(texts)))
+        if self.model.level is not Level.VECTOR or name not in names or needed - {name}:
+            has = f"level {self.model.level}, inputs {', '.join(names)}, required {sorted(needed)}"
+            raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r} alone: {has}")
+        found = self.predictor().vectors(self.questions([{name: text} for text in texts]), range(len(texts)))
         return torch.stack(found)[:, names.index(name)]
 
     def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:
