@@ -74,7 +74,7 @@ def test_a_request_makes_no_data_set(read, monkeypatch):
     assert split.batch([1, 0]).asked(0) == {"source": "c d"}
 
 
-def test_a_question_may_be_an_example():
+def test_a_question_may_be_an_example(read):
     inputs = read({"source": "ab"}, {"sauce": "ab"}, "ab")
     assert inputs.answerable == [0, 2]
     assert "there is no column 'sauce', only source" in str(inputs.faults[1])
