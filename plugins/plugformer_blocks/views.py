@@ -19,11 +19,9 @@ class Prefix(View):
     def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
         """Returns whether the key belongs to the prefix, or is no later than the query."""
         past = PAST.allowed(query, key)
-        return (
-            past
-            if past is None or "in_prefix" not in key.marks
-            else past | (key.marks["in_prefix"][:, None] > 0)
-        )
+        if past is None or "in_prefix" not in key.marks:
+            return past
+        return past | (key.marks["in_prefix"][:, None] > 0)
 
     def is_causal(self, query: Positions, key: Positions) -> bool:
         """Returns whether the queries are a whole sequence without a prefix."""

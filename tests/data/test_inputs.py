@@ -77,5 +77,5 @@ def test_a_request_makes_no_data_set(read, monkeypatch):
 def test_a_question_may_be_an_example(read):
     inputs = read({"source": "ab"}, {"sauce": "ab"}, "ab")
     assert inputs.answerable == [0, 2]
-    assert "there is no column 'sauce', only source" in str(inputs.faults[1])
+    assert "found sauce, expected source" in str(inputs.faults[1])
     assert inputs.split.batch([0]).source.ids.tolist() == inputs.split.batch([2]).source.ids.tolist()

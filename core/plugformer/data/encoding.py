@@ -334,8 +334,7 @@ class EncodedSplit:
         texts = [column for column in self._type.columns if column.holds == "text"]
         if self._packed is not None:
             total = sum(size(example[column.name]) for example in self._examples for column in texts)
-            shares: Float[ndarray, " examples"] = targets * (total / targets.sum())
-            return shares
+            return cast("ndarray", targets * (total / targets.sum()))
         counted = [column for column in texts if column.role == "output"] or texts
         sizes = np.array(
             [sum(size(self.example(row)[column.name]) for column in counted) for row in range(len(self))],
@@ -344,5 +343,4 @@ class EncodedSplit:
         if (column := self._columns.get("output")) is None:
             return sizes
         kept = column.lengths.clip(min=1) / column.whole.clip(min=1)
-        within: Float[ndarray, " examples"] = sizes * kept[self._rows]
-        return within
+        return cast("ndarray", sizes * kept[self._rows])

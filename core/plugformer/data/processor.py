@@ -166,11 +166,15 @@ class Inputs:
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         kinds = {column.name: column.kind for column in experiment.columns}
+        asked = {each.name for each in experiment.columns if each.role == "input" and not each.optional}
+        asked -= {part.name for part in task_type.inputs if part.optional}
         for row, text in enumerate(texts):
             question: Example = {}
             try:
                 str(text).encode()
                 given = task_type.example_from_text(text) if isinstance(text, str) else text
+                if not asked <= given.keys() <= kinds.keys():
+                    raise DataError(f"found {', '.join(given)}, expected {', '.join(sorted(asked or kinds))}")
                 question = {name: kinds[name].read(value) for name, value in given.items()}
             except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
                 faults[row] = DataError(
@@ -181,10 +185,8 @@ class Inputs:
                 faults[row] = error
             except ValueError as error:
                 faults[row] = DataError(f"{str(text)[:40]!r}: it {error}")
-            except KeyError as error:
-                faults[row] = DataError(f"there is no column {error}, only {', '.join(kinds)}; correct it")
             questions.append(question)
-        sound = next(filter(None, questions), {})
+        sound = {name: value for question in questions for name, value in question.items()}
         # In place of a text with a fault there is an empty text, or an empty list.
         examples = [
             {name: question.get(name, type(value)()) for name, value in sound.items()}

@@ -219,8 +219,7 @@ class Ragged:
     def present(self) -> NDArray[np.bool]:
         """Which values are targets."""
         floats = np.issubdtype(self.values.dtype, np.floating)
-        present: NDArray[np.bool] = ~np.isnan(self.values) if floats else self.values != ABSENT
-        return present
+        return cast("NDArray[np.bool]", ~np.isnan(self.values) if floats else self.values != ABSENT)
 
     def rows(self) -> list[list[Any]]:
         """Returns the sequences as lists, None for a token without a target."""

@@ -68,12 +68,10 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
         component = part.make(*context, **part.options)
         if isinstance(component, nn.Module):
             refuse_hidden_values(component, part.label)
-        if isinstance(component, Attention) and not component.follows(view := context[0].place.view):
+        view = context[0].place.view if context else EVERYTHING
+        if isinstance(component, Attention) and not component.follows(view):
             raise ConfigurationError(f"{part.label} cannot follow {view}\nchoose another attention here")
-        if (
-            getattr(component, "takes", "all") == "by sequence"
-            and (view := context[0].place.view) != EVERYTHING
-        ):
+        if getattr(component, "takes", "all") == "by sequence" and view != EVERYTHING:
             raise ConfigurationError(f"{part.label} chooses tokens by sequence, also those that {view} hides")
         return component
     except (KeyboardInterrupt, PlugformerError):

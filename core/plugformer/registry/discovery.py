@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, get_origin
+from typing import Any, ClassVar, cast, get_origin
 
 import plugformer
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
@@ -148,8 +148,7 @@ def class_name(component: type) -> str:
 
 def interface_of(kind: Kind) -> type:
     """Returns the interface that the components of a kind implement."""
-    interface: type = getattr(import_module("plugformer.interfaces"), INTERFACES[kind])
-    return interface
+    return cast("type", getattr(import_module("plugformer.interfaces"), INTERFACES[kind]))
 
 
 def load_attribute(entry: Entry) -> Any:

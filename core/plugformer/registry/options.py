@@ -9,7 +9,7 @@ import re
 from collections import abc, defaultdict
 from collections.abc import Collection, Mapping
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Strict, ValidationError, create_model
@@ -169,8 +169,7 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
             annotation = fields[key].annotation if key in fields else None
         else:
             annotation = next(reversed(get_args(_part(annotation, (list, dict, tuple)))), None)
-    part: type[BaseModel] | None = _part(annotation, BaseModel)
-    return part
+    return cast("type[BaseModel] | None", _part(annotation, BaseModel))
 
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:

@@ -2,10 +2,11 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from filelock import FileLock, Timeout
 from packaging.version import Version
@@ -63,6 +64,11 @@ class RunDirectory:
             run.checkpoints.mkdir(parents=True)
             yield run
 
+    def remove_if_begun_only(self) -> None:
+        """Removes the directory if nothing has been saved or measured."""
+        if not self.metrics.exists() and not any(self.checkpoints.glob("step-*")):
+            shutil.rmtree(self.path, ignore_errors=True)
+
     @staticmethod
     def require_possible(path: Path) -> None:
         """Raises RunError if a run cannot be written to `path`; leaves nothing there."""
@@ -99,8 +105,7 @@ class RunDirectory:
 
     def lock(self) -> dict[str, Any]:
         """Returns `versions`, `components` and `data` of the run; raises RunError if the file is damaged."""
-        lock: dict[str, Any] = read_json(self.path / "lock.json")
-        return lock
+        return cast("dict[str, Any]", read_json(self.path / "lock.json"))
 
     def write_task(self, text: str) -> None:
         """Writes the resolved task."""
@@ -109,6 +114,10 @@ class RunDirectory:
     def write_lock(self, lock: dict[str, Any]) -> None:
         """Writes the lock."""
         write_json(self.path / "lock.json", lock)
+
+    def write_evaluation(self, split: str, report: dict[str, Any]) -> None:
+        """Adds a split's final evaluation to `evaluation.json`."""
+        write_json(self.path / "evaluation.json", {**self.evaluations(), split: report})
 
     def evaluations(self) -> dict[str, Any]:
         """Returns the final evaluations by split; none if the run has not ended."""

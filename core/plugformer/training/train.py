@@ -1,6 +1,5 @@
 """One training from beginning to end: settings, data, model, updates, final evaluation, run directory."""
 
-import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,9 +131,7 @@ def train(
             return _finish(trained, prepared, observers, notify, processes, final, started)
     except BaseException:
         if processes.main:
-            directory = RunDirectory(path)
-            if not directory.metrics.exists() and not any(directory.checkpoints.glob("step-*")):
-                shutil.rmtree(path, ignore_errors=True)  # nothing has been saved or measured
+            RunDirectory(path).remove_if_begun_only()
         raise
 
 
@@ -273,8 +270,7 @@ def _finish(
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
         reports.append(trained.measure(data.splits[name], name, processes))
-        evaluations = {**directory.evaluations(), name: reports[-1].as_json()}
-        processes.on_main(partial(write_json, directory.path / "evaluation.json", evaluations))
+        processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
 
     def check_itself() -> SelfCheck | None:
         check = trained.check_itself(data.splits["validation"], observers, notify)
