@@ -122,10 +122,15 @@ def print_self_check(report: "Report") -> None:
 
 def print_next_steps(trained: "TrainedModel") -> None:
     """Prints the path of a run and the commands that use it."""
+    from plugformer.interfaces import TaskType
+
     run, arguments = shlex.quote(str(trained.directory)), trained.registry.arguments
-    inputs = [column for column in trained.experiment.task_type.columns if column.role == "input"]
+    task_type = trained.experiment.task_type
+    inputs = [column for column in task_type.columns if column.role == "input"]
     # A tab that is pasted into a terminal completes words; a shell turns \t in $'...' into one.
     text = r"$'some text\tsome text'" if len(inputs) > 1 else '"some text"'
+    if type(task_type).rank is not TaskType.rank:  # it finds texts among others, and none are given
+        text = f"--vectors {text}"
     typer.echo(f"\nrun   {run}")
     typer.echo(f"next  plugformer predict {run} {text}{arguments}")
     typer.echo(f"      plugformer evaluate {run} --split validation{arguments}")

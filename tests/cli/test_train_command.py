@@ -10,7 +10,10 @@ import torch
 
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.hooks import ConsistencyCheck
-from plugformer_cli.printing import print_report
+from plugformer_cli.printing import print_next_steps, print_report
+from plugformer_plugins.task_type.pairs import Retrieval
+from plugformer_plugins.task_type.regression import Regression
+from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 
 FURTHER = Report(Path("runs/a"), "test_2", {"exact_match": {"value": 0.5, "low": 0.4, "high": 0.6}}, 10, 1.0)
 REPORT = Report(
@@ -22,12 +25,12 @@ REPORT = Report(
     others=[FURTHER],
 )
 
+TRANSLATION = SequenceToSequence()
 MESSAGE = f"[a message] that a log keeps on one line, however long: {'word ' * 30}end"
 
 
-def trained(report=REPORT, inputs=1, arguments=""):
+def trained(report=REPORT, task_type=TRANSLATION, arguments=""):
     """Returns what a training returns, as far as the command uses it."""
-    task_type = SimpleNamespace(columns=[SimpleNamespace(role="input")] * inputs)
     return SimpleNamespace(
         report=report,
         directory=report.run,
@@ -92,6 +95,18 @@ def test_metrics_go_to_standard_output_and_messages_to_standard_error(run, calls
         "next  plugformer predict 'runs/a b' \"some text\"",
         "      plugformer evaluate 'runs/a b' --split validation",
     ]
+
+
+@pytest.mark.parametrize(
+    ("task_type", "asked"),
+    [
+        (Regression(inputs=["one", "other"]), r"$'some text\tsome text'"),
+        (Retrieval(), '--vectors "some text"'),
+    ],
+)
+def test_the_next_command_is_one_that_answers(task_type, asked, capsys):
+    print_next_steps(trained(task_type=task_type, arguments=" --registry r.yaml"))
+    assert f"plugformer predict 'runs/a b' {asked} --registry r.yaml\n" in capsys.readouterr().out
 
 
 def test_json_is_one_object_and_nothing_else(run, calls):
