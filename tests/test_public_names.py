@@ -28,7 +28,13 @@ PACKAGES = {
         *("runs", "training", "validation"),
     )
 } | {"plugformer"}
-SHARED = {"plugformer_blocks", "plugformer_cli", "plugformer_reports"}
+SHARED = {
+    "plugformer_blocks",
+    "plugformer_cli",
+    "plugformer_reports",
+    "plugformer_sharing",
+    "plugformer_transformers",
+}
 """Packages that several features have in common."""
 
 FEATURES = sorted(

@@ -1,0 +1,1 @@
+"""`plugformer serve`: a trained model that answers over HTTP, and a page to try it."""

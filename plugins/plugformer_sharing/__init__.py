@@ -1,0 +1,1 @@
+"""Model cards, and runs on the Hugging Face Hub."""

@@ -1,0 +1,1 @@
+"""TensorBoard, Weights & Biases and MLflow, from the metrics of a run."""
