@@ -15,6 +15,7 @@ import typer
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
 from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
 from plugformer_cli.printing import print_device
+from plugformer_cli.records import improbable, record
 
 if TYPE_CHECKING:
     from plugformer.interfaces import Prediction
@@ -131,13 +132,12 @@ class _Printer:
             if isinstance(answer, PlugformerError):
                 self.errors.append(answer)
                 typer.echo(f"text {self.count}: no answer: {answer}", err=True)
-                record: dict[str, Any] = {"input": text, "output": None, "error": str(answer)}
                 printed = [""] * self.n_best
             else:
                 self._note(text, answer)
-                record = self._record(text, answer)
                 printed = [self._line(output) for output in (answer, *answer.alternatives)]
-            typer.echo(json.dumps(record, ensure_ascii=False) if self.as_json else "\n".join(printed))
+            found = record(text, answer, threshold=self.threshold)
+            typer.echo(json.dumps(found, ensure_ascii=False) if self.as_json else "\n".join(printed))
 
     def end(self) -> None:
         """Raises an error if a text had no answer."""
@@ -153,35 +153,17 @@ class _Printer:
         notes = ["is empty"] * (not text.strip())
         notes += ["is too long: only its beginning was read"] * answer.truncated
         notes += [f"unknown: {', '.join(map(repr, answer.unknown))}"] * bool(answer.unknown)
-        notes += [f"no answer: {self._improbable(answer)}"] * bool(self._improbable(answer))
+        if why := improbable(answer, self.threshold):
+            notes.append(f"no answer: {why}")
         for note in notes:
             typer.echo(f"text {self.count}: {note}", err=True)
 
     def _line(self, answer: "Prediction") -> str:
-        if self._improbable(answer):
+        if improbable(answer, self.threshold):
             return ""
         text = re.sub(r"\r\n|\r|\n", " ", answer.text)  # one line for each text
         probability = "" if answer.probability is None else format(answer.probability, ".4g")
         return f"{probability}\t{text}" if self.scores else text
-
-    def _record(self, text: str, answer: "Prediction") -> dict[str, Any]:
-        record: dict[str, Any] = {"input": text, "output": answer.output, "score": answer.score}
-        if error := self._improbable(answer):
-            record |= {"output": None, "error": error}
-        if answer.truncated:
-            record["truncated"] = True
-        if answer.unknown:
-            record["unknown"] = list(answer.unknown)
-        probable = [output for output in answer.alternatives if not self._improbable(output)]
-        if probable:
-            record["alternatives"] = [{"output": each.output, "score": each.score} for each in probable]
-        return record
-
-    def _improbable(self, answer: "Prediction") -> str:
-        """Returns why an answer is omitted; an empty text if it is not."""
-        if answer.probability is None or answer.probability >= self.threshold:
-            return ""
-        return f"its probability {answer.probability:.4g} is below {self.threshold:g}"
 
 
 def _objects(answer: Answer, texts: Sequence[str], *, first: int) -> list["Prediction | PlugformerError"]:

@@ -27,9 +27,13 @@ class Data(ABC):
 
     Attributes:
         rows: Examples in memory by split, from `train(data=...)`; for the component `memory`.
+        dataset: The name of the data set on the Hugging Face Hub, if it comes from there.
+        license: The license of the examples, such as `cc-by-4.0`, if the component knows it.
     """
 
     rows: Mapping[str, Any] = {}
+    dataset: str = ""
+    license: str = ""
 
     def check_columns(self, columns: Sequence[Column]) -> None:  # noqa: B027 (a default)
         """Raises ConfigurationError if the data cannot have these columns, without reading the data."""

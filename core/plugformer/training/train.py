@@ -238,7 +238,8 @@ def _make_directory(path: Path, experiment: Experiment, data: PreparedData, wher
         directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
         write_json(directory.learned, data.processor.learned)
         tokenizers = save_tokenizers(data.processor.tokenizers, directory.path)
-        lock = {**make_lock(experiment, data.hashes), "tokenizers": tokenizers}
+        counts = {name: len(split) for name, split in data.splits.items()}
+        lock = {**make_lock(experiment, data.hashes), "tokenizers": tokenizers, "examples": counts}
         directory.write_lock({**lock, **other_runs(experiment.task), "environment": where})
 
 

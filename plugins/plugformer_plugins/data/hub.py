@@ -69,6 +69,7 @@ class Hub(RowData):
                 "folder that begins with ./, ../, / or ~"
             )
         self._dataset = dataset
+        self.dataset = dataset if isinstance(dataset, str) else ""
         self._configuration = configuration
         self._revision = revision
         self._splits = splits
