@@ -120,11 +120,7 @@ class State(ABC):
 
     @property
     def tensors(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
-        """All that later tokens read, as an exported model receives and returns it.
-
-        Raises:
-            NotExportableError: It consists of something else; by default.
-        """
+        """All that later tokens read, for export; by default this raises NotExportableError."""
         raise NotExportableError(f"{type(self).__name__} is not made of tensors: it lacks `tensors`")
 
     def rebuilt(self: AnyState, tensors: Sequence[Shaped[Tensor, "batch ..."]]) -> AnyState:  # noqa: ARG002

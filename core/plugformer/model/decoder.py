@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 from jaxtyping import Float, Int
@@ -52,8 +53,9 @@ class Cache:
     @property
     def tensors(self) -> list[Tensor]:
         """All that it keeps: states of the target tokens, of the encoder's, then the positions of both."""
-        parts = (*self.targets, *self.sources, *filter(None, (self.source, self.target)))
-        return [tensor for part in parts for tensor in part.tensors]
+        states = [tensor for cache in (*self.targets, *self.sources) for tensor in cache.tensors]
+        positions = [at.tensors for at in (self.source, self.target) if at is not None]
+        return [*states, *chain(*positions)]
 
     def rebuilt(self, tensors: Sequence[Tensor]) -> "Cache":
         """Returns a cache of the same kind with other `tensors`."""

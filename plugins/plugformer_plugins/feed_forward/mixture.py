@@ -1,6 +1,6 @@
 """Mixture of experts: a router sends each token to the best few of several networks."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
@@ -66,8 +66,8 @@ class MixtureOfExperts(FeedForward):
         gates = gates / gates.sum(dim=-1, keepdim=True)
         if torch.compiler.is_exporting():  # every expert computes every token: shapes depend on no choice
             weights = torch.zeros_like(probabilities).scatter(1, chosen, gates)
-            outputs = torch.stack([expert(x) for expert in self.experts], dim=-1)
-            return cast("Tensor", torch.einsum("twe,te->tw", outputs, weights))
+            every = torch.stack([expert(x) for expert in self.experts], dim=-1)
+            return torch.einsum("twe,te->tw", every, weights)
         # An expert runs even if it has no tokens: its gradients are then zero, not missing.
         order = chosen.flatten().argsort(stable=True)  # choices, expert by expert
         counts = chosen.flatten().bincount(minlength=len(self.experts)).tolist()
