@@ -187,8 +187,14 @@ class TrainedModel:
             RunError: The data component or a metric is not installed.
         """
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
+        return self.measure(*self.read(split, data=data, notify=notify))
+
+    def read(
+        self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None
+    ) -> tuple[EncodedSplit, str]:
+        """Returns what `evaluate` measures, and its name; for arguments and errors see there."""
         if data is None:
-            return self.measure(self._read(split, notify), split)
+            return self._read(split, notify), split
         from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
@@ -200,7 +206,7 @@ class TrainedModel:
             examples, count, notices = read_rows(data, self.experiment, self.processor)
         for notice in (*notices, f"{name}: {count}"):
             notify(notice)
-        return self.measure(examples, name)
+        return examples, name
 
     def measure(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
         """Returns the metrics on a split, and those without constraints if the task has constraints."""
