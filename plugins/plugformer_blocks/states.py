@@ -57,7 +57,10 @@ class PositionwiseState(State):
 
     def select(self: Kept, rows: Int[Tensor, " rows"]) -> Kept:
         """Keeps these rows of the batch."""
-        self._storage = tuple(tensor.index_select(0, rows) for tensor in self._storage)
+        used = self.tensors
+        self._storage = tuple(old.new_empty(len(rows), *old.shape[1:]) for old in self._storage)
+        for storage, old in zip(self._storage, used, strict=True):
+            torch.index_select(old, 0, rows, out=storage.narrow(1, 0, self._length))
         return self
 
 

@@ -78,7 +78,7 @@ class AutomatonTokens(AllowedTokens):
         distance = (least[:, None] - lengths).clamp(min=0) + (lengths - most[:, None]).clamp(min=0)
         gap, nearest = distance.min(dim=1)
         least, most = (torch.where(gap > 0, lengths[nearest], bound) for bound in (least, most))
-        super().__init__(len(automaton.classes), least, most)
+        super().__init__(least, most)
         self._automaton = automaton
         self._states = torch.zeros_like(least)
 

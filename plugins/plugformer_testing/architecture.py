@@ -329,13 +329,13 @@ def continuing_equals_reading(subject: Subject, case: EncodedCase) -> None:
             require.close(found, first, "the first step differs from reading all at once")
             # Each example twice: one row goes wrong, and then takes the place of the other.
             order = [2, 2, 0, 0, 1, 1]
-            past.select(torch.tensor(order))
+            past.select(torch.tensor(order), torch.tensor([2, 0, 1]))
             right = outputs[order, 0]
             wrong = torch.where(right > 4, right - 1, right + 1)
             small.model.step(_one(torch.where(torch.arange(6) % 2 == 0, right, wrong)), past)
-            past.reorder(torch.tensor([0, 0, 2, 2, 4, 4]))
-            past.select(torch.tensor([1, 3, 4]))
-            order = [2, 0, 1]
+            past.select(torch.tensor([0, 0, 2, 2, 4, 4]))
+            past.select(torch.tensor([1, 3]), torch.tensor([0, 1]))
+            order = [2, 0]
             for step in range(1, _STEPS):
                 found = small.model.step(_one(outputs[order, step]), past)[:, -1]
                 expected = torch.stack([rows[row][step + 1] for row in order])

@@ -1,6 +1,7 @@
 """The contract of decoding components, see plugformer.interfaces.decoding."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -66,14 +67,18 @@ class ScriptedSession(Session):
         self.rows = rows
         self.sentences = torch.tensor([sentence for sentence, _ in rows], dtype=torch.long)
         scores = [self.script.log_probabilities(*row) for row in rows]
-        self.log_probabilities = torch.stack(scores) if rows else torch.zeros(0, VOCABULARY)
+        self.scores = torch.stack(scores) if rows else torch.zeros(0, VOCABULARY)
+
+    def portions(self) -> Iterator[Tensor]:
+        """Yields the log-probabilities of the script."""
+        yield self.scores
 
     def extend(self, tokens: Tensor) -> None:
         """Appends one token to every row."""
         require.equal(len(tokens), len(self.rows), "the number of tokens by which rows are extended")
         for row, token in enumerate(tokens.tolist()):
             require.that(token != END, "a row that has ended is extended, expected that it leaves")
-            possible = self.log_probabilities[row, token].isfinite()
+            possible = self.scores[row, token].isfinite()
             require.that(possible, f"a row is extended by token {token}, whose probability is zero")
         self.computed += len(tokens)
         pairs = zip(self.rows, tokens.tolist(), strict=True)

@@ -55,11 +55,13 @@ class Noise(Session):
     def draw(self):
         noise = 4 * torch.randn(len(self.rows), self.vocabulary, generator=self.generator)
         self.unmasked = noise.log_softmax(-1)
-        self.masked = self.progress.mask(self.unmasked)
+        self.masked = self.progress.mask(self.unmasked.clone())
 
     sentences = property(lambda self: self.rows)
     sentence_ids = property(lambda self: list(range(self.number)))
-    log_probabilities = property(lambda self: self.masked)
+
+    def portions(self):
+        yield self.masked
 
     def extend(self, tokens):
         self.progress.extend(tokens)

@@ -34,7 +34,9 @@ class Table(Session):
 
     sentences = property(lambda self: torch.tensor([sentence for sentence, _ in self.prefixes]))
     sentence_ids = property(lambda self: list(range(self.number)))
-    log_probabilities = property(lambda self: torch.stack([self.step(*each) for each in self.prefixes]))
+
+    def portions(self):
+        yield torch.stack([self.step(*each) for each in self.prefixes])
 
     def extend(self, tokens):
         pairs = zip(self.prefixes, tokens.tolist(), strict=True)

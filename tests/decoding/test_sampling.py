@@ -16,16 +16,19 @@ class OneStep(Session):
     def __init__(self, sentence_ids):
         self.sentence_ids = list(sentence_ids)
         self.sentences = torch.arange(len(self.sentence_ids))
-        self.log_probabilities = PROBABILITIES.log().expand(len(self.sentence_ids), -1)
+        self.scores = PROBABILITIES.log().expand(len(self.sentence_ids), -1)
+
+    def portions(self):
+        yield self.scores
 
     def extend(self, tokens):
-        only_end = torch.full_like(self.log_probabilities, -torch.inf)
+        only_end = torch.full_like(self.scores, -torch.inf)
         only_end[:, END] = 0.0
-        self.log_probabilities = only_end
+        self.scores = only_end
 
     def select(self, rows):
         self.sentences = self.sentences[rows]
-        self.log_probabilities = self.log_probabilities[rows]
+        self.scores = self.scores[rows]
 
 
 def first_tokens(registry, sentence_ids, **options):

@@ -89,7 +89,7 @@ class AtMost(Constraint):
 
     def start(self, lengths, room):
         assert (self.limits <= room).all()
-        return AllowedTokens(VOCABULARY, torch.zeros_like(self.limits), self.limits)
+        return AllowedTokens(torch.zeros_like(self.limits), self.limits)
 
 
 def assert_cached_equals_recomputed(model, registry, source, search):
@@ -168,7 +168,21 @@ def test_rows_that_move_in_the_middle_equal_recomputing_them(model, sentences):
     rows = torch.tensor([2, 0, 2, 2])  # repeats, a drop, another order, and more rows than before
     cache = model.decoder.start(model.encoder(source))
     model.decoder(part(target, slice(0, 3)), cache)
-    cache.select(rows)
+    cache.select(rows, rows)
+    moved = [
+        model.decoder(part(target, slice(positions, positions + 1), rows), cache) for positions in (3, 4, 5)
+    ]
+    again = model.decoder.start(model.encoder(Tokens(source.ids[rows], source.mask[rows], source.padding)))
+    whole = model.decoder(part(target, slice(None), rows), again)
+    torch.testing.assert_close(torch.cat(moved, dim=1), whole[:, 3:])
+
+
+def test_beams_that_share_a_source_equal_rows_with_a_source_each(model, sentences):
+    source, target = sentences("left"), sentences("none", begin=True)
+    rows, kept = torch.tensor([2, 2, 0, 0]), torch.tensor([2, 0])
+    cache = model.decoder.start(model.encoder(source))
+    model.decoder(part(target, slice(0, 3)), cache)
+    cache.select(rows, kept)
     moved = [
         model.decoder(part(target, slice(positions, positions + 1), rows), cache) for positions in (3, 4, 5)
     ]

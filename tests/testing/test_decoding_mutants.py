@@ -38,14 +38,25 @@ class FollowsTheFirst(Greedy):
         scores = session.log_probabilities
         best = scores.nan_to_num(neginf=-50.0).mean(dim=0).argmax()
         allowed = scores[:, best].isfinite()
-        return torch.where(allowed, best, scores.argmax(dim=-1))
+        return scored(session, torch.where(allowed, best, scores.argmax(dim=-1)))
 
 
 class HandicapsTheFirst(Greedy):
     def choose(self, session):
         scores = session.log_probabilities.clone()
         scores[session.sentences == 0, 4] += 9.0
-        return scores.argmax(dim=-1)
+        return scored(session, scores.argmax(dim=-1))
+
+
+def scored(session, tokens):
+    """Returns tokens and their log-probabilities."""
+    return tokens, session.log_probabilities.gather(1, tokens[:, None])[:, 0]
+
+
+def sharpened(self, session):
+    """Returns the best tokens, with the squares of their probabilities."""
+    best, tokens = session.top(1)
+    return tokens[:, 0], 2 * best[:, 0]
 
 
 def altered(name, change):
@@ -56,7 +67,9 @@ def altered(name, change):
 
 
 def choosing(name, choose):
-    return instead(name, Greedy, choose=lambda self, session: choose(session.log_probabilities))
+    return instead(
+        name, Greedy, choose=lambda self, session: scored(session, choose(session.log_probabilities))
+    )
 
 
 MUTANTS = {
@@ -70,7 +83,7 @@ MUTANTS = {
     "scores_are_log_probabilities": (
         altered("ScoresWithoutEnd", lambda output: replace(output, score=output.score / 2)),
         altered("KeepsTensors", lambda output: replace(output, score=torch.tensor(output.score))),
-        choosing("SharpensInPlace", lambda scores: scores.mul_(2).argmax(dim=-1)),
+        instead("SharpensScores", Greedy, choose=sharpened),
     ),
     "searching_is_repeatable": (
         choosing("DrawsAnew", lambda scores: torch.distributions.Categorical(logits=scores).sample()),

@@ -1,17 +1,26 @@
 """Decoding: the search for output sequences, its sessions, and the outputs that it may return."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from plugformer.errors import NotFiniteError
 from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.model import Generative
 from plugformer.interfaces.position import Padding
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
+
+_BLOCK = 64
+"""Outputs that are searched together for the best."""
+
+_PORTION = 2**20
+"""Scores that a processor's cache holds."""
 
 
 @dataclass(frozen=True)
@@ -30,28 +39,24 @@ class AllowedTokens:
     """
 
     def __init__(
-        self,
-        vocabulary: int,
-        least: Int[Tensor, " rows"],
-        most: Int[Tensor, " rows"],
-        *,
-        never: tuple[int, ...] = (),
+        self, least: Int[Tensor, " rows"], most: Int[Tensor, " rows"], *, never: tuple[int, ...] = ()
     ) -> None:
         self.length = 0
         self.least, self.most = least, most
         # On the host: from the first of these lengths to the second, every row may end or be extended.
         self._free_from, self._free_to = torch.stack([least.max(), most.min()]).tolist()
-        penalties = torch.zeros(vocabulary)
-        penalties[[PADDING, BEGIN, *never]] = -torch.inf
-        self._penalties = penalties.to(least.device)
+        self._never = torch.tensor([PADDING, BEGIN, *never], device=least.device)
 
     def mask(self, log_probabilities: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
-        """Returns minus infinity for forbidden tokens, and the other values unchanged; NaN stays NaN."""
-        masked = log_probabilities + self._penalties
+        """Returns minus infinity for forbidden tokens, and the other values unchanged; in place if it can.
+
+        NaN stays NaN at END.
+        """
+        ending = log_probabilities[:, END].clone()
+        masked = log_probabilities.index_fill_(1, self._never, -torch.inf)
         if not self._free_from <= self.length < self._free_to:
             masked += torch.where(self.length < self.most, 0.0, -torch.inf)[:, None]
-            may_end = torch.where(self.least <= self.length, 0.0, -torch.inf)
-            masked[:, END] = log_probabilities[:, END] + may_end
+            masked[:, END] = ending + torch.where(self.least <= self.length, 0.0, -torch.inf)
         return masked
 
     def endless(self, ending: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
@@ -83,10 +88,14 @@ class Constraint:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, positions: int, *, max_length: int | str, length: int | str | None = None
+        self,
+        tokenizer: Tokenizer,  # noqa: ARG002 (for subclasses)
+        positions: int,
+        *,
+        max_length: int | str,
+        length: int | str | None = None,
     ) -> None:
         setting = max_length if length is None else length
-        self._vocabulary = tokenizer.size
         self._exact = length is not None
         self._on_source = isinstance(setting, str)
         self._tokens = int(setting.removeprefix("source") or 0) if isinstance(setting, str) else setting
@@ -110,7 +119,7 @@ class Constraint:
     def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AllowedTokens:
         """Returns the allowed tokens of a batch; see `bounds` for the arguments."""
         never = (UNKNOWN,) if self._exact else ()  # the text of an unknown token has no known length
-        return AllowedTokens(self._vocabulary, *self.bounds(lengths, room), never=never)
+        return AllowedTokens(*self.bounds(lengths, room), never=never)
 
 
 class Session:
@@ -118,6 +127,7 @@ class Session:
 
     A row is one unfinished sequence; at the start there is one for each sentence. The model reads each token
     once. The log-probabilities respect constraints and limits: a row that has reached its limit can only end.
+    The input of a sentence is kept once, as long as all sentences have as many rows, those of each together.
 
     Args:
         model: The model, in evaluation mode.
@@ -127,11 +137,6 @@ class Session:
 
     Attributes:
         sentences: The sentence that each row belongs to, 0 for the first of the batch: (rows,).
-        log_probabilities: Natural logarithms of the next token's probabilities, minus infinity where it is
-            not allowed: (rows, vocabulary).
-
-    Raises:
-        NotFiniteError: The model's scores are not finite; `extend` raises it for later tokens.
     """
 
     def __init__(
@@ -140,8 +145,8 @@ class Session:
         self.model = model
         self.sentence_ids = sentence_ids
         self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
-        self.sentences = torch.arange(len(sentence_ids), device=batch.device)
-        self.log_probabilities = self._next(self._start(batch))
+        self.sentences = self._inputs = torch.arange(len(sentence_ids), device=batch.device)
+        self._hidden = self._advance(self._start(batch))
 
     def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
         """Reads the beginnings but for their last tokens, which it returns."""
@@ -154,30 +159,63 @@ class Session:
         unpadded = Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE)
         return self.model.step(unpadded, self._past)[:, -1]
 
+    @property
+    def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
+        """Natural logarithms of the next token's probabilities, minus infinity where it is not allowed.
+
+        Raises:
+            NotFiniteError: The model's scores are not finite.
+        """
+        return torch.cat(list(self.portions()))
+
+    def top(self, k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
+        """Returns the log-probabilities and the numbers of each row's best next tokens, the best first.
+
+        There are fewer than `k` if the vocabulary has not so many. Errors are those of `log_probabilities`,
+        of which never more are kept than a processor's cache holds.
+        """
+        best, tokens = zip(
+            *(largest(scores, min(k, scores.shape[1])) for scores in self.portions()), strict=True
+        )
+        return torch.cat(best), torch.cat(tokens)
+
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
-        """Appends one token to every row and computes the next log-probabilities."""
+        """Appends one token to every row, which the model reads."""
         self._allowed.extend(tokens)
-        self.log_probabilities = self._next(tokens)
+        self._hidden = self._advance(tokens)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows, in this order; a row may occur twice (beams) or never (finished)."""
-        before = self.sentences
-        self.sentences = before.index_select(0, rows)
+        self.sentences = self.sentences.index_select(0, rows)
         self._allowed.select(rows)
-        self.log_probabilities = self.log_probabilities.index_select(0, rows)
-        if len(rows) == len(before) and torch.equal(self.sentences, before):
-            self._past.reorder(rows)
-        else:
-            self._past.select(rows)
+        self._hidden = self._hidden.index_select(0, rows)
+        inputs, counts = self.sentences.unique_consecutive(return_counts=True)
+        if (counts != counts[0]).any() or (inputs.diff() <= 0).any():
+            inputs = self.sentences  # an input for each row
+        examples = None
+        if not torch.equal(inputs, self._inputs):
+            examples = (self._inputs == inputs[:, None]).int().argmax(dim=1)
+        self._past.select(rows, examples)
+        self._inputs = inputs
 
-    def _next(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
-        hidden = self._advance(tokens)[:, None]
-        logits = self.model.head.logits(hidden, torch.ones_like(tokens, dtype=torch.bool)[:, None])[:, 0]
-        log_probabilities = self._allowed.mask(logits.float().log_softmax(dim=-1))
-        endless = self._allowed.endless(log_probabilities[:, END])
-        if endless.any():
-            raise not_finite(min(self.sentence_ids[row] for row in self.sentences[endless].tolist()))
-        return log_probabilities
+    def portions(self) -> Iterator[Float[Tensor, "some vocabulary"]]:
+        """Yields `log_probabilities` of some rows after the others, in order."""
+        head, rows = self.model.head, torch.arange(len(self._hidden), device=self._hidden.device)
+        portion = max(1, _PORTION // self.model.sizes.outputs) if rows.device.type == "cpu" else len(rows)
+        for some in rows.split(portion):
+            hidden = self._hidden[some][:, None]
+            logits = head.logits(hidden, torch.ones_like(some, dtype=torch.bool)[:, None])[:, 0]
+            allowed = self._allowed
+            if len(some) < len(rows):
+                allowed = copy(allowed)
+                allowed.select(some)
+            scores = allowed.mask(logits.float().log_softmax(dim=-1))
+            endless = allowed.endless(scores[:, END])
+            if endless.any():
+                raise not_finite(
+                    min(self.sentence_ids[row] for row in self.sentences[some][endless].tolist())
+                )
+            yield scores
 
 
 class Decoding(ABC):
@@ -190,6 +228,24 @@ class Decoding(ABC):
     @abstractmethod
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
+
+
+def largest(
+    scores: Float[Tensor, "rows outputs"], k: int
+) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
+    """Returns the `topk` of each row; the first of equal scores if k is 1.
+
+    Among many outputs on a CPU only the blocks with the k largest maxima are searched, which is exact.
+    """
+    blocks = scores.shape[1] // _BLOCK
+    if scores.device.type != "cpu" or blocks < 2 * k:
+        return scores.max(dim=1, keepdim=True) if k == 1 else scores.topk(k)
+    whole = scores[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
+    _, chosen = largest(whole.amax(dim=2), k)
+    found = whole.gather(1, chosen[:, :, None].expand(-1, -1, _BLOCK)).flatten(1)
+    best, places = largest(torch.cat([found, scores[:, blocks * _BLOCK :]], dim=1), k)
+    starts = functional.pad(chosen, (0, 1), value=blocks) * _BLOCK
+    return best, starts.gather(1, places // _BLOCK) + places % _BLOCK
 
 
 def not_finite(key: int) -> NotFiniteError:

@@ -139,7 +139,8 @@ class Generative(Model):
     def begin(self, batch: Batch) -> tuple[Any, Int[Tensor, " batch"]]:
         """Returns the cache of all given tokens but the last, and the last token.
 
-        Its `select(rows)` keeps rows in this order, `reorder(rows)` if each replaces one of the same example.
+        Its `select(rows, examples=None)` keeps these rows of outputs, in this order, and of the inputs, if
+        they are kept apart, `examples`. Then rows of one input stand together, as many for each.
         For export, `tensors` has all that it keeps, and `rebuilt(tensors)` is a cache like it with others.
         """
 

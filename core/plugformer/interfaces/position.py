@@ -101,6 +101,15 @@ class Positions:
         marks = {name: mark.index_select(0, rows) for name, mark in self.marks.items()}
         return replace(self, index=index, mask=self.mask.index_select(0, rows), marks=marks)
 
+    def beside(self, batch: int) -> "Positions":
+        """Returns the positions of as many rows for each of `batch` examples, one behind the other."""
+        if batch == len(self.mask) or torch.compiler.is_exporting():
+            return self
+        marks = {name: mark.reshape(batch, -1) for name, mark in self.marks.items()}
+        padding = self.padding if self.padding is Padding.NONE else Padding.ANYWHERE
+        index, mask = self.index.expand_as(self.mask).reshape(batch, -1), self.mask.reshape(batch, -1)
+        return replace(self, index=index, mask=mask, padding=padding, marks=marks)
+
     @property
     def tensors(self) -> tuple[Int[Tensor, "..."] | Bool[Tensor, "..."], ...]:
         """Index, mask and marks: see `State.tensors`."""

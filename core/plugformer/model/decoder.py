@@ -37,15 +37,12 @@ class Cache:
         self.target = new if self.target is None else self.target.concatenate(new)
         return new, self.target
 
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps these rows of the batch, in this order: beams, or sequences not finished yet."""
-        for cache in self.sources:
-            cache.select(rows)
-        self.source = None if self.source is None else self.source.select(rows)
-        self.reorder(rows)
-
-    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps rows, in this order, of which each has the source of the row that it replaces."""
+    def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:
+        """Keeps these rows of outputs, and these sources; None keeps all. See `Generative.begin`."""
+        if examples is not None and self.source is not None:
+            for cache in self.sources:
+                cache.select(examples)
+            self.source = self.source.select(examples)
         for cache in self.targets:
             cache.select(rows)
         self.target = None if self.target is None else self.target.select(rows)
@@ -95,6 +92,6 @@ class Decoder(LayerStack):
         context = AttentionContext(positions, so_far, view=self.view)
         cross = None
         if cache.source is not None:
-            queries = positions.with_encoding(self.cross_position)
+            queries = positions.with_encoding(self.cross_position).beside(len(cache.source.mask))
             cross = AttentionContext(queries, cache.source, view=EVERYTHING, cross=True)
         return self.compute(tokens, context, cache.targets, cross, cache.sources)

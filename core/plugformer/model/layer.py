@@ -223,8 +223,14 @@ class Layer(nn.Module):
         def attend_source(hidden: Tensor, query: Positions) -> Tensor:
             reader, seen = cast("Attention", self.cross_attention), cast("AttentionContext", cross)
             if query is not context.query:
-                seen = replace(seen, query=query.with_encoding(seen.query.encoding))
-            return reader.attend(hidden, cast("AttentionCache", source).source(), seen)
+                beside = query.with_encoding(seen.query.encoding).beside(len(seen.key.mask))
+                seen = replace(seen, query=beside)
+            beams = (
+                hidden
+                if query.mask.shape == seen.query.mask.shape
+                else hidden.view(*seen.query.mask.shape, -1)
+            )
+            return reader.attend(beams, cast("AttentionCache", source).source(), seen).view(hidden.shape)
 
         compute: dict[str, Compute] = {"attention": attend_itself, "cross_attention": attend_source}
         compute["feed_forward"] = partial(at_real_tokens, self.feed_forward)

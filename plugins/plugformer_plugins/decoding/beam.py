@@ -5,7 +5,7 @@ from typing import Annotated
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 from pydantic import Field
 from torch import Tensor
@@ -43,26 +43,34 @@ class Beam(Decoding):
         # In float64 where there is one, so that sums do not depend on how many steps other sentences take.
         widest = torch.float64 if device.type in ("cpu", "cuda") else torch.float32
         # What rows belong to and hold is known here: a device is asked for the candidates of a step alone.
-        sentences = session.sentences.cpu().numpy()
-        scores = torch.zeros(len(sentences), dtype=widest, device=device)
-        tokens = np.empty((len(sentences), 0), dtype=np.int64)
-        while len(scores):
-            totals, *numbers = _candidates(session, scores, sentences, self.size)
-            rows, following = (number.astype(np.int64) for number in numbers)
+        sentences = np.arange(len(finished))
+        scores = torch.zeros((len(sentences), 1), dtype=widest, device=device)  # of each sentence's beams
+        tokens = np.empty((len(sentences), 1, 0), dtype=np.int64)
+        while len(sentences):
+            totals, *numbers = _candidates(session, scores, 2 * self.size)
+            beams, following = (number.astype(np.int64) for number in numbers)
             ending = np.isfinite(totals) & (following == END)
             ending[:, self.size :] = False
-            for row, score in zip(rows[ending].tolist(), totals[ending].tolist(), strict=True):
-                finished[sentences[row]].append(Hypothesis(tokens[row].tolist(), score))
-            done = np.array([len(found) >= self.size for found in finished])
-            live = np.isfinite(totals) & (following != END) & ~done[sentences[rows]]
-            live &= live.cumsum(axis=1) <= self.size
-            rows, chosen = rows[live], following[live]
-            scores = torch.from_numpy(totals[live]).to(device)
-            if len(scores):
-                session.select(torch.from_numpy(rows).to(device))
-                session.extend(torch.from_numpy(chosen).to(device))
-            sentences = sentences[rows]
-            tokens = np.concatenate([tokens[rows], chosen[:, None]], axis=1)
+            for row, place in np.argwhere(ending):
+                hypothesis = Hypothesis(tokens[row, beams[row, place]].tolist(), float(totals[row, place]))
+                finished[sentences[row]].append(hypothesis)
+            live = np.isfinite(totals) & (following != END)
+            done = np.array([len(finished[sentence]) >= self.size for sentence in sentences])
+            going = np.flatnonzero(live.any(axis=1) & ~done)
+            # Every sentence has as many beams: where fewer are live, the best again, with no probability.
+            places = (~live[going]).argsort(axis=1, kind="stable")[:, : self.size]
+            dead = ~np.take_along_axis(live[going], places, axis=1)
+            places = np.where(dead, places[:, :1], places)
+            totals, beams, following = (
+                np.take_along_axis(found[going], places, axis=1) for found in (totals, beams, following)
+            )
+            if len(going):
+                rows = going[:, None] * scores.shape[1] + beams
+                session.select(torch.from_numpy(rows.ravel()).to(device))
+                session.extend(torch.from_numpy(following.ravel()).to(device))
+            sentences, tokens = sentences[going], tokens[going[:, None], beams]
+            tokens = np.concatenate([tokens, following[:, :, None]], axis=2)
+            scores = torch.from_numpy(np.where(dead, -np.inf, totals)).to(device)
         return [sorted(found, key=self._normalized, reverse=True) for found in finished]
 
     def _normalized(self, hypothesis: Hypothesis) -> float:
@@ -70,25 +78,13 @@ class Beam(Decoding):
 
 
 def _candidates(
-    session: Session, scores: Float[Tensor, " rows"], sentences: Int[ndarray, " rows"], size: int
+    session: Session, scores: Float[Tensor, "sentences beams"], number: int
 ) -> Float[ndarray, "3 sentences candidates"]:
-    """Returns the best 2 * size continuations of each sentence's rows: scores, rows and tokens.
-
-    Where there are not so many, the scores are minus infinity. The rows of a sentence must be adjacent.
-    """
-    device = scores.device
-    steps, tokens = session.log_probabilities.topk(min(2 * size, session.log_probabilities.shape[1]), dim=-1)
-    width = steps.shape[1]
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(sentences)) + 1])
-    counts = np.diff(np.append(starts, len(sentences)))
-    place = torch.from_numpy(np.arange(len(sentences)) - starts.repeat(counts)).to(device)
-    group = torch.from_numpy(np.arange(len(starts)).repeat(counts)).to(device)
-    # (sentences, live hypotheses, continuations); sentences with fewer live ones are filled up
-    totals = scores.new_full((len(starts), size, width), -torch.inf)
-    totals[group, place] = scores[:, None] + steps
-    best, flat = totals.flatten(1).topk(min(2 * size, size * width), dim=-1)
-    first = torch.from_numpy(starts).to(device)
-    rows = (first[:, None] + flat // width).clamp(max=len(scores) - 1)
-    # One transfer of all three: floats hold numbers of rows and tokens below 2**24 exactly.
-    found = torch.stack([best, rows.to(best.dtype), tokens[rows, flat % width].to(best.dtype)])
+    """Returns the best continuations of each sentence: their scores, beams and tokens."""
+    steps, tokens = session.top(number)
+    totals = (scores[:, :, None] + steps.view(*scores.shape, -1)).flatten(1)
+    best, flat = totals.topk(min(number, totals.shape[1]), dim=-1)
+    following = tokens.view(len(scores), -1).gather(1, flat)
+    # One transfer of all three: floats hold numbers of beams and tokens below 2**24 exactly.
+    found = torch.stack([best, (flat // steps.shape[1]).to(best.dtype), following.to(best.dtype)])
     return np.asarray(found.cpu())

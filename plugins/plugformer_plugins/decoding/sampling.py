@@ -1,11 +1,12 @@
 """Decoding one token at a time: greedy search and sampling."""
 
 import random
+import sys
 from abc import abstractmethod
 from typing import Annotated
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
@@ -20,8 +21,8 @@ class StepwiseDecoding(Decoding):
     """
 
     @abstractmethod
-    def choose(self, session: Session) -> Int[Tensor, " rows"]:
-        """Returns the next token of every row."""
+    def choose(self, session: Session) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """Returns the next token of every row, and its log-probability."""
 
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns one hypothesis for each sentence."""
@@ -29,8 +30,7 @@ class StepwiseDecoding(Decoding):
         scores = [0.0 for _ in session.sentence_ids]
         self.live: list[int] = session.sentences.tolist()
         while True:
-            tokens = self.choose(session)
-            chosen = session.log_probabilities.gather(1, tokens[:, None]).squeeze(1)
+            tokens, chosen = self.choose(session)
             unfinished = []
             # A device is waited for once: floats hold numbers of tokens below 2**24 exactly.
             wide = torch.promote_types(chosen.dtype, torch.float32)
@@ -53,9 +53,10 @@ class StepwiseDecoding(Decoding):
 class Greedy(StepwiseDecoding):
     """Always takes the most probable token."""
 
-    def choose(self, session: Session) -> Int[Tensor, " rows"]:
-        """Returns the most probable next token of every row."""
-        return session.log_probabilities.argmax(dim=-1)
+    def choose(self, session: Session) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """Returns the most probable next token of every row, and its log-probability."""
+        best, tokens = session.top(1)
+        return tokens[:, 0], best[:, 0]
 
 
 class Sampling(StepwiseDecoding):
@@ -93,12 +94,10 @@ class Sampling(StepwiseDecoding):
         self._streams = [random.Random(f"{self.seed}/{key}") for key in session.sentence_ids]  # noqa: S311
         return super().search(session)
 
-    def choose(self, session: Session) -> Int[Tensor, " rows"]:
+    def choose(self, session: Session) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         """Returns a random next token of every row, by inverting the cumulative distribution."""
-        vocabulary = session.log_probabilities.shape[-1]
-        kept = vocabulary if self.top_k is None else min(self.top_k, vocabulary)
-        logits, tokens = (session.log_probabilities / self.temperature).topk(kept, dim=-1)
-        probabilities = logits.softmax(dim=-1)
+        best, tokens = session.top(sys.maxsize if self.top_k is None else self.top_k)
+        probabilities = (best / self.temperature).softmax(dim=-1)
         before = probabilities.cumsum(dim=-1) - probabilities
         probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         uniform = torch.tensor(
@@ -107,4 +106,5 @@ class Sampling(StepwiseDecoding):
         cumulative = probabilities.cumsum(dim=-1)
         position = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
         possible = (probabilities > 0).sum(dim=-1, keepdim=True)
-        return tokens.gather(1, position.minimum(possible - 1)).squeeze(1)
+        chosen = position.minimum(possible - 1)
+        return tokens.gather(1, chosen).squeeze(1), best.gather(1, chosen).squeeze(1)
