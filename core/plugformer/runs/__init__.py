@@ -2,6 +2,7 @@
 
 from plugformer.runs.checkpoint import Stateful, TrainingProgress
 from plugformer.runs.directory import RunDirectory, is_trained
+from plugformer.runs.hub import located
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import made_of
 from plugformer.runs.store import (
@@ -21,6 +22,7 @@ __all__ = [
     "TrainingProgress",
     "is_trained",
     "load_tensors",
+    "located",
     "made_of",
     "own_tensors",
     "read_file",
