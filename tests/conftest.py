@@ -78,7 +78,7 @@ SHORT = (
 VOCABULARY = 12
 
 UNCHECKED = {
-    *("ablation", "commands", "configuration", "docs", "fuzzing", "inspection"),
+    *("ablation", "commands", "configuration", "docs", "export", "fuzzing", "inspection"),
     *("plugins", "registry", "runs", "tasks", "testing", "training"),
 }
 """Folders whose tests call, as long tests do, what those of others call with its shapes checked.

@@ -1,7 +1,7 @@
 """The command line: `plugformer` and its commands `list`, `info`, `validate`, `train`, `predict` and others.
 
 Importing it imports neither torch nor pydantic nor any plugin. The names below are for commands of other
-packages: the options that all commands share, and text on the terminal.
+packages: the options that all commands share, text on the terminal, and the record of an answer.
 """
 
 from plugformer_cli.answers import predictions
@@ -10,18 +10,21 @@ from plugformer_cli.options import (
     Device,
     LocalManifest,
     RunPath,
+    RunSettings,
     Settings,
     TaskName,
     examples,
     installed,
 )
 from plugformer_cli.printing import print_device, print_text
+from plugformer_cli.records import record
 
 __all__ = [
     "AsJson",
     "Device",
     "LocalManifest",
     "RunPath",
+    "RunSettings",
     "Settings",
     "TaskName",
     "examples",
@@ -29,4 +32,5 @@ __all__ = [
     "predictions",
     "print_device",
     "print_text",
+    "record",
 ]

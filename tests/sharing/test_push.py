@@ -82,7 +82,7 @@ def test_a_missing_plugin_is_named_and_not_downloaded(published):
     [
         ("hub:me/other", "no such repository, or it is private"),
         ("hub:me/dates@v9", "has no revision 'v9'"),
-        ("hub:me/da tes", "write hub:OWNER/NAME"),
+        ("hub:me/da tes", "no name of a repository"),
         ("hub:me/empty", r"the repository has no task\.yaml"),
     ],
 )

@@ -113,3 +113,49 @@ def test_too_long_a_text_is_refused_or_dropped_with_its_tags(task, registry):
         prepare(Experiment.of(task("refuse", 24), registry))
     dropping = prepare(Experiment.of(task("drop", 24), registry)).splits["test"]
     assert [dropping.references(row) for row in range(len(dropping))] == [[["P"]]]
+
+
+def spans(task_type, words, output):
+    return [
+        (each["start"], each["end"], each["label"], each["text"])
+        for each in task_type.spans({"words": words}, output)
+    ]
+
+
+def test_spans_of_entities_in_the_characters_of_the_text():
+    task_type = Tagging()
+    task_type.state = ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]
+    text = "Ada  Lovelace met\tMary in New York"
+    tags = ["B-PER", "I-PER", "O", "B-PER", "O", "B-LOC", "I-LOC"]
+    expected = [(0, 13, "PER", "Ada  Lovelace"), (18, 22, "PER", "Mary"), (26, 34, "LOC", "New York")]
+    assert spans(task_type, text, tags) == expected
+    assert spans(task_type, ["New York", "is"], ["B-LOC", "O"]) == [(0, 8, "LOC", "New York")]
+    assert spans(task_type, text, tags[:1]) == [(0, 3, "PER", "Ada")]  # the text was cut behind it
+
+
+# What seqeval's get_entities returns, which follows conlleval.pl: github.com/chakki-works/seqeval.
+@pytest.mark.parametrize(
+    ("tags", "found"),
+    [
+        ("I-A I-A B-A O", [(0, 1, "A"), (2, 2, "A")]),
+        ("O I-A I-B O", [(1, 1, "A"), (2, 2, "B")]),
+        ("B-A B-A I-A", [(0, 0, "A"), (1, 2, "A")]),
+        ("S-A B-A I-A E-A I-A", [(0, 0, "A"), (1, 3, "A"), (4, 4, "A")]),
+        ("U-A B-A L-A U-B", [(0, 0, "A"), (1, 2, "A"), (3, 3, "B")]),
+        ("B-A M-A E-A S-A", [(0, 2, "A"), (3, 3, "A")]),
+        ("O O", []),
+    ],
+)
+def test_spans_of_all_schemes(tags, found):
+    tags = tags.split()
+    task_type = Tagging()
+    task_type.state = sorted(set(tags))
+    words = "abcde"[: len(tags)]
+    expected = [
+        (2 * first, 2 * last + 1, kind, " ".join(words[first : last + 1])) for first, last, kind in found
+    ]
+    assert spans(task_type, " ".join(words), tags) == expected
+
+
+def test_spans_of_tags_without_a_scheme_are_words(tagging):
+    assert spans(tagging, "the fox", ["DET", "NOUN"]) == [(0, 3, "DET", "the"), (4, 7, "NOUN", "fox")]

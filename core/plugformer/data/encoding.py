@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal, cast
@@ -250,6 +251,13 @@ class EncodedSplit:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def select(self, rows: Sequence[int]) -> "EncodedSplit":
+        """Returns a split of some examples, in this order."""
+        chosen, split = np.asarray(rows, dtype=np.int64), copy(self)
+        split._rows, split.lengths = self._rows[chosen], self.lengths[chosen]
+        split.counts = self.counts if len(self.counts) == 1 else self.counts[chosen]
+        return split
+
     def batch(
         self,
         rows: Sequence[int],
@@ -334,7 +342,7 @@ class EncodedSplit:
         texts = [column for column in self._type.columns if column.holds == "text"]
         if self._packed is not None:
             total = sum(size(example[column.name]) for example in self._examples for column in texts)
-            return cast("ndarray", targets * (total / targets.sum()))
+            return cast("ndarray", targets * (total / self._packed.lengths.sum()))
         counted = [column for column in texts if column.role == "output"] or texts
         sizes = np.array(
             [sum(size(self.example(row)[column.name]) for column in counted) for row in range(len(self))],

@@ -56,6 +56,7 @@ class Predictor:
             is halved when memory runs out.
         precision: `training.precision`; float32 if None.
         n_best: Outputs for each example.
+        probabilities: Whether answers have the probabilities of all classes.
     """
 
     model: Model
@@ -63,6 +64,7 @@ class Predictor:
     batch_tokens: int
     precision: str | None = field(default=None, kw_only=True)
     n_best: int = field(default=1, kw_only=True)
+    probabilities: bool = field(default=False, kw_only=True)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -75,8 +77,9 @@ class Predictor:
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns the outputs for one batch; `first` is the number of the split's first example."""
-        processor = self.processor
-        answers = processor.task_type.answer(self.model, batch, processor.tokenizers, self.n_best)
+        task_type, tokenizers = self.processor.task_type, self.processor.tokenizers
+        compute = task_type.answer_with_probabilities if self.probabilities else task_type.answer
+        answers = compute(self.model, batch, tokenizers, self.n_best)
         for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
             number = answer.output if answer.score is None else answer.score
             if isinstance(number, float) and not math.isfinite(number):

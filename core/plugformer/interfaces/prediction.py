@@ -61,6 +61,7 @@ class Prediction:
         alternatives: Further outputs, the best first, if more than one was requested.
         truncated: Whether the text was too long and the model has read only its beginning.
         unknown: Parts of the text that the vocabulary lacks.
+        probabilities: Of all classes by name, or a list of these for each word, if they were requested.
     """
 
     output: Value
@@ -68,6 +69,7 @@ class Prediction:
     alternatives: tuple["Prediction", ...] = ()
     truncated: bool = False
     unknown: tuple[str, ...] = ()
+    probabilities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None
 
     @property
     def probability(self) -> float | None:

@@ -142,6 +142,16 @@ class TaskType(ABC):
         """
         raise NotImplementedError
 
+    def answer_with_probabilities(
+        self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int
+    ) -> list[Prediction]:
+        """Returns the same as `answer`, with the `probabilities` of all classes, where there are classes."""
+        raise NotImplementedError
+
+    def spans(self, example: Example, output: Value) -> list[Mapping[str, Any]]:
+        """Returns the labeled parts of a question's text: `start` and `end` (characters), `label`, `text`."""
+        raise NotImplementedError
+
     def rank(
         self, questions: Tensor, vectors: Tensor, examples: Sequence[Example], n_best: int
     ) -> list[Prediction]:

@@ -22,11 +22,10 @@ from plugformer.evaluation.predictor import GenerativePredictor, Predictor, eval
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
-from plugformer.interfaces import Constraint, Example, Generative, Level, Model, Prediction
+from plugformer.interfaces import Constraint, Example, Generative, Level, Model, Prediction, TaskType
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
-from plugformer.runs.directory import RunDirectory
-from plugformer.runs.hub import located
+from plugformer.runs.directory import RunDirectory, located
 from plugformer.runs.lock import AFTER_TRAINING, ANSWERING, check_overrides, require_installed, resolve_run
 from plugformer.runs.store import RESTORE, load_tensors, read_json, restore
 
@@ -98,16 +97,21 @@ class TrainedModel:
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a str is a sequence of str, too, but is one text here
-        self, texts: str | Example, *, first: int = 0, n_best: int = 1
+        self, texts: str | Example, *, first: int = 0, n_best: int = 1, probabilities: bool = False
     ) -> Prediction: ...
 
     @overload
     def predict(
-        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1
+        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
     ) -> list[Prediction]: ...
 
     def predict(
-        self, texts: str | Example | Sequence[str | Example], *, first: int = 0, n_best: int = 1
+        self,
+        texts: str | Example | Sequence[str | Example],
+        *,
+        first: int = 0,
+        n_best: int = 1,
+        probabilities: bool = False,
     ) -> Prediction | list[Prediction]:
         """Returns the model's answer to each text; of one text alone, one answer.
 
@@ -116,28 +120,31 @@ class TrainedModel:
             first: Number of the first text in the whole input, if it comes in portions: random choices
                 depend on it.
             n_best: Outputs for each text; those after the best are its `alternatives`.
+            probabilities: Whether answers have the `probabilities` of all classes.
 
         Raises:
             DataError: A text is no Unicode.
             LengthError: A text is longer than the model can process, and the task does not truncate.
-            ConfigurationError: `n_best` is less than one, or more than the task's decoding finds.
+            ConfigurationError: `n_best` is less than one, or more than the task's decoding finds; or there
+                are no probabilities of classes.
         """
         if isinstance(texts, str | Mapping):
-            return self.predict([texts], first=first, n_best=n_best)[0]
+            return self.predict([texts], first=first, n_best=n_best, probabilities=probabilities)[0]
         answers = []
-        for answer in self.predict_each(texts, first=first, n_best=n_best):
+        for answer in self.predict_each(texts, first=first, n_best=n_best, probabilities=probabilities):
             if isinstance(answer, PlugformerError):
                 raise answer
             answers.append(answer)
         return answers
 
     def predict_each(
-        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1
+        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
     ) -> list[Prediction | PlugformerError]:
         """Predicts like `predict`, but returns an error in place of the answer to a text that has one."""
         inputs = Inputs.of(texts, self.experiment, self.processor)
         answers: dict[int, Prediction | PlugformerError] = {**inputs.faults}
-        found = self.predictor(n_best).predict(inputs.split, inputs.answerable, first=first)
+        predictor = self.predictor(n_best, probabilities=probabilities)
+        found = predictor.predict(inputs.split, inputs.answerable, first=first)
         for row, answer in zip(inputs.answerable, found, strict=True):
             unknown = inputs.unknown.get(row, ())
             answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
@@ -180,8 +187,14 @@ class TrainedModel:
             RunError: The data component or a metric is not installed.
         """
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
+        return self.measure(*self.read(split, data=data, notify=notify))
+
+    def read(
+        self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None
+    ) -> tuple[EncodedSplit, str]:
+        """Returns what `evaluate` measures, and its name; for arguments and errors see there."""
         if data is None:
-            return self.measure(self._read(split, notify), split)
+            return self._read(split, notify), split
         from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
@@ -193,7 +206,7 @@ class TrainedModel:
             examples, count, notices = read_rows(data, self.experiment, self.processor)
         for notice in (*notices, f"{name}: {count}"):
             notify(notice)
-        return self.measure(examples, name)
+        return examples, name
 
     def measure(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
         """Returns the metrics on a split, and those without constraints if the task has constraints."""
@@ -263,19 +276,23 @@ class TrainedModel:
         depth = max([1, *(metric.depth for metric in metrics.values())])
         return Evaluator(self.predictor(depth), metrics, processes, self.task.training.batch_size or 1)
 
-    def predictor(self, n_best: int = 1) -> Predictor:
+    def predictor(self, n_best: int = 1, *, probabilities: bool = False) -> Predictor:
         """Returns a predictor that decodes as the task says, and finds `n_best` outputs for each example."""
-        tokens, precision = evaluation_tokens(self.task), self.task.training.precision
-        if self.processor.task_type.level is not Level.NEXT_TOKEN:
-            return Predictor(self.model, self.processor, tokens, precision=precision, n_best=n_best)
+        tokens, task_type, head = evaluation_tokens(self.task), self.processor.task_type, self.model.head
+        options: dict[str, Any] = {"precision": self.task.training.precision, "n_best": n_best}
+        has_classes = type(task_type).answer_with_probabilities is not TaskType.answer_with_probabilities
+        if probabilities and not (has_classes and head.probabilities and head.depends_on == "target"):
+            kind, name = self.task.type.name, self.task.model.head.name
+            raise ConfigurationError(f"probabilities: a {kind} model with head {name} has none of each class")
+        if task_type.level is not Level.NEXT_TOKEN:
+            return Predictor(self.model, self.processor, tokens, probabilities=probabilities, **options)
         return GenerativePredictor(
             cast("Generative", self.model),
             self.processor,
             tokens,
             self.experiment.create(Kind.DECODING, self.task.decoding),
             self._constraint,
-            precision=precision,
-            n_best=n_best,
+            **options,
         )
 
 

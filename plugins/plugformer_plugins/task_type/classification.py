@@ -1,5 +1,6 @@
 """Classification: one of several classes for a text, or for several texts together."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plugformer.errors import ConfigurationError
@@ -41,3 +42,17 @@ class Classification(PredictionFromTexts):
             Prediction.of([Prediction(self.state[one], score) for one, score in zip(*row, strict=True)])
             for row in zip(classes.tolist(), scores.tolist(), strict=True)
         ]
+
+    def answer_with_probabilities(
+        self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int
+    ) -> list[Prediction]:
+        """Returns the most probable classes, with the probability of each class."""
+        ranked = self.answer(model, batch, tokenizers, max(n_best, len(self.state)))
+        found = []
+        for best in ranked:
+            by_name = {each.output: each.probability or 0.0 for each in (best, *best.alternatives)}
+            probabilities = {name: by_name[name] for name in self.state}
+            found.append(
+                replace(best, alternatives=best.alternatives[: n_best - 1], probabilities=probabilities)
+            )
+        return found

@@ -1,6 +1,7 @@
 """Multi-label classification: any number of labels for a text, or for several texts together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,11 +52,23 @@ class MultiLabel(PredictionFromTexts):
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the labels that apply, and the probability that these do and the others do not."""
+        answers = self.answer_with_probabilities(model, batch, tokenizers, n_best)
+        return [replace(answer, probabilities=None) for answer in answers]
+
+    def answer_with_probabilities(
+        self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int
+    ) -> list[Prediction]:
+        """Returns the same, with the probability that each label applies."""
         refuse_alternatives(n_best, "labels have")
         logits = model.logits(batch).float()
-        applies = logits.sigmoid() >= self._threshold
+        likely = logits.sigmoid()
+        applies = likely >= self._threshold
         scores = logsigmoid(logits.where(applies, -logits)).sum(dim=-1)
         return [
-            Prediction([label for label, chosen in zip(self.state, row, strict=True) if chosen], score)
-            for row, score in zip(applies.tolist(), scores.tolist(), strict=True)
+            Prediction(
+                [label for label, chosen in zip(self.state, row, strict=True) if chosen],
+                score,
+                probabilities=dict(zip(self.state, each, strict=True)),
+            )
+            for row, score, each in zip(applies.tolist(), scores.tolist(), likely.tolist(), strict=True)
         ]

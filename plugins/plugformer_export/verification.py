@@ -1,0 +1,87 @@
+"""Exports are written if their engine gives the scores, outputs and metrics of the run."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plugformer.data import EncodedSplit
+from plugformer.errors import ConfigurationError, DataError, needing
+from plugformer.runs import TrainedModel, replacing
+from plugformer_export.comparison import Comparison, Verification
+from plugformer_export.target import Refused, Target
+
+Notify = Callable[[str], None]
+
+
+def verified(
+    trained: TrainedModel,
+    target: Target,
+    out: Path,
+    *,
+    examples: int = 64,
+    agreement: float = 0.0,
+    data: Any = None,
+    notify: Notify = lambda _: None,
+) -> Verification:
+    """Writes an export into a new folder, if its engine computes what the model does.
+
+    With the compute type float32 scores must agree within the tolerance, and outputs and metrics be equal;
+    an output may differ from that of the run if both are equally probable within the tolerance. Other compute
+    types round weights: there each metric must lie within the 95 % interval of the run's.
+
+    Args:
+        trained: The model, on the CPU.
+        target: The format.
+        out: The folder; it must not exist.
+        examples: Number of held-out examples, from the shortest to the longest.
+        agreement: With another compute type than float32: least share of examples with equal outputs.
+        data: Other examples, as in `TrainedModel.evaluate`.
+        notify: Receives messages for people.
+
+    Raises:
+        ConfigurationError: The folder exists, or a library is missing.
+        Refused: Parts of the model have no counterpart in the format.
+        DataError: No held-out examples can be read.
+        ExportError: The engine computes something else. No file remains.
+    """
+    with needing(target.extra, f"`plugformer export --to {target.name}`"):
+        for library in target.libraries:
+            import_module(library)
+    if problems := target.problems(trained):
+        raise Refused("\n".join(f"{problem} has no counterpart in {target.name}" for problem in problems))
+    if out.exists():
+        raise ConfigurationError(f"{out} exists already; give --out a folder that does not")
+    split, rows, name = held_out(trained, examples, data, notify)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as folder:
+        folder.mkdir()
+        target.write(trained, folder)
+        comparison = Comparison(trained, target, target.load(trained, folder), split, rows, name)
+        return comparison.result(agreement)
+
+
+def held_out(
+    trained: TrainedModel, examples: int, data: Any, notify: Notify
+) -> tuple[EncodedSplit, list[int], str]:
+    """Returns examples from the shortest to the longest, their rows in their split, and its name."""
+    names = ("test",) if data is not None else ("validation", "test")
+    errors: list[DataError] = []
+    for name in names:
+        try:
+            split, read = trained.read(name, data=data, notify=notify)
+        except DataError as error:
+            errors.append(error)
+            continue
+        if len(split):
+            order = np.argsort(split.lengths.sum(axis=1), kind="stable")
+            chosen = np.linspace(0, len(order) - 1, min(examples, len(order))).round().astype(int)
+            rows = order[chosen].tolist()
+            return split.select(rows), rows, read
+        errors.append(DataError(f"the split {name} has no examples"))
+    raise DataError(
+        "an export is compared with the run on held-out examples, which cannot be read; give others with "
+        f"--data FILE\n{errors[0]}"
+    ) from errors[0]
