@@ -61,7 +61,7 @@ def test_an_observer_that_raises_is_switched_off(train_tiny, tmp_path, recorder)
     said = [notice for notice in notices if "switched off" in notice]
     assert len(said) == 1
     assert said[0].endswith("Careless is switched off: its step_ended raised ValueError: what is this?")
-    assert recorder.names[-2:] == ["run_ended", "run_evaluated", "self_check"]
+    assert recorder.names[-3:] == ["run_ended", "run_evaluated", "self_check"]
 
 
 def test_an_observer_that_must_not_fail_stops_the_run_at_its_last_checkpoint(
