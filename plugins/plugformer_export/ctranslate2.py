@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -143,8 +143,7 @@ class _Generates(Engine):
 
     def search(self, batch: Batch) -> list[list[Hypothesis]]:
         """Returns each example's best output; examples with the same limits are searched together."""
-        model = self.trained.model
-        assert isinstance(model, Generative)  # noqa: S101 (only they are loaded here)
+        model = cast("Generative", self.trained.model)
         with evaluating(model):
             most = self.trained.predictor().constraint.bounds(  # type: ignore[attr-defined]
                 model.input_lengths(batch), model.room(batch)
