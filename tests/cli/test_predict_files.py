@@ -4,19 +4,16 @@ import csv
 import gzip
 import json
 import math
-import os
-import subprocess
-import sys
 
 import pyarrow
 import pyarrow.parquet
 import pytest
-from tests.training.processes import free_port
+from tests.forking import Forked
+from tests.training.processes import PATIENCE, ends, launched
 
 import plugformer
 from plugformer_cli import file_prediction, part
 
-SETTINGS = ("training.steps=8", "training.batch_size=8", "evaluation.samples=0", "training.monitor=loss")
 TASK = """\
 type: {type}
 data: {{name: table, files: {{train: rows.jsonl, validation: rows.jsonl, test: rows.jsonl}}}}
@@ -303,7 +300,7 @@ def test_another_input_or_other_settings_are_refused(predict, classifier, tmp_pa
 KILLED = """
 import os, signal, sys
 from plugformer_cli import file_prediction, main, part
-file_prediction.PORTION = 100
+file_prediction.PORTION = 500
 save = part.Part.save
 def kill(self, data, rows, counts):
     save(self, data, rows, counts)
@@ -315,11 +312,12 @@ main.main(sys.argv[1:])
 
 
 def test_a_killed_process_loses_and_repeats_no_row(predict, classifier, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_prediction, "PORTION", 100)
+    monkeypatch.setattr(file_prediction, "PORTION", 500)
     rows = [{"id": number, "text": "abcdef"[: 1 + number % 6]} for number in range(2500)]
     file = write(tmp_path / "rows.csv", rows)
     arguments = ["predict", str(classifier.directory), "--file", str(file), "--out", "out.csv"]
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False)
+    killed = Forked(["-c", KILLED, *arguments], {})
+    killed.communicate(timeout=PATIENCE)
     assert killed.returncode == -9
     resumed = predict(classifier, *arguments[2:], "--resume")
     assert resumed.status == 0, resumed.err
@@ -340,20 +338,11 @@ main.main(sys.argv[1:])
 def test_several_processes_write_the_same_file(predict, classifier, tmp_path):
     arguments = ["--file", str(write(tmp_path / "rows.csv")), "--out"]
     assert predict(classifier, *arguments, "alone.csv").status == 0
-    port = free_port()
-    command = [sys.executable, "-c", SHARED, "predict", str(classifier.directory), *arguments, "shared.csv"]
-    environments = [
-        {**os.environ, "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
-        | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        for rank in range(2)
-    ]
-    started = [
-        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-        for environment in environments
-    ]
-    messages = [process.communicate(timeout=120)[1] for process in started]
-    assert [process.returncode for process in started] == [0, 0], messages
-    assert sum("8 rows" in message for message in messages) == 1
+    command = ["-c", SHARED, "predict", str(classifier.directory), *arguments, "shared.csv"]
+    with launched(2, *command) as processes:
+        ended = ends(processes)
+    assert [each.status for each in ended] == [0, 0], ended
+    assert sum("8 rows" in each.messages for each in ended) == 1
     assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
 
 
