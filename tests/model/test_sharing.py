@@ -156,7 +156,7 @@ def test_decoding_step_by_step_is_decoding_at_once(make, batch):
             token = batch.target.ids[rows, step + 1]
             if step == 1:  # a row leaves, the others change places
                 chosen = torch.tensor([2, 0])
-                past.select(chosen)
+                past.select(chosen, chosen)
                 rows, token = rows[chosen], token[chosen]
 
 

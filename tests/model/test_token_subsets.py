@@ -133,7 +133,7 @@ def test_a_step_that_takes_nothing_computes_and_keeps_nothing():
         layer.attention.project = layer.attention.attend = layer.feed_forward.forward = pytest.fail
         for _ in range(3):
             model.decoder(one, cache)
-        cache.select(torch.tensor([1]))
+        cache.select(torch.tensor([1]), torch.tensor([1]))
     assert cache.target.mask.shape == (1, 4)
     assert cache.targets[0]._positions.mask.shape == (1, 1)
 

@@ -109,11 +109,9 @@ class Kept:
     def __init__(self, past):
         self.past = past
 
-    def select(self, rows):
-        self.past.select(rows)
-
-    def reorder(self, rows):
-        pass
+    def select(self, rows, examples=None):
+        if examples is not None:
+            self.past.select(rows, examples)
 
 
 class NeverReorders(EncoderDecoderModel):
