@@ -3,6 +3,7 @@
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
 
+from plugformer_blocks.exporting import Program, exported, exporting, programs_of, tensors_of
 from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
 from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.joined_optimizer import JoinedOptimizer
@@ -22,12 +23,15 @@ __all__ = [
     "Pooling",
     "PositionwiseState",
     "Prefix",
+    "Program",
     "Recurrent",
     "Within",
     "attention_scores",
     "attention_weights",
     "byte_piece",
     "check_file",
+    "exported",
+    "exporting",
     "linear_cross_entropy",
     "matching_paths",
     "nearest_texts",
@@ -35,7 +39,9 @@ __all__ = [
     "pad",
     "pad_targets",
     "pool",
+    "programs_of",
     "read_lines",
     "read_pipeline",
     "softmax_attention",
+    "tensors_of",
 ]
