@@ -3,7 +3,7 @@
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
 
-from plugformer_blocks.exporting import Program, exported, exporting, programs_of, tensors_of
+from plugformer_blocks.exporting import Program, exported, exporting, part_of, programs_of, tensors_of
 from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
 from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.joined_optimizer import JoinedOptimizer
@@ -38,6 +38,7 @@ __all__ = [
     "open_bytes",
     "pad",
     "pad_targets",
+    "part_of",
     "pool",
     "programs_of",
     "read_lines",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from traceback import walk_tb
+from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -99,7 +100,7 @@ class Step(nn.Module):
         kept = self.like.tensors
         with torch.no_grad():
             after = self._after(torch.full_like(kept[-1][:, 0], 4, dtype=torch.int64), kept)[1]
-        self.changes = [new is not old for new, old in zip(after, kept, strict=True)]
+        self.changes = [new.data_ptr() != old.data_ptr() for new, old in zip(after, kept, strict=True)]
 
     def forward(self, *tensors: Shaped[Tensor, "batch ..."]) -> tuple[Shaped[Tensor, "batch ..."], ...]:
         """Returns the logits and the changed tensors for a new token of every row and the cache's tensors."""
@@ -162,13 +163,17 @@ def programs_of(model: Model, small: Batch, large: Batch) -> dict[str, Program]:
     begin = Begin(cast("Generative", model), small)
     with evaluating(model), exporting():
         caches = [begin.begun(batch_of(small, [*tensors_of(batch).values()]))[1] for batch in (small, large)]
+        for cache, batch, more in zip(caches, (small, large), (1, 2), strict=True):
+            some = torch.full_like(next(iter(tensors_of(batch).values()))[:, 0], 4)
+            for _ in range(more):  # so that the lengths of the past differ
+                _next(begin.model, some, cache)
         if not all(hasattr(caches[0], name) for name in ("tensors", "rebuilt")):
             raise NotExportableError(f"the cache of {type(model).__name__} lacks `tensors` or `rebuilt`")
         step = Step(begin.model, caches[0])
-        one, two = ([tensor.clone() for tensor in cache.rebuilt(cache.tensors).tensors] for cache in caches)
-    past, other = ({f"past.{number}": tensor for number, tensor in enumerate(each)} for each in (one, two))
+        kept = [cache.rebuilt(cache.tensors).tensors for cache in caches]
+    past, other = ({f"past.{number}": tensor.clone() for number, tensor in enumerate(one)} for one in kept)
     present = tuple(f"present.{number}" for number, changed in enumerate(step.changes) if changed)
-    tokens = torch.full((len(one[0]),), 4)
+    tokens = torch.full((len(kept[0][0]),), 4)
     return {
         "begin": Program(
             begin, tensors, ("logits", *(name.replace("past", "present") for name in past)), axes
@@ -208,9 +213,14 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
 def part_of(model: Model, error: BaseException) -> str:
     """Returns the label of the part in which an error was raised, or the model's architecture."""
     modules = dict(model.named_modules())
-    labels = {id(modules[path]): part.label for path, part in model.parts.items()}
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    found = (labels.get(id(frame.f_locals.get("self"))) for frame in reversed(frames))
+    labels = {id(vars(modules[path])): part.label for path, part in model.parts.items()}
+    frames, cause = list[FrameType](), cast("BaseException | None", error)
+    while cause is not None:  # what is raised again has the frames of the exporter alone
+        frames += [frame for frame, _ in walk_tb(cause.__traceback__)]
+        cause = cause.__cause__ or cause.__context__
+    # The exporter calls stand-ins of modules, which share their attributes.
+    owners = (getattr(frame.f_locals.get("self"), "__dict__", None) for frame in reversed(frames))
+    found = (labels.get(id(owner)) for owner in owners)
     return next((label for label in found if label), f"architecture {type(model).__name__}")
 
 

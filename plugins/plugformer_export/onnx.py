@@ -6,7 +6,8 @@ https://onnx.ai. Batch, length and the length of the past are dynamic.
 import json
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer.runs import TrainedModel
-from plugformer_blocks import Program, exported, programs_of, tensors_of
+from plugformer_blocks import Program, exported, part_of, programs_of, tensors_of
 from plugformer_export.onnx_usage import program, template_of
 from plugformer_export.target import Engine, Target
 
@@ -56,10 +57,12 @@ class ONNX(Target):
         if type(head).best is not Head.best:
             return [f"{trained.model.parts['head'].label}, which chooses the outputs of a text together,"]
         try:
-            with evaluating_only(trained):
-                self._traced = {
-                    name: (each, exported(each, trained.model)) for name, each in programs(trained).items()
-                }
+            found = programs(trained)
+        except NotExportableError as error:
+            return [f"{part_of(trained.model, error)}: {error}; it"]
+        try:
+            with quiet():
+                self._traced = {name: (each, exported(each, trained.model)) for name, each in found.items()}
         except NotExportableError as error:
             return [f"{error}; it"]
         return []
@@ -92,7 +95,9 @@ class ONNX(Target):
             "template": template_of(example(trained, [[4]])),
             "classes": trained.processor.classes,
         }
-        (folder / "config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False), encoding="utf-8")
+        (folder / "config.json").write_text(
+            json.dumps(config, indent=1, ensure_ascii=False), encoding="utf-8"
+        )
         for side, tokenizer in sides(trained).items():
             tokenizer.save(folder / f"tokenizer-{side}.json")
 
@@ -131,32 +136,20 @@ def programs(trained: TrainedModel) -> dict[str, Program]:
     return programs_of(trained.model, example(trained, _SMALL), example(trained, _LARGE))
 
 
-class quiet(warnings.catch_warnings):  # noqa: N801 (a context, like its base)
-    """A context in which the exporter reports nothing: the comparison is what tells whether it is right."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A context in which the exporter reports nothing: the comparison tells whether it is right."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnx_ir", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        self._level = logging.getLogger("torch.onnx").level
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-
-    def __exit__(self, *error: object) -> None:
-        logging.getLogger("torch.onnx").setLevel(self._level)
-        super().__exit__(*error)
-
-
-class evaluating_only:  # noqa: N801
-    """A context in which a model is in evaluation mode, outside of inference mode, which cannot be traced."""
-
-    def __init__(self, trained: TrainedModel) -> None:
-        self._model = trained.model
-
-    def __enter__(self) -> None:
-        self._training = self._model.training
-        self._model.eval()
-
-    def __exit__(self, *_: object) -> None:
-        self._model.train(self._training)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 class ONNXRuntime(Engine):

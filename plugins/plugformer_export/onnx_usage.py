@@ -128,7 +128,7 @@ def program(trained: TrainedModel, sides: Sequence[str]) -> str:
     code = _OPEN + _BODIES[trained.model.level]
     code = code.replace("SOURCE", sides[0]).replace("TARGET", sides[-1]).replace("LONGEST", str(limit))
     return (
-        "Install `onnxruntime` and `tokenizers`, and save this program next to the files. `config.json` names "
-        "the inputs and outputs of the programs, the special token ids and the classes. Masks are true for "
-        f"real tokens.\n\n```python\n{code}```\n"
+        "Install `onnxruntime` and `tokenizers`, and save this program next to the files. `config.json` "
+        "names the inputs and outputs of the programs, the special token ids and the classes. Masks are true "
+        f"for real tokens.\n\n```python\n{code}```\n"
     )
