@@ -79,7 +79,7 @@ VOCABULARY = 12
 
 UNCHECKED = {
     *("ablation", "commands", "configuration", "docs", "export", "fuzzing", "inspection"),
-    *("plugins", "registry", "runs", "tasks", "testing", "training"),
+    *("plugins", "registry", "runs", "serving", "tasks", "testing", "training"),
 }
 """Folders whose tests call, as long tests do, what those of others call with its shapes checked.
 
@@ -240,6 +240,10 @@ class Recorder:
     @hookimpl
     def run_ended(self, run):
         self.calls.append(("run_ended", {"run": run}))
+
+    @hookimpl
+    def run_evaluated(self, run):
+        self.calls.append(("run_evaluated", {"run": run}))
 
     @hookimpl
     def self_check(self, trained, split, rows):

@@ -14,6 +14,7 @@ from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
+from plugformer_blocks.tables import TableColumn, find_column, table_cells
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Prefix",
     "Program",
     "Recurrent",
+    "TableColumn",
     "Within",
     "attention_scores",
     "attention_weights",
@@ -32,6 +34,7 @@ __all__ = [
     "check_file",
     "exported",
     "exporting",
+    "find_column",
     "linear_cross_entropy",
     "matching_paths",
     "nearest_texts",
@@ -44,5 +47,6 @@ __all__ = [
     "read_lines",
     "read_pipeline",
     "softmax_attention",
+    "table_cells",
     "tensors_of",
 ]
