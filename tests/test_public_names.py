@@ -43,6 +43,7 @@ FEATURES = sorted(
 FEATURES.append("plugformer_tasks")
 
 ALSO = {
+    "plugformer_serving": {"plugformer_inspection"},  # its page shows attention
     "plugformer_scaffolding": {"plugformer_testing"},  # by the tests that it writes
     "plugformer_testing": {"plugformer"},  # it tests how the core treats components
 }

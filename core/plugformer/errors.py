@@ -53,6 +53,10 @@ class NotFiniteError(PlugformerError):
     """Loss, gradients, parameters or scores are infinite or no numbers; the last good checkpoint stays."""
 
 
+class NotExportableError(PlugformerError):
+    """A component cannot be part of an exported model, and raises this while the model is traced."""
+
+
 @contextmanager
 def needing(extra: str, what: str) -> Iterator[None]:
     """Turns a missing package within the block into an error that names the extra to install.

@@ -13,6 +13,7 @@ from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
+from plugformer_blocks.tables import TableColumn, find_column, table_cells
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
@@ -23,11 +24,13 @@ __all__ = [
     "PositionwiseState",
     "Prefix",
     "Recurrent",
+    "TableColumn",
     "Within",
     "attention_scores",
     "attention_weights",
     "byte_piece",
     "check_file",
+    "find_column",
     "linear_cross_entropy",
     "matching_paths",
     "nearest_texts",
@@ -38,4 +41,5 @@ __all__ = [
     "read_lines",
     "read_pipeline",
     "softmax_attention",
+    "table_cells",
 ]

@@ -1,8 +1,11 @@
 """States of attentions: of all positions one by one, or a summary of the past."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
 from typing import TypeVar
 
+import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
@@ -30,8 +33,17 @@ class PositionwiseState(State):
             return self._storage
         return tuple(tensor.narrow(1, 0, self._length) for tensor in self._storage)
 
+    def rebuilt(self: Kept, tensors: Sequence[Shaped[Tensor, "batch length ..."]]) -> Kept:
+        """Returns a state with other tensors and the same attributes besides."""
+        state = copy(self)
+        state._storage, state._length = tuple(tensors), tensors[0].shape[1]
+        return state
+
     def append(self: Kept, new: Kept) -> Kept:
         """Writes the new positions behind the old ones, in place where there is room."""
+        if torch.compiler.is_exporting():
+            pairs = zip(self.tensors, new.tensors, strict=True)
+            return self.rebuilt([torch.cat(pair, dim=1) for pair in pairs])
         length = self._length + new._length
         if length > self._storage[0].shape[1]:
             full = self.tensors
@@ -75,9 +87,18 @@ class Recurrent(State):
     def fold(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
         """Returns the summary `past` with the tokens of the piece added."""
 
+    @property
+    def tensors(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
+        """The summary of all tokens so far."""
+        return self.fold() if self.piece else self.past
+
+    def rebuilt(self: Running, tensors: Sequence[Shaped[Tensor, "batch ..."]]) -> Running:
+        """Returns a state with this summary and no piece, to append one to."""
+        return type(self)(past=tuple(tensors))
+
     def append(self: Running, new: Running) -> Running:
         """Folds the piece into the past; the new one takes its place."""
-        return type(self)(*new.piece, past=self.fold())
+        return type(self)(*new.piece, past=self.tensors)
 
     def select(self: Running, rows: Int[Tensor, " rows"]) -> Running:
         """Keeps these rows of the batch."""

@@ -25,7 +25,8 @@ def command(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="KIND/NAME|TASK|PLUGIN", help="A component, a task's name or file, or a plugin."
+            metavar="KIND/NAME|TASK|RUN|PLUGIN",
+            help="A component, a task's name or file, a run's directory or hub:NAME, or a plugin.",
         ),
     ],
     settings: Settings = None,
@@ -43,6 +44,10 @@ def command(
     the name of its distribution: its version, components, tasks, commands and hooks.
     """
     known = installed(ctx, registry)
+    if what.startswith("hub:") or (Path(what) / "task.yaml").is_file():
+        from plugformer.runs import located
+
+        what = str(located(what) / "task.yaml")
     kind, slash, name = what.partition("/")
     is_component = slash and not what.endswith(".yaml") and not Path(what).exists()
     is_task = any(entry.name == what for entry in known.entries("task"))

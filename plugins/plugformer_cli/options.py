@@ -13,7 +13,9 @@ TaskName: TypeAlias = Annotated[
 ]
 """An argument: a task."""
 
-RunPath: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")]
+RunPath: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The directory of a run, or hub:NAME.")
+]
 """An argument: a run."""
 
 RunSettings: TypeAlias = Annotated[

@@ -2,35 +2,40 @@
 
 import contextlib
 import io
-import json
-import re
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.errors import ConfigurationError, DataError, PlugformerError
+from plugformer.errors import ConfigurationError, DataError
+from plugformer_cli.answer_columns import Columns
+from plugformer_cli.answer_files import answer_file, refuse_form
+from plugformer_cli.answer_printer import AnswerPrinter
+from plugformer_cli.answering import Answer, by_vectors, objects
+from plugformer_cli.file_prediction import predict_file, progress
 from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
+from plugformer_cli.part import Part, hash_of
 from plugformer_cli.printing import print_device
-from plugformer_cli.records import improbable, record
+from plugformer_cli.questions import TABLES, Lines, Table, ending, lines, opened, places_of
 
 if TYPE_CHECKING:
-    from plugformer.interfaces import Prediction
     from plugformer.runs import TrainedModel
 
-Answer = Callable[..., "list[Prediction | PlugformerError]"]
-"""Answers texts, as `TrainedModel.predict_each` does."""
-
-PORTION = 1000
-"""Texts that are answered together at most."""
+AT_ONCE = 1000
+"""Texts that are answered and printed together at most."""
 
 EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
     "plugformer predict runs/dates-20260102-120000 --file dates.txt --scores",
     "cat dates.txt | plugformer predict runs/dates-20260102-120000 --json",
+    "plugformer predict runs/ag --file news.csv --column text=title --out answers.csv",
+    "plugformer predict runs/ag --file news.csv --column text=title --out answers.csv --resume",
 )
 
 
@@ -41,13 +46,37 @@ def command(
         list[str] | None, typer.Argument(metavar="TEXT", help="Texts; standard input by default.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file of texts, one on each line.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file of texts, one on each line; or a table: .csv, .tsv, .jsonl or .parquet.",
+        ),
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT=COLUMN",
+            help="The table's column, by name or number, for an input of the task; repeatable.",
+        ),
+    ] = None,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The first line of a .csv or .tsv is a row.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write answers: .txt, .csv, .tsv, .jsonl or .parquet."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted --out behind its last complete row.")
+    ] = False,
     n_best: Annotated[
         int, typer.Option("--n-best", metavar="N", min=1, help="Outputs for each text, the best first.")
     ] = 1,
     scores: Annotated[
         bool, typer.Option("--scores", help="Print each output's probability and a tab in front of it.")
+    ] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="With --out or --json: the probability of each class.")
     ] = False,
     json_lines: Annotated[
         bool, typer.Option("--json-lines", help="Texts are JSON objects with a value for each input column.")
@@ -67,12 +96,20 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Print a trained model's outputs for texts.
+    """Print or write a trained model's outputs for texts.
 
     Texts are given as arguments, as lines of a file, or as lines of standard input. With --json-lines each is
     an object such as {"question": "2 + 1", "candidates": ["3", "4"]}. With --json each line printed is
     {"input", "output", "score"}; the score is the natural logarithm of the whole output's probability. With
     --n-best every text gets N lines, or one line of JSON whose "alternatives" hold the others.
+
+    A --file that ends in .csv, .tsv, .jsonl or .parquet, perhaps with .gz, is a table with a column for each
+    input of the task; --column names others, several of the same input are joined.
+
+    With --out the answers are written in the order of the rows: a .txt has the lines that are printed, a
+    table all columns of the file and prediction, probability, error, with --n-best alternatives, with
+    --probabilities probabilities, of tags spans. The file appears when it is complete. Until then --resume
+    continues behind its last complete row, in the form FILE.part.
 
     A model with a vector for each text finds the nearest of those in a file (--among), or prints vectors
     (--vectors): of the first input of the task type, or of the one that --input names.
@@ -81,169 +118,153 @@ def command(
     "output" of null and an "error". So does one whose probability is below --threshold. Standard error says
     why, and what was truncated or unknown. The exit status is 2 if there was an error.
     """
-    if among is not None and vectors:
-        raise ConfigurationError("--among and --vectors exclude each other: give one")
-    if json_lines and (vectors or among is not None):
-        raise ConfigurationError("--json-lines goes with neither --among nor --vectors: leave one out")
-    if texts and file is not None:
-        raise ConfigurationError("TEXT and --file exclude each other: give one")
+    by_vector = vectors or among is not None
+    is_table = file is not None and not json_lines and ending(file) in TABLES
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    for problem, refused in {
+        "--among and --vectors exclude each other: give one": among is not None and vectors,
+        "--json-lines goes with neither --among nor --vectors: leave one out": json_lines and by_vector,
+        "TEXT and --file exclude each other: give one": bool(texts) and file is not None,
+        "--out and TEXT exclude each other: write the texts into a --file": bool(texts) and out is not None,
+        "--out and --json exclude each other: an --out that ends in .jsonl has JSON": bool(out) and as_json,
+        "--resume continues a file of answers: give --file and --out as before": resume
+        and (out is None or file is None),
+        "--column and --no-header need a table: give --file, ending in .csv, .tsv, .jsonl or .parquet": (
+            bool(column) or no_header
+        )
+        and not is_table,
+        "--probabilities goes with neither --among nor --vectors": probabilities and by_vector,
+        "--probabilities needs --out, or --json": probabilities and out is None and not as_json,
+        "several processes share the rows of a file: give --out": several and out is None,
+        "--device: the launcher chooses the device of each process; leave it out": several and bool(device),
+    }.items():
+        if refused:
+            raise ConfigurationError(problem)
+    if out is not None:
+        refuse_form(out)
+    places = places_of(column or [])
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # as the texts, whatever the system's is
     with contextlib.ExitStack() as stack:
-        stream = sys.stdin.buffer if file is None else stack.enter_context(_opened(file))
+        stream = sys.stdin.buffer if file is None else stack.enter_context(opened(file))
         from plugformer import load
 
         with contextlib.redirect_stdout(sys.stderr):  # components may print
-            model = load(run, installed(ctx, registry), overrides=settings or [], device=device)
+            place = _device_of_process() if several else device
+            model = load(run, installed(ctx, registry), overrides=settings or [], device=place)
         print_device(model)
         answer: Answer = partial(model.predict_each, n_best=n_best)
+        if probabilities:
+            answer = partial(answer, probabilities=True)
         if json_lines:
-            answer = partial(_objects, answer)
-        if vectors or among is not None:
-            answer = _by_vectors(model, None if among is None else _texts(among), name, n_best)
-        printer = _Printer(answer, n_best, scores=scores, threshold=threshold, as_json=as_json)
-        if not texts and file is None and sys.stdin.isatty() and sys.stdout.isatty():
-            _converse(printer)
+            answer = partial(objects, answer)
+        if by_vector:
+            answer = by_vectors(model, None if among is None else _texts(among), name, n_best)
+        questions: Lines | Table = Lines(file)
+        if file is not None and is_table:
+            questions = _table(file, model, places, only=name if by_vector else None, header=not no_header)
+        if out is not None:
+            requested = {
+                "--file": file and hash_of(file),
+                "model file": hash_of(model.place / "model.safetensors"),
+                "--set": settings or [],
+                "--column": places,
+                "--no-header": no_header,
+                "--json-lines": json_lines,
+                "--n-best": n_best,
+                "--scores": scores,
+                "--probabilities": probabilities,
+                "--threshold": threshold,
+                "--among file": among and hash_of(among),
+                "--vectors": vectors,
+                "--input": name,
+            }
+            _write(model, questions, answer, Part(out, requested), resume=resume)
             return
-        for portion in [texts] if texts else lines(stream):
-            for start in range(0, len(portion), PORTION):
-                printer.print(portion[start : start + PORTION])
+        printer = AnswerPrinter(answer, n_best, scores=scores, threshold=threshold, as_json=as_json)
+        if not texts and file is None and sys.stdin.isatty() and sys.stdout.isatty():
+            printer.converse()
+            return
+        portions: Iterable[Any] = [texts] if texts else lines(stream)
+        if is_table:
+            asked = (question.asked for question in questions)
+            portions = iter(lambda: list(islice(asked, AT_ONCE)), [])
+        for portion in portions:
+            for start in range(0, len(portion), AT_ONCE):
+                printer.print(portion[start : start + AT_ONCE])
     printer.end()
-
-
-class _Printer:
-    """Prints answers, and notes about the texts on standard error."""
-
-    def __init__(self, answer: Answer, n_best: int, *, scores: bool, threshold: float, as_json: bool) -> None:
-        self.answer = answer
-        self.n_best = n_best
-        self.scores = scores
-        self.threshold = threshold
-        self.as_json = as_json
-        self.count = 0
-        self.errors: list[PlugformerError] = []
-
-    def print(self, texts: list[str]) -> None:
-        """Prints a line for each text, or `n_best` lines."""
-        with contextlib.redirect_stdout(sys.stderr):
-            answers = self.answer(texts, first=self.count)
-        for text, answer in zip(texts, answers, strict=True):
-            self.count += 1
-            if isinstance(answer, PlugformerError):
-                self.errors.append(answer)
-                typer.echo(f"text {self.count}: no answer: {answer}", err=True)
-                printed = [""] * self.n_best
-            else:
-                self._note(text, answer)
-                printed = [self._line(output) for output in (answer, *answer.alternatives)]
-            found = record(text, answer, threshold=self.threshold)
-            typer.echo(json.dumps(found, ensure_ascii=False) if self.as_json else "\n".join(printed))
-
-    def end(self) -> None:
-        """Raises an error if a text had no answer."""
-        if self.errors and self.count == 1:
-            raise self.errors[0]
-        if self.errors:
-            raise DataError(
-                f"{len(self.errors):,} of {self.count:,} texts had no answer; correct those above"
-            )
-
-    def _note(self, text: str, answer: "Prediction") -> None:
-        """Prints what was truncated, unknown or improbable."""
-        notes = ["is empty"] * (not text.strip())
-        notes += ["is too long: only its beginning was read"] * answer.truncated
-        notes += [f"unknown: {', '.join(map(repr, answer.unknown))}"] * bool(answer.unknown)
-        if why := improbable(answer, self.threshold):
-            notes.append(f"no answer: {why}")
-        for note in notes:
-            typer.echo(f"text {self.count}: {note}", err=True)
-
-    def _line(self, answer: "Prediction") -> str:
-        if improbable(answer, self.threshold):
-            return ""
-        text = re.sub(r"\r\n|\r|\n", " ", answer.text)  # one line for each text
-        probability = "" if answer.probability is None else format(answer.probability, ".4g")
-        return f"{probability}\t{text}" if self.scores else text
-
-
-def _objects(answer: Answer, texts: Sequence[str], *, first: int) -> list["Prediction | PlugformerError"]:
-    """Answers texts that are JSON objects with values by column."""
-    examples: list[Any] = []
-    faults: dict[int, PlugformerError] = {}
-    for row, text in enumerate(texts):
-        try:
-            examples.append(json.loads(text))
-        except ValueError as error:
-            faults[row] = DataError(f"{text[:40]!r} is no JSON: {error}")
-            continue
-        if not isinstance(examples[-1], dict):
-            faults[row] = DataError(f"{text[:40]!r} is no object; write {{COLUMN: VALUE, ...}}")
-            examples.pop()
-    answers = iter(answer(examples, first=first) if examples else ())
-    return [faults[row] if row in faults else next(answers) for row in range(len(texts))]
-
-
-def _by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str, n_best: int) -> Answer:
-    """Returns what answers texts with their vectors, or with the nearest candidates if there are any."""
-    from plugformer.interfaces import Prediction, TaskType
-
-    task_type, find = model.experiment.task_type, lambda vectors: [Prediction(v.tolist()) for v in vectors]
-    if candidates is not None:
-        if type(task_type).rank is TaskType.rank:
-            raise ConfigurationError("--among: this model finds no texts among others; leave it out")
-        names = [part.name for part in task_type.inputs]
-        found = model.vectors(candidates, names[1])[:, None].expand(-1, len(names), -1)
-        examples = [dict.fromkeys(names, text) for text in candidates]
-        find = partial(task_type.rank, vectors=found, examples=examples, n_best=n_best)
-
-    def answer(texts: Sequence[str], *, first: int = 0) -> list["Prediction | PlugformerError"]:  # noqa: ARG001
-        try:
-            return [*find(model.vectors(texts, name))]
-        except PlugformerError as error:
-            return [error] if len(texts) == 1 else [found for text in texts for found in answer([text])]
-
-    return answer
 
 
 def _texts(file: Path) -> list[str]:
     """Returns the lines of a file."""
-    with _opened(file) as stream:
+    with opened(file) as stream:
         return [line for portion in lines(stream) for line in portion]
 
 
-def lines(stream: BinaryIO) -> Iterator[list[str]]:
-    """Yields the lines of UTF-8 text in the portions in which they arrive.
+def _device_of_process() -> Any:
+    """Returns the device that a launcher has chosen for this process."""
+    from accelerate import PartialState
 
-    A file gives many at a time, which is fast; a slow writer gets an answer to each line at once. Bytes that
-    are not UTF-8 become lone surrogates.
+    from plugformer.distributed import Processes
+
+    Processes.join()
+    return PartialState().device
+
+
+def _table(
+    file: Path, model: "TrainedModel", places: dict[str, list[str]], *, only: str | None, header: bool
+) -> Table:
+    """Returns the rows of a table with the columns that the model's questions have, or with one of them."""
+    task_type = model.experiment.task_type
+    parts = {part.name for part in task_type.inputs if part.optional}
+    inputs = [column for column in task_type.columns if column.role == "input"]
+    if only is not None:
+        return Table(file, [only or inputs[0].name], places=places, header=header)
+    optional = [column.name for column in inputs if column.optional or column.name in parts]
+    needed = [column.name for column in inputs if column.name not in optional]
+    return Table(file, needed, optional, places, header=header)
+
+
+def _write(
+    model: "TrainedModel", questions: Lines | Table, answer: Answer, part: Part, *, resume: bool
+) -> None:
+    """Writes the answers to all rows of a file that are not written yet.
+
+    Raises:
+        DataError: A row had no answer; the file is complete.
     """
-    rest = b""
-    while portion := stream.read1(1 << 16):  # type: ignore[attr-defined]  # every buffered reader has it
-        *complete, rest = (rest + portion).split(b"\n")
-        if complete:
-            yield [_decoded(line) for line in complete]
-    if rest:
-        yield [_decoded(rest)]
+    from plugformer.distributed import Processes
+    from plugformer.interfaces import TaskType
 
-
-def _decoded(line: bytes) -> str:
-    """Returns a line as text, without carriage return and byte order mark."""
-    return line.removesuffix(b"\r").decode(errors="surrogateescape").removeprefix("\ufeff")
-
-
-def _opened(file: Path) -> BinaryIO:
-    try:
-        return file.open("rb")
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}; give an existing file") from error
-
-
-def _converse(printer: _Printer) -> None:
-    """Asks for texts until the user ends it; a text without an answer does not end it."""
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401 (gives `input` editing and history, where it exists)
-    typer.echo("one text on each line; Ctrl-D ends", err=True)
-    with contextlib.suppress(EOFError):
-        while True:
-            printer.print([input("> ")])
-    typer.echo()
+    asked, task_type = part.requested, model.experiment.task_type
+    by_vector = asked["--vectors"] or asked["--among file"]
+    spans = type(task_type).spans is not TaskType.spans and not by_vector
+    columns = ["prediction"] + ["probability"] * model.model.head.probabilities
+    columns += ["alternatives"] * (asked["--n-best"] > 1) + ["probabilities"] * asked["--probabilities"]
+    columns += ["spans"] * spans + ["error"]
+    answers = Columns(columns, task_type, asked["--threshold"])
+    names = answers.names(questions.columns)
+    form = answer_file(part.out, names, asked["--n-best"], scores=asked["--scores"])
+    processes = Processes.join() if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Processes()
+    if not processes.on_main(lambda: part.begin(resume=resume)):
+        typer.echo(f"{part.out} is complete", err=True)
+        return
+    part.rows = done = processes.on_main(lambda: part.rows)
+    say = partial(typer.echo, err=True) if processes.main else str
+    if resume:
+        say(f"{done:,} rows are complete" if done else "nothing to continue: begins with the first row")
+    started = time.monotonic()
+    with progress(questions.count, done, shown=processes.main) as moved:
+        predict_file(questions, answer, answers, form, part, processes, moved)
+    if not processes.main:
+        return
+    speed = (part.rows - done) / (time.monotonic() - started)
+    say(f"{part.out}: {part.rows:,} rows, {speed:,.0f} rows/s")
+    for name, meaning in (
+        ("truncated", "too long: only their beginning was read"),
+        ("unknown", "unknown in part"),
+    ):
+        if part.counts[name]:
+            say(f"{part.counts[name]:,} rows are {meaning}")
+    if count := part.counts["errors"]:
+        raise DataError(f"{count:,} of {part.rows:,} rows had no answer; {part.out} says why")

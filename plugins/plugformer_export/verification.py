@@ -12,6 +12,7 @@ from plugformer.errors import ConfigurationError, DataError, needing
 from plugformer.runs import TrainedModel, replacing
 from plugformer_export.comparison import Comparison, Verification
 from plugformer_export.target import Refused, Target
+from plugformer_sharing import model_card
 
 Notify = Callable[[str], None]
 
@@ -60,7 +61,10 @@ def verified(
         folder.mkdir()
         target.write(trained, folder)
         comparison = Comparison(trained, target, target.load(trained, folder), split, rows, name)
-        return comparison.result(agreement)
+        result = comparison.result(agreement)
+        card = model_card(trained, figures=result.figures, usage=target.usage(trained))
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    return result
 
 
 def held_out(

@@ -18,6 +18,7 @@ from plugformer.interfaces import (
     Attention,
     AttentionContext,
     Batch,
+    Example,
     Level,
     Model,
     State,
@@ -128,13 +129,13 @@ class Inspection:
     writes the token after the one named.
     """
 
-    text: str
+    text: str | Example
     output: str
     attentions: list[AttentionView]
 
 
-def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
-    """Lets a model answer a text and returns its attention weights.
+def inspect_attention(trained: TrainedModel, text: str | Example) -> Inspection:
+    """Lets a model answer a text, or values by column, and returns its attention weights.
 
     Raises:
         DataError: The text is not valid Unicode.
@@ -158,9 +159,10 @@ def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
     return Inspection(text, output, views)
 
 
-def with_answer(trained: TrainedModel, text: str) -> tuple[Batch, str]:
-    """Returns a text as a batch, and the model's answer; one that it generates is in the batch, too.
+def with_answer(trained: TrainedModel, text: str | Example) -> tuple[Batch, str]:
+    """Returns a text or values by column as a batch, and the model's answer.
 
+    An answer that it generates is in the batch, too.
     `model.hidden(batch)` then computes what the model computed while it answered, in one pass.
     """
     split, predictor = trained.questions([text]), trained.predictor()

@@ -25,16 +25,20 @@ _FOLDERS = (
 """Folders in which people and clusters keep files."""
 
 _INSIDE = re.compile(
-    rf"(?<![\w/.:>])/(?:{'|'.join(_FOLDERS)})(?:/[^\s/\"'`,;:|<>()]+)+"
+    rf"(?<![\w/.:>~])/(?:{'|'.join(_FOLDERS)})(?:/[^\s/\"'`,;:|<>()]+)+"
     r"|(?<!\w)[A-Za-z]:[\\/]+[^\s\"'`,;:|<>()]+"
 )
 """An absolute path within a text, POSIX or Windows."""
 
 
 def is_path(text: str) -> bool:
-    """Returns whether a text as a whole is an absolute path."""
-    posix = text.startswith("/") and len(text.splitlines()) == 1 and len(PurePosixPath(text).parts) > 1
-    return posix or (PureWindowsPath(text).is_absolute() and bool(PureWindowsPath(text).drive))
+    """Returns whether a text as a whole is an absolute path, in a folder that people or this machine have."""
+    if PureWindowsPath(text).is_absolute() and PureWindowsPath(text).drive:
+        return True
+    parts = PurePosixPath(text).parts
+    if len(parts) < 3 or parts[0] != "/" or "\n" in text:
+        return False
+    return parts[1] in _FOLDERS or Path("/", parts[1]).is_dir()
 
 
 class PathShortener:
@@ -91,17 +95,6 @@ def paths_in(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, str):
         yield from (match[0] for match in _INSIDE.finditer(value))
-
-
-def machine_paths(text: str) -> Iterator[tuple[int, str]]:
-    """Yields line numbers and paths that name this machine: its home, and absolute paths within a text."""
-    home = str(Path.home())
-    for number, line in enumerate(text.splitlines(), 1):
-        found = [match[0] for match in _INSIDE.finditer(line)]
-        if not found and len(home) > 1 and f"{home}/" in line:
-            found = [home]
-        for path in found:
-            yield number, path
 
 
 def _pure(path: str) -> PurePath:

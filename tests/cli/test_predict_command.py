@@ -13,7 +13,7 @@ import torch
 
 from plugformer.errors import DataError
 from plugformer.interfaces import Prediction
-from plugformer_cli import predict
+from plugformer_cli import questions
 from plugformer_plugins.task_type.pairs import Retrieval
 from plugformer_plugins.task_type.regression import Regression
 
@@ -169,7 +169,7 @@ def test_outputs_below_the_threshold_are_left_out(run):
 def test_lines_come_as_soon_as_they_are_written():
     reader, writer = os.pipe()
     with open(reader, "rb") as stream, open(writer, "wb", buffering=0) as source:  # noqa: PTH123 (descriptors)
-        portions = predict.lines(stream)
+        portions = questions.lines(stream)
         source.write(b"one\ntwo\nth")
         assert next(portions) == ["one", "two"]
         source.write(b"ree\n")

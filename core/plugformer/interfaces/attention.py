@@ -1,15 +1,16 @@
 """Attention: how tokens read other tokens, what they may see, and the state that decoding keeps."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
+from plugformer.errors import NotExportableError
 from plugformer.interfaces.position import Padding, Positions
 from plugformer.interfaces.view import View
 
@@ -116,6 +117,15 @@ class State(ABC):
     @abstractmethod
     def select(self: AnyState, rows: Int[Tensor, " rows"]) -> AnyState:
         """Returns the state of these rows of the batch, in this order; a row may occur twice or never."""
+
+    @property
+    def tensors(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
+        """All that later tokens read, for export; by default this raises NotExportableError."""
+        raise NotExportableError(f"{type(self).__name__} is not made of tensors: it lacks `tensors`")
+
+    def rebuilt(self: AnyState, tensors: Sequence[Shaped[Tensor, "batch ..."]]) -> AnyState:  # noqa: ARG002
+        """Returns a state of the same kind with other `tensors`; by default it cannot."""
+        raise NotExportableError(f"{type(self).__name__} is not made of tensors: it lacks `rebuilt`")
 
 
 class Attention(nn.Module, ABC):

@@ -140,6 +140,7 @@ class Generative(Model):
         """Returns the cache of all given tokens but the last, and the last token.
 
         Its `select(rows)` keeps rows in this order, `reorder(rows)` if each replaces one of the same example.
+        For export, `tensors` has all that it keeps, and `rebuilt(tensors)` is a cache like it with others.
         """
 
     @abstractmethod

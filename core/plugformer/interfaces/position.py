@@ -1,6 +1,6 @@
 """Positions of tokens, and positional encodings."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
@@ -100,6 +100,16 @@ class Positions:
         index = self.index if self.index.shape[0] == 1 else self.index.index_select(0, rows)
         marks = {name: mark.index_select(0, rows) for name, mark in self.marks.items()}
         return replace(self, index=index, mask=self.mask.index_select(0, rows), marks=marks)
+
+    @property
+    def tensors(self) -> tuple[Int[Tensor, "..."] | Bool[Tensor, "..."], ...]:
+        """Index, mask and marks: see `State.tensors`."""
+        return self.index, self.mask, *self.marks.values()
+
+    def rebuilt(self, tensors: Sequence[Int[Tensor, "..."] | Bool[Tensor, "..."]]) -> "Positions":
+        """Returns positions of which only these tensors are known: see `State.rebuilt`."""
+        marks = dict(zip(self.marks, tensors[2:], strict=True))
+        return Positions(tensors[0], tensors[1], Padding.ANYWHERE, self.encoding, marks=marks)
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]

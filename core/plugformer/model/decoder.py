@@ -1,8 +1,9 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 from jaxtyping import Float, Int
@@ -11,7 +12,7 @@ from torch import Tensor
 from plugformer.interfaces import EVERYTHING, Attention, AttentionContext, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
 from plugformer.model.encoder import LayerStack, Memory
-from plugformer.model.layer import AttentionCache, Layer, attention_caches
+from plugformer.model.layer import AttentionCache, Layer, attention_caches, rebuilt
 
 
 @dataclass(eq=False)
@@ -48,6 +49,22 @@ class Cache:
         for cache in self.targets:
             cache.select(rows)
         self.target = None if self.target is None else self.target.select(rows)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that it keeps: states of the target tokens, of the encoder's, then the positions of both."""
+        states = [tensor for cache in (*self.targets, *self.sources) for tensor in cache.tensors]
+        positions = [at.tensors for at in (self.source, self.target) if at is not None]
+        return [*states, *chain(*positions)]
+
+    def rebuilt(self, tensors: Sequence[Tensor]) -> "Cache":
+        """Returns a cache of the same kind with other `tensors`."""
+        rest, made = iter(tensors), dict[AttentionCache | None, AttentionCache]()
+        for cache in (*self.targets, *self.sources):
+            made[cache] = cache.rebuilt(rest, made.get(cache.owner))
+        new = Cache([made[cache] for cache in self.targets], [made[cache] for cache in self.sources])
+        new.source, new.target = rebuilt(self.source, rest), rebuilt(self.target, rest)
+        return new
 
 
 class Decoder(LayerStack):

@@ -1,9 +1,10 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from itertools import islice
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -69,6 +70,7 @@ def _has_fused_kernel(x: Tensor) -> bool:
     return x.device.type != "cpu" or torch.compiler.is_compiling()
 
 
+Kept = TypeVar("Kept", State, Positions)
 Project = Callable[[], State]
 Compute = Callable[[Tensor, Positions], Tensor]
 
@@ -115,12 +117,32 @@ class AttentionCache:
         self._state = None if self._state is None else self._state.select(rows)
         self._positions = None if self._positions is None else self._positions.select(rows)
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors of its state and its positions; none if another layer holds them."""
+        if self.project is not None:
+            self.source()
+        kept = [part for part in (self._state, self._positions) if part is not None]
+        return [tensor for part in kept for tensor in part.tensors]
+
+    def rebuilt(self, tensors: Iterator[Tensor], owner: "AttentionCache | None") -> "AttentionCache":
+        """Returns a cache of the same kind with the next of these tensors."""
+        cache = AttentionCache(owner, self.project)
+        cache._state = rebuilt(self._state, tensors)
+        cache._positions = rebuilt(self._positions, tensors)
+        return cache
+
     def emptied(self) -> "AttentionCache":
         """Returns an empty cache: a new one, or this one if other layers read its state."""
         if self.owner is None and not self._shared:
             return AttentionCache(project=self.project)
         self._state = None
         return self
+
+
+def rebuilt(kept: Kept | None, tensors: Iterator[Tensor]) -> Kept | None:
+    """Returns a state or positions of the same kind with the next of these tensors."""
+    return None if kept is None else kept.rebuilt(tuple(islice(tensors, len(kept.tensors))))
 
 
 def attention_caches(
@@ -219,6 +241,9 @@ def at_tokens(compute: Compute, context: AttentionContext, hidden: Stream, token
     if tokens is None:
         return compute(hidden, query)
     tokens = tokens & query.mask
+    if torch.compiler.is_exporting():  # the others are padding
+        taken = replace(query, mask=tokens, padding=Padding.ANYWHERE)
+        return compute(hidden, taken).masked_fill(~tokens[..., None], 0.0)
     least, most = torch.stack(tokens.sum(dim=1).aminmax()).tolist()
     if not most and context.key is not query:  # no token at this step of decoding
         return torch.zeros_like(hidden)
@@ -240,6 +265,8 @@ def at_real_tokens(network: FeedForward, x: Stream, positions: Positions) -> Str
     if positions.padding is Padding.NONE:
         everywhere: Tensor = network(tokens)
         return everywhere.reshape(x.shape)
+    if torch.compiler.is_exporting():  # shapes must not depend on the mask
+        return cast("Tensor", network(tokens)).reshape(x.shape).masked_fill(~positions.mask[..., None], 0.0)
     rows = real_rows(positions)
     output: Tensor = network(unpad(tokens, rows))
     return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)

@@ -1,7 +1,7 @@
 """Runs on disk: their files, checkpoints and locks. Nothing that is read here is executed."""
 
 from plugformer.runs.checkpoint import Stateful, TrainingProgress
-from plugformer.runs.directory import RunDirectory, is_trained
+from plugformer.runs.directory import RunDirectory, is_trained, located
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import made_of
 from plugformer.runs.store import (
@@ -21,6 +21,7 @@ __all__ = [
     "TrainingProgress",
     "is_trained",
     "load_tensors",
+    "located",
     "made_of",
     "own_tensors",
     "read_file",

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import RunError, nearest
+from plugformer.errors import RunError, described, nearest
 from plugformer.runs.store import (
     RESTORE,
     read_file,
@@ -160,6 +160,39 @@ class RunDirectory:
         except OSError as error:
             words = f"{error.strerror or error}; make room, then resume with --resume"
             raise RunError(f"{self.metrics} cannot be written: {words}") from error
+
+
+HUB_FILES = ["*.json", "*.jsonl", "*.md", "*.safetensors", "*.yaml"]
+"""What is downloaded from the Hugging Face Hub; nothing in these files can be executed."""
+
+
+def located(run: Path | str) -> Path:
+    """Returns a run's directory; `hub:NAME` or `hub:NAME@REVISION` is downloaded into a cache.
+
+    Raises:
+        RunError: The Hub has no such repository, revision or run, refuses access, or cannot be reached.
+    """
+    name, _, revision = str(run).removeprefix("hub:").partition("@")
+    if not str(run).startswith("hub:"):
+        return Path(run)
+    from huggingface_hub import errors, snapshot_download
+
+    patterns: dict[str, Any] = {"allow_patterns": HUB_FILES, "ignore_patterns": "checkpoints/*"}
+    try:
+        folder = Path(snapshot_download(name, revision=revision or None, **patterns))
+    except (OSError, errors.HFValidationError) as error:
+        reasons = {
+            errors.HFValidationError: "that is no name of a repository: write hub:OWNER/NAME",
+            errors.RevisionNotFoundError: f"{name} has no revision {revision!r}",
+            errors.RepositoryNotFoundError: "no such repository, or it is private: log in, or set HF_TOKEN",
+            OSError: f"the Hub cannot be reached, and the run is not in the cache: {described(error)}",
+        }
+        raise RunError(
+            f"{run}: {next(reasons[kind] for kind in reasons if isinstance(error, kind))}"
+        ) from error
+    if not (folder / "task.yaml").is_file():
+        raise RunError(f"{run} is not a run: the repository has no task.yaml")
+    return folder
 
 
 @contextmanager

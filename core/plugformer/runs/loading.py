@@ -25,7 +25,7 @@ from plugformer.hooks.manager import HookManager, load_observers, output_pattern
 from plugformer.interfaces import Constraint, Example, Generative, Level, Model, Prediction, TaskType
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
-from plugformer.runs.directory import RunDirectory
+from plugformer.runs.directory import RunDirectory, located
 from plugformer.runs.lock import AFTER_TRAINING, ANSWERING, check_overrides, require_installed, resolve_run
 from plugformer.runs.store import RESTORE, load_tensors, read_json, restore
 
@@ -307,7 +307,7 @@ def load(
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
 
     Args:
-        run: The run directory.
+        run: The run directory; or `hub:NAME`, a run on the Hugging Face Hub, with `@REVISION` if need be.
         registry: What is installed; discovered if None.
         components: Classes that the run was trained with and that no manifest names, by kind and name.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
@@ -319,7 +319,7 @@ def load(
             uses is not installed.
     """
     place = chosen_device(device)
-    directory = RunDirectory.open(Path(run))
+    directory = RunDirectory.open(located(run))
     registry = (registry or Registry.discover()).with_components(components or {})
     experiment = resolve_run(directory, registry, check_overrides(overrides, AFTER_TRAINING), ANSWERING)
     processor = read_processor(directory, experiment)

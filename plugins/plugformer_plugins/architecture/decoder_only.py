@@ -103,8 +103,11 @@ class DecoderModel(Generative):
         """Returns the decoder's cache of all given tokens but the last, and that token."""
         cache, target, given = self.decoder.start(), batch.target, _given(batch)[:, None]
         read = _read(target)
-        last = target.ids[target.mask & (read == given)]
+        last = _last(target, read == given)
         before = target.mask & (read < given)
+        if torch.compiler.is_exporting():  # shapes must not depend on lengths
+            self.decoder(target.narrow(before, Padding.ANYWHERE), cache)
+            return cache, last
         columns = before.any(dim=0).nonzero()
         if len(columns):
             width = int(columns.max()) + 1
@@ -122,7 +125,7 @@ class DecoderModel(Generative):
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the number of given tokens that are not special."""
         target, given = batch.target, _given(batch)
-        last = target.ids[target.mask & (_read(target) == given[:, None])]
+        last = _last(target, _read(target) == given[:, None])
         return given - 1 - (last == END).long()
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
@@ -133,6 +136,11 @@ class DecoderModel(Generative):
 def _given(batch: Batch) -> Int[Tensor, " batch"]:
     """Returns the number of each row's tokens that are given."""
     return torch.ones_like(batch.target.ids[:, 0]) if batch.given is None else batch.given
+
+
+def _last(target: Tokens, at: Bool[Tensor, "batch length"]) -> Int[Tensor, " batch"]:
+    """Returns the real token of each row at the place that is marked."""
+    return (target.ids * (target.mask & at)).sum(dim=1)
 
 
 def _read(target: Tokens) -> Int[Tensor, "batch length"]:

@@ -1,36 +1,18 @@
 """Tables: comma- or tab-separated text, JSON lines, Parquet, each plain or gzipped."""
 
-import csv
-import json
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column
-from plugformer_blocks import check_file, open_bytes, read_lines
+from plugformer_blocks import TableColumn, find_column, table_cells
 from plugformer_plugins.column.texts import read_text
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
 from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed
-
-TableColumn = str | Annotated[int, Field(ge=1)]
-"""A column by name, or by number from 1."""
-
-Rows = Iterator[tuple[str, list[Any]] | DataError]
-"""The place of each row and its cells in some columns, or the error of a malformed row."""
-
-Find = Callable[[Sequence[str], int], list[int]]
-"""From the names of columns, or none, and their number to the positions of some."""
-
-LONGEST_CELL = 10**7
-"""Characters of a quoted cell: long enough for a document, shorter than what follows a missing quote."""
-
-_JSON = (".json", ".jsonl", ".ndjson")
-_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 
 
 class TabularData(FileData):
@@ -98,7 +80,10 @@ class TabularData(FileData):
         def find(names: Sequence[str], count: int) -> list[int]:
             return [find_column(place, names, count) for places in wanted for place in places]
 
-        for row in self._cells(source, find):
+        table = table_cells(
+            source, find, header=self._header, delimiter=self._delimiter, strict=self._bad_rows == "refuse"
+        )
+        for row in table:
             if isinstance(row, DataError):
                 yield row
                 continue
@@ -112,22 +97,6 @@ class TabularData(FileData):
                 yield loaded_row(joined, columns, place)
             except DataError as error:
                 yield error
-
-    def _cells(self, file: Path, find: Find) -> Rows:
-        suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
-        strict = self._bad_rows == "refuse"
-        if suffix in _JSON:
-            return _json_lines(file, find, strict)
-        if suffix == ".parquet":
-            return _parquet(file, find)
-        delimiter = self._delimiter or _DELIMITERS.get(suffix)
-        if delimiter is None:
-            known = ", ".join([*_DELIMITERS, *_JSON, ".parquet"])
-            raise DataError(
-                f"data 'table': cannot tell the format of {file}; expected one of {known}, each also with "
-                ".gz; rename it, or set delimiter"
-            )
-        return _separated(file, find, delimiter, header=self._header, strict=strict)
 
     def _wanted(self, columns: Sequence[Column]) -> list[list[TableColumn]]:
         """Returns the table's columns for each column of the task, in the task's order."""
@@ -157,98 +126,3 @@ class TabularData(FileData):
         if any(texts) and self._separator.strip():
             return self._separator.join(texts)
         return self._separator.join(filter(None, texts))
-
-
-def find_column(column: TableColumn, names: Sequence[str], count: int) -> int:
-    """Returns the position, from 0, of one of `count` columns, which may have no names.
-
-    A text is a number where no column has that name; an integer is a name where there is no such number.
-
-    Raises:
-        ConfigurationError: There is no such column, or several have that name.
-    """
-    name = str(column)
-    is_number = name.isdecimal() and 1 <= int(name) <= count
-    if is_number and (isinstance(column, int) or name not in names):
-        return int(name) - 1
-    if list(names).count(name) == 1:
-        return names.index(name)
-    known = list(names) or [str(number) for number in range(1, count + 1)]
-    problem = f"there is no column {column!r}{nearest(name, known)}"
-    if name in names:
-        problem = f"several columns are called {name!r}"
-    raise ConfigurationError(
-        f"{problem}; expected one of {known}, or a number; correct data.columns, or data.header if the first "
-        "line is no header"
-    )
-
-
-def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: bool) -> Rows:
-    csv.field_size_limit(LONGEST_CELL)
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    lines = (f"{line}\n" for line in read_lines(file, strict=strict))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, quoting=quoting)
-    width, positions = 0, None
-    while True:
-        place = f"{file}:{reader.line_num + 1}"
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            malformed = DataError(f"{place}: {error}; correct the line")
-            if positions is None:
-                raise malformed from error
-            yield malformed
-            continue
-        if positions is None:
-            width = len(cells)
-            try:
-                positions = find(cells if header else [], width)
-            except ConfigurationError as error:
-                raise ConfigurationError(f"{place}: {error}") from None
-            if header:
-                continue
-        if len(cells) == width:
-            yield place, [cells[position] for position in positions]
-        else:
-            yield DataError(
-                f"{place}: number of columns: {len(cells)}, expected {width} as in the first line; correct "
-                f"the line, or the delimiter {delimiter!r}"
-            )
-
-
-def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
-    for line, text in enumerate(read_lines(file, strict=strict), start=1):
-        place = f"{file}:{line}"
-        try:
-            cells = json.loads(text)
-            if not isinstance(cells, dict):
-                raise DataError(f"expected a JSON object, found {text[:40]!r}; name the columns")
-            values = list(cells.values())
-            yield place, [values[position] for position in find(list(cells), 0)]
-        except (ConfigurationError, DataError) as error:
-            yield DataError(f"{place}: {error}")
-        except (ValueError, RecursionError) as error:
-            yield DataError(f"{place}: not JSON: {error}; each line must be one object")
-
-
-def _parquet(file: Path, find: Find) -> Rows:
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    check_file(file)
-    try:
-        with open_bytes(file) as stream:
-            table = ParquetFile(stream)
-            names = table.schema_arrow.names
-            positions = find(names, len(names))
-            number = 0
-            for batch in table.iter_batches(1000):
-                for cells in zip(*(batch.column(place).to_pylist() for place in positions), strict=True):
-                    number += 1
-                    yield f"{file}, row {number}", list(cells)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{file}: {error}") from None
-    except (ArrowException, OSError, EOFError, OverflowError, ValueError, zlib.error) as error:
-        raise DataError(f"{file}: not a readable Parquet file: {error}; write it again") from error

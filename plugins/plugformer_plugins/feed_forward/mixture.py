@@ -64,6 +64,10 @@ class MixtureOfExperts(FeedForward):
         if self.training:
             self.auxiliary_loss = self._balance_loss(probabilities, chosen)
         gates = gates / gates.sum(dim=-1, keepdim=True)
+        if torch.compiler.is_exporting():  # every expert computes every token: shapes depend on no choice
+            weights = torch.zeros_like(probabilities).scatter(1, chosen, gates)
+            every = torch.stack([expert(x) for expert in self.experts], dim=-1)
+            return torch.einsum("twe,te->tw", every, weights)
         # An expert runs even if it has no tokens: its gradients are then zero, not missing.
         order = chosen.flatten().argsort(stable=True)  # choices, expert by expert
         counts = chosen.flatten().bincount(minlength=len(self.experts)).tolist()

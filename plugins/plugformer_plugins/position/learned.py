@@ -1,5 +1,6 @@
 """Learned positional encoding: a table with a vector for each position, added to the embeddings."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -32,8 +33,9 @@ class Learned(PositionalEncoding):
         """
         index = positions.index
         longest = self.table.num_embeddings
-        if positions.end is None or positions.end > longest:
-            length = 0 if index.is_meta else int(index.where(positions.mask, 0).max()) + 1
+        unknown = torch.compiler.is_exporting() or index.is_meta
+        if unknown or positions.end is None or positions.end > longest:
+            length = 0 if unknown else int(index.where(positions.mask, 0).max()) + 1
             if length > longest:
                 raise LengthError(
                     f"a sequence of {length} tokens is longer than the {longest} learned positions: "

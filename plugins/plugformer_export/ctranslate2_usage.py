@@ -1,0 +1,112 @@
+"""Programs for the model cards of CTranslate2's exports; they import `ctranslate2` and `tokenizers` alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from plugformer.interfaces import BEGIN, END, SPECIAL_TOKENS, Level
+from plugformer.runs import TrainedModel
+
+TRANSLATOR = """
+import ctranslate2
+import tokenizers
+
+translator = ctranslate2.Translator(".")  # the folder of this card
+source = tokenizers.Tokenizer.from_file("tokenizer-{source}.json")
+target = tokenizers.Tokenizer.from_file("tokenizer-{target}.json")
+
+
+def answer(texts):
+    rows = [source.encode(text, add_special_tokens=False).tokens for text in texts]
+    results = translator.translate_batch(
+        rows,
+        max_decoding_length={most},
+        min_decoding_length=0,
+        max_input_length=0,
+        {options},
+    )
+    outputs = [map(target.token_to_id, result.hypotheses[0]) for result in results]
+    return [target.decode(list(output)) for output in outputs]
+
+
+print(answer(["{text}"]))
+"""
+
+GENERATOR = """
+import ctranslate2
+import tokenizers
+
+generator = ctranslate2.Generator(".")  # the folder of this card
+tokenizer = tokenizers.Tokenizer.from_file("tokenizer-{target}.json")
+
+
+def answer(texts):
+    rows = [tokenizer.encode(text, add_special_tokens=False).tokens for text in texts]
+    results = generator.generate_batch(
+        [["{begin}", *row{behind}] for row in rows],
+        max_length={most},
+        min_length=0,
+        max_batch_size=1,
+        include_prompt_in_result=False,
+        {options},
+    )
+    return [tokenizer.decode(result.sequences_ids[0]) for result in results]
+
+
+print(answer(["{text}"]))
+"""
+
+ENCODER = """
+import ctranslate2
+import numpy as np
+import tokenizers
+
+encoder = ctranslate2.Encoder(".")  # the folder of this card
+tokenizer = tokenizers.Tokenizer.from_file("tokenizer-{source}.json")
+
+
+def answer(texts):
+    rows = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    rows = [[{begin_id}, *row, {end}] for row in rows]
+    hidden = np.array(encoder.forward_batch(rows).last_hidden_state)  # (texts, longest, width)
+    return [states[: len(row)] for states, row in zip(hidden, rows)]
+
+
+print(answer(["{text}"])[0].shape)
+"""
+
+HEAD = """
+These are the hidden states of all tokens. CTranslate2 has no counterpart of the head ({head}): its parameters
+are in `head.safetensors`, for your own code. The figures below compare the scores of that head.
+"""
+
+
+def program(trained: TrainedModel, sides: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """Returns Markdown: how to use an export."""
+    names, level = list(sides), trained.model.level
+    limit = trained.task.model.max_length - 1
+    two = len(trained.model.stacks) == 2
+    template = TRANSLATOR if two else GENERATOR if level is Level.NEXT_TOKEN else ENCODER
+    reads = any(column.role == "input" for column in trained.experiment.task_type.columns)
+    code = template.format(
+        source=names[0],
+        target=names[-1],
+        most=_most(trained, limit) if level is Level.NEXT_TOKEN else "",
+        options=",\n        ".join(f"{name}={value!r}" for name, value in options.items()),
+        begin=SPECIAL_TOKENS[BEGIN],
+        begin_id=BEGIN,
+        behind=f', "{SPECIAL_TOKENS[END]}"' if reads else "",
+        end=END,
+        text="some text",
+    )
+    parts = ["`pip install ctranslate2 tokenizers`", f"```python\n{code.strip()}\n```"]
+    if level is not Level.NEXT_TOKEN:
+        parts.append(HEAD.strip().format(head=trained.model.parts["head"].label))
+    return "\n\n".join(parts)
+
+
+def _most(trained: TrainedModel, limit: int) -> str:
+    """Returns the most tokens of outputs, which may depend on the longest input of a batch."""
+    setting = trained.task.decoding.max_length
+    if isinstance(setting, int):
+        return str(min(setting, limit))
+    return f"min({limit}, max(map(len, rows)) + {int(setting.removeprefix('source') or 0)})"

@@ -1,0 +1,180 @@
+"""A trained model that answers texts of several requests together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from plugformer.errors import PlugformerError
+from plugformer.evaluation import GenerativePredictor
+from plugformer.interfaces import (
+    AllowedTokens,
+    Constraint,
+    Decoding,
+    Example,
+    Hypothesis,
+    Prediction,
+    Session,
+)
+from plugformer.registry import Kind
+from plugformer.runs import TrainedModel
+
+Question = str | Example
+"""A text, or values by column."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How texts are answered. Those with the same manner may be answered in one batch.
+
+    Attributes:
+        n_best: Outputs for each text.
+        probabilities: Whether answers have the probabilities of all classes.
+        most: Tokens of an output at most; None for what the task says.
+        options: Options of the decoding in place of the task's.
+    """
+
+    n_best: int = 1
+    probabilities: bool = False
+    most: int | None = None
+    options: tuple[tuple[str, float], ...] = ()
+
+
+def _ignore(_: int) -> None:
+    """Does nothing with a token."""
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A text of a request.
+
+    Attributes:
+        question: The text.
+        number: Its number in the request, from 0; random choices depend on it.
+        hear: Receives each token of the output, but END, when it is chosen, if the search keeps one sequence
+            for each text, as greedy search and sampling do.
+        enough: Whether nobody wants more of the output. A search ends early when all its texts have enough.
+    """
+
+    question: Question
+    number: int
+    hear: Callable[[int], None] = _ignore
+    enough: Callable[[], bool] = _never
+
+
+class ServedModel(TrainedModel):
+    """A trained model for one thread that answers texts of several requests together.
+
+    Args:
+        trained: The model, whose parameters it shares.
+    """
+
+    def __init__(self, trained: TrainedModel) -> None:
+        super().__init__(trained.directory, trained.experiment, trained.model, trained.processor)
+        self._manner = Manner()
+        self._texts: Sequence[Numbered] = ()
+
+    def answer_numbered(
+        self, texts: Sequence[Numbered], manner: Manner
+    ) -> list[Prediction | PlugformerError]:
+        """Returns the same answers as `predict_each` for each request alone."""
+        self._texts, self._manner = texts, manner
+        try:
+            return self.predict_each(
+                [text.question for text in texts], n_best=manner.n_best, probabilities=manner.probabilities
+            )
+        finally:
+            self._texts, self._manner = (), Manner()
+
+    def predictor(self, n_best: int = 1, *, probabilities: bool = False) -> Any:
+        """Returns the model's predictor, which decodes in the manner of the texts that are being answered."""
+        predictor = super().predictor(n_best, probabilities=probabilities)
+        if not isinstance(predictor, GenerativePredictor) or not self._texts:
+            return predictor
+        decoding, constraint = predictor.decoding, predictor.constraint
+        if self._manner.options:
+            block = self.task.decoding
+            options = block.options | dict(self._manner.options)
+            decoding = self.registry.create(Kind.DECODING, block.name, **options)
+        if self._manner.most is not None:
+            constraint = ShorterOutputs(constraint, self._manner.most)
+        return replace(predictor, decoding=RequestDecoding(decoding, self._texts), constraint=constraint)
+
+
+class RequestDecoding(Decoding):
+    """A decoding of texts that have numbers and listeners of their own.
+
+    Args:
+        decoding: What searches.
+        texts: The texts, in the order of the sentences' numbers in the session.
+    """
+
+    def __init__(self, decoding: Decoding, texts: Sequence[Numbered]) -> None:
+        self._decoding = decoding
+        self._texts = texts
+
+    def search(self, session: Session) -> list[list[Hypothesis]]:
+        """Returns each sentence's hypotheses, the best first; those heard so far if that is enough."""
+        texts = [self._texts[row] for row in session.sentence_ids]
+        session.sentence_ids = [text.number for text in texts]
+        outputs: list[list[int]] = [[] for _ in texts]
+        vars(session)["extend"] = _heard(session, texts, outputs)
+        try:
+            return self._decoding.search(session)
+        except _EnoughError:
+            return [[Hypothesis(output, 0.0)] for output in outputs]
+
+
+class _EnoughError(Exception):
+    """Nobody wants more of the outputs of a search."""
+
+
+def _heard(
+    session: Session, texts: Sequence[Numbered], outputs: Sequence[list[int]]
+) -> Callable[[Tensor], None]:
+    """Returns `session.extend`, which also collects tokens and tells who listens."""
+    extend, alone = session.extend, True
+
+    def heard(tokens: Int[Tensor, " rows"]) -> None:
+        nonlocal alone
+        sentences = session.sentences.tolist()
+        alone = alone and len({*sentences}) == len(sentences)
+        if alone:
+            for sentence, token in zip(sentences, tokens.tolist(), strict=True):
+                outputs[sentence].append(token)
+                texts[sentence].hear(token)
+        if all(text.enough() for text in texts):
+            raise _EnoughError
+        extend(tokens)
+
+    return heard
+
+
+class ShorterOutputs(Constraint):
+    """A constraint whose outputs have a number of tokens at most.
+
+    Args:
+        constraint: What outputs respect.
+        most: Tokens of an output.
+    """
+
+    def __init__(self, constraint: Constraint, most: int) -> None:
+        vars(self).update(vars(constraint))
+        self._inner = constraint
+        self._most = most
+
+    @property
+    def longest(self) -> int:
+        """The longest output of any source."""
+        return min(self._inner.longest, self._most)
+
+    def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AllowedTokens:
+        """Returns the allowed tokens of a batch: those of the constraint with less room."""
+        return self._inner.start(lengths, torch.clamp(room, max=self._most))

@@ -1,0 +1,329 @@
+"""OpenAI's completions, of a model that continues texts.
+
+https://platform.openai.com/docs/api-reference/completions
+"""
+
+import asyncio
+import inspect
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from plugformer.errors import PlugformerError
+from plugformer.interfaces import Prediction, Tokenizer
+from plugformer.registry import Kind
+from plugformer_serving.answering import Manner, Numbered
+from plugformer_serving.limits import Refused
+from plugformer_serving.reading import (
+    MOST_OUTPUTS,
+    check_names,
+    read_count,
+    read_flag,
+    read_number,
+    read_object,
+    shown,
+)
+from plugformer_serving.service import Service, as_json, json_response
+
+NAMES = (
+    "model",
+    "prompt",
+    "max_tokens",
+    "n",
+    "stop",
+    "stream",
+    "temperature",
+    "top_p",
+    "seed",
+    "echo",
+    "user",
+)
+
+DEFAULT_TOKENS = 16
+"""Tokens of a completion, as OpenAI's."""
+
+MOST_STOPS = 4
+
+
+@dataclass(eq=False)
+class Choice:
+    """One continuation of a prompt, as it grows.
+
+    Attributes:
+        prompt: What it continues.
+        tokenizer: Of prompts and continuations.
+        stops: Texts that end it; they are not part of it.
+        tokens: The tokens that were heard.
+        text: The text so far.
+        stopped: Whether a stop was found.
+    """
+
+    prompt: str
+    tokenizer: Tokenizer
+    stops: Sequence[str]
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    stopped: bool = False
+
+    def hear(self, token: int) -> str:
+        """Appends a token; returns what is new of the text and cannot change any more."""
+        if self.stopped:
+            return ""
+        self.tokens.append(token)
+        whole = self._cut(self.tokenizer.decode([self.tokens])[0])
+        return self._grown(whole if self.stopped else whole[: len(whole) - self._open(whole)])
+
+    def end(self, text: str) -> str:
+        """Returns what is new of the whole text."""
+        return self._grown(self._cut(text))
+
+    @property
+    def length(self) -> int:
+        """Number of tokens of the text."""
+        return len(self.tokens or self.tokenizer.encode([self.text])[0])
+
+    def _grown(self, text: str) -> str:
+        if not text.startswith(self.text):
+            return ""
+        more, self.text = text[len(self.text) :], text
+        return more
+
+    def _cut(self, text: str) -> str:
+        """Returns the text before the first stop."""
+        ends = [place for stop in self.stops if (place := text.find(stop)) >= 0]
+        self.stopped = bool(ends)
+        return text[: min(ends)] if ends else text
+
+    def _open(self, text: str) -> int:
+        """Returns how many last characters may become a stop, or are a part of a character."""
+        lengths = [size for stop in self.stops for size in range(1, len(stop)) if text.endswith(stop[:size])]
+        return max([len(text) - len(text.rstrip("\ufffd")), *lengths])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A request for completions, as it was read."""
+
+    prompts: list[str]
+    count: int
+    most: int
+    stops: list[str]
+    stream: bool
+    echo: bool
+    manner: Manner
+    drawn: bool
+
+
+def read_wanted(service: Service, body: dict[str, Any]) -> Wanted:
+    """Returns what a request asks for.
+
+    Raises:
+        Refused: It asks for something that there is not (400), or too much (413).
+    """
+    check_names(body, NAMES)
+    if (model := body.get("model", service.name)) != service.name:
+        raise Refused(404, f"there is no model {shown(model)}; this server has {shown(service.name)}")
+    prompt = body.get("prompt")
+    prompts: list[Any] = prompt if isinstance(prompt, list) else [prompt]
+    if not prompts or not all(isinstance(each, str) for each in prompts):
+        raise Refused(400, f"prompt is {shown(prompt)}, expected a text or a list of texts")
+    count = read_count(body.get("n") or 1, "n", MOST_OUTPUTS)
+    if len(prompts) * count > service.limits.items:
+        raise Refused(
+            413, f"{len(prompts) * count:,} choices are asked for, more than {service.limits.items:,}"
+        )
+    stop = body.get("stop") or []
+    stops = [stop] if isinstance(stop, str) else stop
+    sound = isinstance(stops, list) and all(isinstance(each, str) and each for each in stops)
+    if not sound or len(stops) > MOST_STOPS:
+        raise Refused(400, f"stop is {shown(stop)}, expected a text or up to {MOST_STOPS}")
+    most = read_count(body.get("max_tokens") or DEFAULT_TOKENS, "max_tokens", service.limits.tokens)
+    options, drawn = decoding_options(service, body)
+    if service.trained.task.decoding.length is not None and "max_tokens" in body:
+        raise Refused(400, "max_tokens: the task's decoding.length fixes the length of outputs; leave it out")
+    return Wanted(
+        prompts,
+        count,
+        most,
+        stops,
+        read_flag(body.get("stream") or False, "stream"),
+        read_flag(body.get("echo") or False, "echo"),
+        Manner(n_best=1 if drawn else count, most=most, options=options),
+        drawn,
+    )
+
+
+def decoding_options(service: Service, asked: dict[str, Any]) -> tuple[tuple[tuple[str, float], ...], bool]:
+    """Returns a request's options of the decoding, and whether this draws at random.
+
+    Raises:
+        Refused: The decoding has no such option, or the value is wrong (400).
+    """
+    block = service.trained.task.decoding
+    decoding = service.trained.experiment.create(Kind.DECODING, block)
+    known = inspect.signature(type(decoding)).parameters
+    drawn = "seed" in known
+    options: dict[str, float] = {}
+    for name, least, most in (("temperature", 0.0, 100.0), ("top_p", 1e-9, 1.0)):
+        if (value := asked.get(name)) is not None:
+            number = read_number(value, name, least, most)
+            if name in known:
+                options[name] = max(number, 1e-6)  # 0 is its limit: always the most probable token
+            elif number != (0.0 if name == "temperature" else 1.0):
+                hint = "serve with --set decoding.name=sampling"
+                raise Refused(400, f"{name} is {number:g}, but decoding {block.name!r} has none; {hint}")
+    if (seed := asked.get("seed")) is not None:
+        if type(seed) is not int or seed < 0:
+            raise Refused(400, f"seed is {shown(seed)}, expected an integer from 0")
+        if drawn:
+            options["seed"] = seed
+    return tuple(options.items()), drawn
+
+
+class Completion:
+    """The choices of a request.
+
+    Args:
+        service: The model.
+        wanted: What is asked for.
+        tell: Receives the number of a choice and each new part of its text, in the thread of the model.
+    """
+
+    def __init__(self, service: Service, wanted: Wanted, tell: Callable[[int, str], None]) -> None:
+        tokenizer = service.trained.processor.target
+        self._wanted = wanted
+        self._room = service.trained.task.model.max_length
+        self._tell = tell
+        self.choices = [
+            Choice(prompt, tokenizer, wanted.stops) for prompt in wanted.prompts for _ in range(wanted.count)
+        ]
+        step = 1 if wanted.drawn else wanted.count
+        self.texts = [self._listening(index) for index in range(0, len(self.choices), step)]
+        self.frame = {
+            "id": f"cmpl-{uuid.uuid4().hex}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": service.name,
+        }
+
+    def _listening(self, index: int) -> Numbered:
+        choice = self.choices[index]
+
+        def hear(token: int) -> None:
+            if more := choice.hear(token):
+                self._tell(index, more)
+
+        return Numbered(choice.prompt, index, hear, lambda: choice.stopped)
+
+    def end(self, answers: Sequence[Prediction | PlugformerError]) -> list[str]:
+        """Returns the last part of each choice.
+
+        Raises:
+            Refused: A prompt has no answer (400).
+        """
+        outputs: list[str] = []
+        for answer in answers:
+            if isinstance(answer, PlugformerError):
+                raise Refused(400, str(answer))
+            outputs += [str(each.output) for each in (answer, *answer.alternatives)]
+        return [choice.end(text) for choice, text in zip(self.choices, outputs, strict=True)]
+
+    def reason(self, choice: Choice) -> str:
+        """Returns why a choice has ended: `length` if its limit or the model's was reached, or `stop`."""
+        room = self._room - 1 - len(choice.tokenizer.encode([choice.prompt])[0])
+        full = choice.length >= min(self._wanted.most, room)
+        return "length" if full and not choice.stopped else "stop"
+
+    def usage(self) -> dict[str, int]:
+        """Returns the numbers of tokens that were read and written."""
+        prompts = self.choices[0].tokenizer.encode(self._wanted.prompts)
+        read, written = sum(map(len, prompts)), sum(choice.length for choice in self.choices)
+        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+    def part(self, index: int, text: str, reason: str | None = None) -> dict[str, Any]:
+        """Returns a choice of an answer."""
+        return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+
+
+def completions(service: Service) -> Callable[[Request], Awaitable[Response]]:
+    """Returns the endpoint that continues prompts."""
+
+    async def complete(request: Request) -> Response:
+        """Continues one or several prompts, as OpenAI's completions."""
+        wanted = read_wanted(service, await read_object(request, service.limits))
+        loop, parts = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str] | None]()
+
+        def tell(index: int, more: str) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(parts.put_nowait, (index, more))
+
+        completion = Completion(service, wanted, tell)
+        if wanted.stream:
+            answered = asyncio.ensure_future(service.answer_numbered(completion.texts, wanted.manner))
+            answered.add_done_callback(lambda _: parts.put_nowait(None))  # behind all parts
+            return await _streamed(completion, answered, parts, echo=wanted.echo)
+        completion.end(await service.answer_numbered(completion.texts, wanted.manner))
+        choices = [
+            completion.part(
+                index, f"{choice.prompt if wanted.echo else ''}{choice.text}", completion.reason(choice)
+            )
+            for index, choice in enumerate(completion.choices)
+        ]
+        return json_response({**completion.frame, "choices": choices, "usage": completion.usage()})
+
+    return complete
+
+
+async def _streamed(
+    completion: Completion,
+    answered: "asyncio.Future[list[Prediction | PlugformerError]]",
+    parts: "asyncio.Queue[tuple[int, str] | None]",
+    *,
+    echo: bool,
+) -> Response:
+    """Returns the parts of choices as they are found; an error before the first is a status of its own.
+
+    Raises:
+        Refused: A prompt has no answer.
+    """
+    first = await parts.get()
+    ends = completion.end(answered.result()) if first is None else None
+
+    def event(index: int, text: str, reason: str | None = None) -> bytes:
+        choices = [completion.part(index, text, reason)]
+        return b"data: " + as_json({**completion.frame, "choices": choices}) + b"\n\n"
+
+    async def events() -> AsyncIterator[bytes]:
+        try:
+            for index, choice in enumerate(completion.choices if echo else ()):
+                yield event(index, choice.prompt)
+            following = first
+            while following is not None:
+                yield event(*following)
+                following = await parts.get()
+            for index, more in enumerate(completion.end(answered.result()) if ends is None else ends):
+                yield event(index, more, completion.reason(completion.choices[index]))
+            yield b"data: [DONE]\n\n"
+        except Refused as error:
+            yield b"data: " + as_json({"error": {"message": error.reason}}) + b"\n\n"
+        finally:
+            answered.cancel()
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+
+def models(service: Service) -> Callable[[Request], Awaitable[Response]]:
+    """Returns the endpoint that lists the model."""
+
+    async def list_models(_: Request) -> Response:
+        """Names the model, as OpenAI's list of models."""
+        model = {"id": service.name, "object": "model", "created": 0, "owned_by": "plugformer"}
+        return json_response({"object": "list", "data": [model]})
+
+    return list_models

@@ -1,0 +1,148 @@
+"""A model behind HTTP: what all paths share."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from starlette.responses import Response
+
+from plugformer.errors import ConfigurationError, DataError, LengthError, PlugformerError
+from plugformer.interfaces import Level, Prediction, TaskType
+from plugformer.runs import TrainedModel
+from plugformer_serving.answering import Manner, Numbered, Question, ServedModel
+from plugformer_serving.limits import Limits, Refused
+from plugformer_serving.metrics import Metrics
+from plugformer_serving.worker import Worker
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Service:
+    """A trained model that answers requests.
+
+    Attributes:
+        trained: The model. Once the service exists, its worker alone computes with it.
+        limits: What is accepted.
+        metrics: What was done.
+        worker: The thread that answers.
+    """
+
+    trained: TrainedModel
+    limits: Limits = field(default_factory=Limits)
+    metrics: Metrics = field(default_factory=Metrics)
+    worker: Worker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.worker = Worker(self.trained, self.limits, self.metrics)
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return self.trained.place.name
+
+    @property
+    def task_type(self) -> TaskType:
+        """The task type of the model."""
+        return self.trained.experiment.task_type
+
+    @property
+    def generates(self) -> bool:
+        """Whether answers are texts that the model writes token by token."""
+        return self.task_type.level is Level.NEXT_TOKEN
+
+    @property
+    def continues(self) -> bool:
+        """Whether the model continues texts: it writes, and reads nothing else."""
+        return self.generates and not self.task_type.inputs
+
+    @property
+    def finds(self) -> bool:
+        """Whether the model has answers among texts that are given with `vectors` alone."""
+        return type(self.task_type).rank is not TaskType.rank
+
+    @cached_property
+    def classes(self) -> list[str]:
+        """Names of the classes of one label; none where answers are no labels."""
+        return self.trained.processor.classes or []
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether answers can have the probabilities of all classes."""
+        task_type = type(self.task_type)
+        return task_type.answer_with_probabilities is not TaskType.answer_with_probabilities
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether an answer has attention maps: the model reads one text at most."""
+        inputs = self.task_type.inputs
+        return len(inputs) < 2 and not any(part.many for part in inputs) and not self.finds
+
+    async def answer(
+        self, questions: Sequence[Question], manner: Manner
+    ) -> list[Prediction | PlugformerError]:
+        """Returns the answer to each question of a request, or its error, as `predict_each` does.
+
+        Raises:
+            Refused: The questions have too many tokens, the queue is full, or time is over.
+        """
+        texts = [Numbered(question, number) for number, question in enumerate(questions)]
+        return await self.answer_numbered(texts, manner)
+
+    async def answer_numbered(
+        self, texts: Sequence[Numbered], manner: Manner
+    ) -> list[Prediction | PlugformerError]:
+        """Returns the answers to texts with numbers of their own; see `answer`."""
+        if not texts:
+            return []
+        await self.check_tokens([text.question for text in texts])
+        return await self.waited(self.worker.answer(texts, manner))
+
+    async def waited(self, result: "Future[T]") -> T:
+        """Returns a result of the worker; errors of the request are refusals.
+
+        Raises:
+            Refused: Time is over (504), or the request was wrong (400).
+        """
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                return await asyncio.wrap_future(result)
+        except TimeoutError:
+            raise Refused(504, f"there was no answer within {self.limits.seconds:g} s") from None
+        except (ConfigurationError, DataError, LengthError) as error:
+            raise Refused(400, str(error)) from error
+
+    async def check_tokens(self, questions: Sequence[Question]) -> None:
+        """Refuses questions that have more tokens together than a request may have (413)."""
+        parts = [part for question in questions for part in texts_in(question)]
+        if sum(len(part.encode(errors="replace")) for part in parts) <= self.limits.tokens:
+            return  # a token has a byte at least
+
+        def count(model: ServedModel) -> int:
+            return sum(map(len, model.processor.source.encode(parts)))
+
+        if (tokens := await self.waited(self.worker.call(count))) > self.limits.tokens:
+            reason = f"the texts have {tokens:,} tokens; send {self.limits.tokens:,} at most"
+            raise Refused(413, reason)
+
+
+def texts_in(question: Any) -> list[str]:
+    """Returns the texts of a question, without surrogates, in any column."""
+    if isinstance(question, str):
+        return [question.encode(errors="replace").decode()]
+    inner = question.values() if isinstance(question, dict) else question
+    return [text for part in inner for text in texts_in(part)] if isinstance(question, dict | list) else []
+
+
+def as_json(value: Any) -> bytes:
+    """Returns a value as JSON; lone surrogates are escaped, as JSON allows."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace")
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Returns a response with a JSON value."""
+    return Response(as_json(value), status, headers, media_type="application/json")
