@@ -114,13 +114,13 @@ class Folder:
                     f"{self.family.model_type} needs"
                 )
             special.append(number)
-        prefix = named.get(self.family.prefix) if self.family.prefix else None
+        front = named.get(self.family.prefix) if self.family.prefix else None
         return {
             "name": "transformers",
             "path": str(self._tokenizer()),
             "special": special,
             "size": self.size,
-            **({} if prefix is None else {"prefix": prefix}),
+            **({} if front is None else {"front": front}),
         }
 
     def tensors(self) -> dict[str, Tensor]:

@@ -30,7 +30,7 @@ class TransformersTokenizer(PipelineTokenizer):
         special: Numbers there of PADDING, UNKNOWN, BEGIN and END. One number may serve several.
         size: Number of tokens there: the rows of the embedding, which may be more than the file has tokens.
             None: as many as the file has.
-        prefix: Number there of a token in front of every text, besides BEGIN; None for none.
+        front: Number there of a token in front of every text, besides BEGIN; None for none.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class TransformersTokenizer(PipelineTokenizer):
         path: Path,
         special: Four = [0, 1, 2, 3],  # noqa: B006 (pydantic copies it)
         size: Annotated[int | None, Field(ge=1)] = None,
-        prefix: Annotated[int | None, Field(ge=0)] = None,
+        front: Annotated[int | None, Field(ge=0)] = None,
     ) -> None:
         self._path = path
         self.special = special
         self._given = size
-        self._prefix = prefix
+        self._front = front
         self._use(tokenizers.Tokenizer(tokenizers.models.BPE()))
 
     @property
@@ -67,7 +67,7 @@ class TransformersTokenizer(PipelineTokenizer):
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns token numbers."""
         rows = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        front = [] if self._prefix is None else [self._number[self._prefix]]
+        front = [] if self._front is None else [self._number[self._front]]
         return [[*front, *(self._number[token] for token in row.ids)] for row in rows]
 
     def encode_words(self, words: Sequence[str]) -> list[list[int]]:
