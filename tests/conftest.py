@@ -242,6 +242,10 @@ class Recorder:
         self.calls.append(("run_ended", {"run": run}))
 
     @hookimpl
+    def run_evaluated(self, run):
+        self.calls.append(("run_evaluated", {"run": run}))
+
+    @hookimpl
     def self_check(self, trained, split, rows):
         self.calls.append(("self_check", {"trained": trained, "split": split, "rows": rows}))
 

@@ -8,22 +8,27 @@ import pytest
 
 USES = """
 import json, sys
-sys.modules |= dict.fromkeys(["matplotlib", "outlines_core", "ray", "sacremoses", "spacy"])
+missing = ["matplotlib", "mlflow", "outlines_core", "ray", "sacremoses", "spacy", "tensorboard", "wandb"]
+sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
 from plugformer_constraints.hooks import output_pattern
 from plugformer_inspection import command
 from plugformer_plugins.metric.sacrebleu import TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
+from plugformer_tracking.trackers import require
 
 TokenizedBLEU(tokenize="none")
 messages = {}
 for extra, use in {
     "figures": lambda: command.command(None, None),
+    "mlflow": lambda: require("mlflow"),
     "moses": TokenizedBLEU,
     "patterns": lambda: output_pattern("[0-9]+"),
     "ray": RayExecutor,
     "spacy": SpacyWords,
+    "tensorboard": lambda: require("tensorboard"),
+    "wandb": lambda: require("wandb"),
 }.items():
     try:
         use()
@@ -43,10 +48,13 @@ def messages():
     ("extra", "package"),
     [
         ("figures", "matplotlib"),
+        ("mlflow", "mlflow"),
         ("moses", "sacremoses"),
         ("patterns", "outlines_core"),
         ("ray", "ray"),
         ("spacy", "spacy"),
+        ("tensorboard", "tensorboard"),
+        ("wandb", "wandb"),
     ],
 )
 def test_without_an_extra_the_error_says_how_to_get_it(messages, extra, package):

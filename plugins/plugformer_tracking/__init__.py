@@ -1,1 +1,4 @@
-"""TensorBoard, Weights & Biases and MLflow, from the metrics of a run."""
+"""Experiment trackers: TensorBoard, Weights & Biases and MLflow, through the trackers of Accelerate.
+
+`metrics.jsonl` of a run is what they are told, line by line, while it is trained or afterwards.
+"""

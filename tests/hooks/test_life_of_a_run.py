@@ -13,7 +13,8 @@ STEP, EVALUATION = ["step_ended"], ["evaluation_ended", "checkpoint_saved"]
 
 def test_every_hook_in_order(trained):
     expected = ["run_started", "samples_shown", *4 * STEP, *EVALUATION, *4 * STEP, *EVALUATION]
-    assert trained.recorder.names == [*expected, *2 * STEP, *EVALUATION, "run_ended", "self_check"]
+    expected += [*2 * STEP, *EVALUATION, "run_ended", "run_evaluated", "self_check"]
+    assert trained.recorder.names == expected
     others = {"average_evaluated", "explain_nonfinite", "output_pattern", "run_failed"}
     others |= {"grouped_optimizer", "streamed_data", "training_strategy"}
     assert {*trained.recorder.names, *others} == set(HOOKS)
@@ -60,7 +61,7 @@ def test_an_observer_that_raises_is_switched_off(train_tiny, tmp_path, recorder)
     said = [notice for notice in notices if "switched off" in notice]
     assert len(said) == 1
     assert said[0].endswith("Careless is switched off: its step_ended raised ValueError: what is this?")
-    assert recorder.names[-2:] == ["run_ended", "self_check"]
+    assert recorder.names[-3:] == ["run_ended", "run_evaluated", "self_check"]
 
 
 def test_an_observer_that_must_not_fail_stops_the_run_at_its_last_checkpoint(

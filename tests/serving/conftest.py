@@ -61,6 +61,7 @@ TASKS = {
             "type": "retrieval",
             "tokenizer": "words",
             "model": {**SMALL, "architecture": "encoder-only", "head": "contrastive"},
+            "training": {"steps": 2, "batch_size": 8},
         },
         [{"first": text, "second": text[::-1]} for text in TEXTS * 3],
     ),

@@ -59,6 +59,7 @@ def options(tmp_path: Path) -> dict[str, dict[str, object]]:
     text = {"files": {"train": files["text.txt"]}, "examples": "line"}
     return {
         "hook/freeze": {"parameters": ["encoder"]},
+        "hook/track": {"to": ["tensorboard"]},
         "metric/evaluate": {"metric": "same", "resamples": 20},
         "tokenizer/pretrained": {"path": str(tmp_path / "tokenizer.json")},
         "data/conll": {"files": {"train": files["words.txt"]}, "columns": {"words": 1, "tags": 2}},

@@ -226,6 +226,10 @@ class Hooks:
         """All updates are made, the best parameters or the average saved; the final evaluation follows."""
 
     @hookspec
+    def run_evaluated(self, run: Run) -> None:
+        """The final evaluations are made, and are in `evaluation.json` of the run."""
+
+    @hookspec
     def self_check(
         self, trained: Any, split: EncodedSplit, rows: Sequence[int]
     ) -> Sequence[ConsistencyCheck] | None:

@@ -162,10 +162,6 @@ class RunDirectory:
             raise RunError(f"{self.metrics} cannot be written: {words}") from error
 
 
-HUB_FILES = ["*.json", "*.jsonl", "*.md", "*.safetensors", "*.yaml"]
-"""What is downloaded from the Hugging Face Hub; nothing in these files can be executed."""
-
-
 def located(run: Path | str) -> Path:
     """Returns a run's directory; `hub:NAME` or `hub:NAME@REVISION` is downloaded into a cache.
 
@@ -177,9 +173,11 @@ def located(run: Path | str) -> Path:
         return Path(run)
     from huggingface_hub import errors, snapshot_download
 
-    patterns: dict[str, Any] = {"allow_patterns": HUB_FILES, "ignore_patterns": "checkpoints/*"}
+    safe = ["*.json", "*.jsonl", "*.md", "*.safetensors", "*.yaml"]  # nothing in these is executed
     try:
-        folder = Path(snapshot_download(name, revision=revision or None, **patterns))
+        folder = snapshot_download(
+            name, revision=revision or None, allow_patterns=safe, ignore_patterns="checkpoints/*"
+        )
     except (OSError, errors.HFValidationError) as error:
         reasons = {
             errors.HFValidationError: "that is no name of a repository: write hub:OWNER/NAME",
@@ -190,9 +188,9 @@ def located(run: Path | str) -> Path:
         raise RunError(
             f"{run}: {next(reasons[kind] for kind in reasons if isinstance(error, kind))}"
         ) from error
-    if not (folder / "task.yaml").is_file():
+    if not Path(folder, "task.yaml").is_file():
         raise RunError(f"{run} is not a run: the repository has no task.yaml")
-    return folder
+    return Path(folder)
 
 
 @contextmanager

@@ -36,10 +36,10 @@ def fit(
     observers: Iterable[object],
     notify: Notify,
     processes: Processes = SINGLE_PROCESS,
-) -> None:
+) -> Callable[[str], object]:
     """Trains from the last checkpoint, or from the beginning; the model ends with what the run has saved.
 
-    The main process alone calls observers.
+    The main process alone calls observers. Returns the function that calls a hook with the run.
 
     Raises:
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
@@ -82,6 +82,7 @@ def fit(
     hooks.call("run_ended", run=run)
     restore(trained.model, load_tensors(directory.model), directory.model)
     trained.model.to(trainer.accelerator.device)
+    return partial(hooks.call, run=run)
 
 
 def strategy_of(

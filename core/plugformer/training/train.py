@@ -264,7 +264,7 @@ def _finish(
 ) -> TrainedModel:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
     observers = list(observers)  # used twice
-    fit(trained, data, observers, notify, processes)
+    call = fit(trained, data, observers, notify, processes)
     directory = RunDirectory(trained.directory)
     reports = []
     tests = sorted(name for name in data.splits if name.startswith("test")) if final == "test" else []
@@ -272,6 +272,7 @@ def _finish(
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
         reports.append(trained.measure(data.splits[name], name, processes))
         processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
+    call("run_evaluated")
 
     def check_itself() -> SelfCheck | None:
         check = trained.check_itself(data.splits["validation"], observers, notify)

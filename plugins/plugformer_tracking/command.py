@@ -1,0 +1,69 @@
+"""`plugformer track`: tells trackers about a run that is there already."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plugformer.errors import ConfigurationError, RunError, nearest
+from plugformer_cli import AsJson, RunPath
+
+EXAMPLES = (
+    "plugformer track runs/dates-20260102-120000 --to tensorboard",
+    "plugformer track runs/dates-20260102-120000 --to mlflow --to wandb --out elsewhere",
+)
+
+
+def command(
+    run: RunPath,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="TRACKER", help="tensorboard, wandb or mlflow; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the trackers' files; `tracking`, next to the run."),
+    ] = None,
+    project: Annotated[
+        str, typer.Option(metavar="NAME", help="The project or experiment that has the trackers' runs.")
+    ] = "plugformer",
+    as_json: AsJson = False,
+) -> None:
+    """Tell experiment trackers about a run that is there already.
+
+    Sends the settings, every line of metrics.jsonl and the final metrics. A tracker that has followed the
+    training continues its run, and is told what it does not know yet; with --out it begins one there.
+    """
+    from typing import get_args
+
+    from accelerate import PartialState
+
+    from plugformer.configuration import plain, read_file
+    from plugformer.runs import RunDirectory, located
+    from plugformer_tracking.session import Session
+    from plugformer_tracking.trackers import Name, require
+
+    known: tuple[Name, ...] = get_args(Name)
+    for name in to or [""]:
+        if name not in known:
+            words = f"unknown tracker {name!r}{nearest(name, known)}" if name else "give a tracker"
+            raise ConfigurationError(f"--to: {words}; known: {', '.join(known)}")
+    names = [name for name in known if name in (to or ())]
+    for name in names:
+        require(name)
+    directory = RunDirectory.open(located(run))
+    if not directory.metrics.exists():
+        raise RunError(f"{run} has no metrics.jsonl: nothing has been logged")
+    PartialState()
+    folder = out or directory.path.absolute().parent / "tracking"
+    memory = folder / f"{directory.path.absolute().name}.json" if out else directory.path / "tracking.json"
+    settings = plain(read_file(directory.task, str(directory.task)))
+    session = Session(directory, settings, names, project, folder, memory)
+    session.send()
+    session.send_evaluations()
+    session.finish()
+    if as_json:
+        typer.echo(json.dumps({"run": str(run), "trackers": names, "directory": str(folder)}))
+    else:
+        typer.echo(str(folder))

@@ -1,0 +1,110 @@
+"""OpenAI's completions of a model that continues texts."""
+
+import json
+
+import pytest
+from tests.serving.conftest import TEXTS
+
+
+def complete(server, status=200, **body):
+    response = server.post("/v1/completions", **body)
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def streamed(server, **body):
+    """Returns the texts of choices by index, and the reasons of their ends, from a stream."""
+    texts, reasons, parts = {}, {}, 0
+    with server.client.stream("POST", "/v1/completions", json={**body, "stream": True}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = [line for line in response.iter_lines() if line]
+    assert lines.pop() == "data: [DONE]"
+    for line in lines:
+        (choice,) = json.loads(line.removeprefix("data: "))["choices"]
+        texts[choice["index"]] = texts.get(choice["index"], "") + choice["text"]
+        reasons[choice["index"]] = choice["finish_reason"]
+        parts += 1
+    return texts, reasons, parts
+
+
+def test_a_completion_is_the_answer_of_predict(served):
+    server = served("continuation")
+    found = complete(server, prompt="rain", max_tokens=12, model="continuation")
+    assert found["choices"][0]["text"] == server.trained.predict("rain").output
+    assert found["object"] == "text_completion"
+    usage = found["usage"]
+    assert usage["prompt_tokens"] == 4
+    assert usage["completion_tokens"] == len(found["choices"][0]["text"].replace("<unk>", "?"))
+
+
+def test_choices_of_a_random_decoding_count_from_0(served):
+    server = served("continuation")
+    found = complete(server, prompt=["rain", "the"], n=2, max_tokens=12)
+    texts = [choice["text"] for choice in found["choices"]]
+    assert texts == [each.output for each in server.trained.predict(["rain", "rain", "the", "the"])]
+    assert [choice["index"] for choice in found["choices"]] == [0, 1, 2, 3]
+    assert complete(server, prompt=["rain", "the"], n=2, max_tokens=12)["choices"] == found["choices"]
+
+
+def test_the_end_is_a_limit_or_a_stop(served):
+    server = served("continuation")
+    short = complete(server, prompt="rain", max_tokens=3)["choices"][0]
+    whole = complete(server, prompt="rain", max_tokens=12)["choices"][0]
+    assert short == {"index": 0, "text": whole["text"][:3], "logprobs": None, "finish_reason": "length"}
+    stopped = complete(server, prompt="rain", max_tokens=12, stop=[whole["text"][4:6], "####"])["choices"][0]
+    assert stopped["text"] == whole["text"][: whole["text"].index(whole["text"][4:6])]
+    assert stopped["finish_reason"] == "stop"
+
+
+def test_a_stream_has_the_same_texts_token_by_token(served):
+    server = served("continuation")
+    body = {"prompt": TEXTS[:2], "n": 2, "max_tokens": 9, "echo": True}
+    texts, reasons, parts = streamed(server, **body)
+    found = complete(server, **body)["choices"]
+    assert texts == {choice["index"]: choice["text"] for choice in found}
+    assert reasons == {choice["index"]: choice["finish_reason"] for choice in found}
+    assert parts > 3 * len(found)
+
+
+def test_a_stream_says_nothing_of_a_stop(served):
+    server = served("continuation")
+    whole = complete(server, prompt="rain", max_tokens=12)["choices"][0]["text"]
+    texts, reasons, _ = streamed(server, prompt="rain", max_tokens=12, stop=whole[5:8])
+    assert texts == {0: whole[: whole.index(whole[5:8])]}
+    assert reasons == {0: "stop"}
+
+
+def test_temperature_seed_and_top_p_are_those_of_the_decoding(served):
+    server = served("continuation")
+    sure = complete(server, prompt="rain", temperature=0, max_tokens=8)["choices"]
+    assert complete(server, prompt="rain", temperature=0, max_tokens=8, seed=7)["choices"] == sure
+    drawn = {
+        complete(server, prompt="rain", seed=seed, max_tokens=8, top_p=0.99)["choices"][0]["text"]
+        for seed in range(4)
+    }
+    assert len(drawn) > 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        ({"prompt": None}, 400, "prompt is null"),
+        ({"prompt": [1, 2]}, 400, "prompt is [1, 2]"),
+        ({"prompt": "rain", "n": "2"}, 400, 'n is "2"'),
+        ({"prompt": "rain", "stop": [""]}, 400, "stop is"),
+        ({"prompt": "rain", "max_tokens": 1e9}, 400, "max_tokens is"),
+        ({"prompt": "rain", "temperature": -1}, 400, "temperature is -1"),
+        ({"prompt": "rain", "best_of": 2}, 400, "unknown name 'best_of'"),
+        ({"prompt": "rain", "model": "other"}, 404, 'no model "other"'),
+        ({"prompt": "x" * 99}, 400, "has 99 tokens"),
+        ({"prompt": "x" * 99, "stream": True}, 400, "has 99 tokens"),
+        ({"prompt": ["rain"] * 99, "n": 99}, 413, "9,801 choices"),
+    ],
+)
+def test_a_wrong_request_is_refused(served, body, status, reason):
+    assert reason in complete(served("continuation"), status, **body)["error"]
+
+
+def test_models_that_do_not_continue_texts_have_no_completions(served):
+    assert served("source").post("/v1/completions", prompt="rain").status_code == 404
+    assert served("continuation").client.get("/v1/models").json()["data"][0]["id"] == "continuation"

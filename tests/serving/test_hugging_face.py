@@ -1,0 +1,115 @@
+"""The shapes of Hugging Face's inference API, by what a model answers; its own client reads them."""
+
+import threading
+
+import pytest
+import uvicorn
+from huggingface_hub import InferenceClient
+from tests.serving.conftest import TEXTS
+
+from plugformer_serving.server import address, bind
+
+
+@pytest.fixture
+def client(served):
+    """Returns Hugging Face's client of a server on this machine."""
+    running = []
+
+    def start(name):
+        listening = bind("127.0.0.1", 0)
+        config = uvicorn.Config(served(name).app, log_config=None, lifespan="off", ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        running.append((server, thread))
+        return InferenceClient(address(listening))
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join()
+
+
+def test_classes_with_their_probabilities(served, client):
+    found = client("classes").text_classification("rain")
+    assert {each.label for each in found} == {"bad", "good", "odd"}
+    assert sum(each.score for each in found) == pytest.approx(1)
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert len(served("classes").post("/", inputs=TEXTS, parameters={"top_k": 2}).json()[3]) == 2
+
+
+def test_labels_with_probabilities_of_their_own(served):
+    ((first, second),) = served("labels").post("/", inputs="rain").json()
+    assert {first["label"], second["label"]} == {"red", "wet"}
+    assert first["score"] >= second["score"]
+
+
+def test_a_number_is_the_score_of_its_column(served):
+    pair = {"first": "rain", "second": "sea"}
+    ((found,),) = served("number").post("/", inputs=pair).json()
+    assert found["label"] == "number"
+    assert found["score"] == pytest.approx(served("number").trained.predict(pair).output, abs=1e-4)
+
+
+def test_parts_of_a_text_with_labels(served, client):
+    text = "the  red house"
+    tags = served("tags").trained.predict(text).output
+    words = served("tags").post(
+        "/", inputs=text, parameters={"aggregation_strategy": "none", "ignore_labels": []}
+    )
+    assert [each["entity"] for each in words.json()] == tags
+    assert [text[each["start"] : each["end"]] for each in words.json()] == text.split()
+    for span in client("tags").token_classification(text):
+        assert span.word == text[span.start : span.end]
+        assert 0 < span.score <= 1
+    listed = served("tags").post("/", inputs={"words": ["the", "red", "house"]}).json()
+    assert [each["score"] for each in listed] == pytest.approx(
+        [each["score"] for each in served("tags").post("/", inputs="the red house").json()]
+    )
+
+
+def test_a_masked_word_is_filled(client):
+    (found,) = client("masks").fill_mask("the [MASK] house")
+    assert found.sequence.startswith("the") and found.token_str in found.sequence
+
+
+def test_an_answer_in_text(served, client):
+    answer = served("source").trained.predict("rain").output
+    assert client("source").translation("rain").translation_text == answer
+    assert served("source").post("/", inputs=["rain", "sea"]).json()[0]["generated_text"] == answer
+    several = served("source").post("/", inputs="rain", parameters={"num_return_sequences": 3}).json()
+    assert len({each["generated_text"] for each in several}) == 3
+
+
+def test_a_continuation_with_its_prompt_or_alone(served, client):
+    server = served("continuation")
+    alone = client("continuation").text_generation("rain", max_new_tokens=5, return_full_text=False)
+    assert len(alone.replace("<unk>", "?")) <= 5
+    (whole,) = server.post("/", inputs="rain", parameters={"max_new_tokens": 5}).json()
+    assert whole["generated_text"] == f"rain{alone}"
+
+
+def test_vectors_and_similarities(served, client):
+    server = served("vectors")
+    vector = server.trained.vectors(["rain"])[0].tolist()
+    assert client("vectors").feature_extraction("rain").tolist() == pytest.approx(vector, abs=1e-5)
+    similar = client("vectors").sentence_similarity("rain", other_sentences=["rain", "the red house"])
+    assert similar[0] == pytest.approx(1, abs=1e-4) and similar[1] < similar[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "reason"),
+    [
+        ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "unknown name 'top' in parameters"),
+        ("classes", {"inputs": "rain", "parameters": {"top_k": 0}}, "top_k is 0"),
+        ("classes", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}, "compares no sentences"),
+        ("tags", {"inputs": "rain", "parameters": {"aggregation_strategy": "best"}}, "aggregation_strategy"),
+        ("source", {"inputs": ["rain", "x" * 99]}, "inputs[1]: "),
+        ("vectors", {"inputs": {"first": "rain"}}, "vectors are those of texts"),
+        ("continuation", {"inputs": "rain", "parameters": {"details": True}}, "details"),
+    ],
+)
+def test_what_has_no_place_in_a_shape_is_refused(served, name, body, reason):
+    response = served(name).post("/", **body)
+    assert response.status_code == 400
+    assert reason in response.json()["error"]

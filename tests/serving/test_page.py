@@ -1,0 +1,82 @@
+"""The page: sound files, nothing from elsewhere, and data that it builds its form from."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+
+PAGE = files("plugformer_serving") / "page"
+VOID = {"meta", "link", "input", "br"}
+
+
+class Reader(HTMLParser):
+    """Collects ids, and checks that elements are closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.addresses = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        assert not [name for name in given if name.startswith("on") or name == "style"]
+        self.ids += [given[name] for name in ("id",) if name in given]
+        self.addresses += [given[name] for name in ("src", "href") if name in given]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_files_fit_each_other_and_need_nothing_from_elsewhere(served):
+    reader, script = Reader(), (PAGE / "page.js").read_text()
+    reader.feed((PAGE / "page.html").read_text())
+    assert not reader.open
+    assert len(set(reader.ids)) == len(reader.ids)
+    assert set(re.findall(r'byId\("([a-z_-]+)"\)', script)) - {"column-candidates", "see"} <= set(reader.ids)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", script + (PAGE / "page.css").read_text())
+    client = served("classes").client
+    for address in {"./", *reader.addresses} - {"data:,"}:
+        response = client.get(f"/{address.removeprefix('./')}")
+        assert response.status_code == 200
+        assert response.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_the_script_is_javascript():
+    subprocess.run([shutil.which("node"), "--check", str(PAGE / "page.js")], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "facts"),
+    [
+        ("classes", [("text", "string")], {"classes": ["bad", "good", "odd"], "probabilities": True}),
+        ("number", [("first", "string"), ("second", "string")], {"alternatives": False, "attention": True}),
+        ("tags", [("words", "array")], {"probabilities": True}),
+        ("continuation", [("text", "string")], {"continues": True, "alternatives": True}),
+        ("vectors", [("first", "string")], {"finds": True, "attention": False}),
+    ],
+)
+def test_the_form_is_built_from_the_columns(served, name, columns, facts):
+    found = served(name).client.get("/about").json()
+    assert [(each["name"], each["type"]) for each in found["columns"]] == columns
+    assert found.items() >= facts.items()
+
+
+def test_every_path_is_described(served):
+    server = served("continuation")
+    described = server.client.get("/openapi.json").json()
+    assert described["openapi"].startswith("3.1")
+    for path, methods in described["paths"].items():
+        for method in methods:
+            assert server.client.request(method, path).status_code != 404
+    assert served("number").client.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"][
+        "content"
+    ]["application/json"]["schema"]["properties"]["inputs"]["anyOf"][1]["properties"].keys() == {
+        "first",
+        "second",
+    }
