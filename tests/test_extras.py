@@ -8,7 +8,8 @@ import pytest
 
 USES = """
 import json, sys
-missing = ["matplotlib", "mlflow", "outlines_core", "ray", "sacremoses", "spacy", "tensorboard", "wandb"]
+missing = ["matplotlib", "mlflow", "outlines_core", "ray", "sacremoses", "spacy", "starlette"]
+missing += ["tensorboard", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
@@ -16,6 +17,7 @@ from plugformer_constraints.hooks import output_pattern
 from plugformer_inspection import command
 from plugformer_plugins.metric.sacrebleu import TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
+from plugformer_serving import command as serving
 from plugformer_tracking.trackers import require
 
 TokenizedBLEU(tokenize="none")
@@ -26,6 +28,7 @@ for extra, use in {
     "moses": TokenizedBLEU,
     "patterns": lambda: output_pattern("[0-9]+"),
     "ray": RayExecutor,
+    "serve": lambda: serving.command(None, None),
     "spacy": SpacyWords,
     "tensorboard": lambda: require("tensorboard"),
     "wandb": lambda: require("wandb"),
@@ -52,6 +55,7 @@ def messages():
         ("moses", "sacremoses"),
         ("patterns", "outlines_core"),
         ("ray", "ray"),
+        ("serve", "starlette"),
         ("spacy", "spacy"),
         ("tensorboard", "tensorboard"),
         ("wandb", "wandb"),

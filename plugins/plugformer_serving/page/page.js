@@ -31,7 +31,7 @@ async function request(path, body) {
   return value;
 }
 
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (share) => (share > 0 && share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 let model;
 
 function fieldOf(column) {
