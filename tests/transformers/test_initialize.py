@@ -12,7 +12,13 @@ from plugformer.runs import own_tensors
 
 TEXTS = ["the quick brown fox", "a new house and a low dog", "new words are low"] * 3
 SPECIAL = ["[PAD]", "x", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-NAMES = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+NAMES = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +36,7 @@ def bert(tmp_path_factory):
             vocab_size=280, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
         ),
     )
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=pipeline, mask_token="[MASK]", **NAMES)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=pipeline, **NAMES)
     fast.save_pretrained(folder)
     torch.manual_seed(1)
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
