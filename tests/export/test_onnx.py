@@ -18,6 +18,15 @@ RUNS = {
         ("model.position=alibi", "model.feed_forward=moe", "decoding.name=beam", "decoding.size=3"),
         ["encoder.onnx", "decoder_step.onnx"],
     ),
+    "prefix": (
+        "dates",
+        (
+            *("model.architecture=prefix", "model.embeddings.shared=false", "model.max_length=50"),
+            *("model.position=t5", "model.attention=mla"),
+        ),
+        ["decoder_begin.onnx", "decoder_step.onnx"],
+    ),
+    "classes": ("ag-news", ("model.attention=gqa", "model.position=rope"), ["model.onnx"]),
 }
 
 
