@@ -15,7 +15,10 @@ from plugformer.registry import Kind, Registry
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMED = (Kind.TASK_TYPE, Kind.ARCHITECTURE)
-EXCEPT = tuple(f"plugins/plugformer_plugins/{kind}" for kind in NAMED)
+EXCEPT = (
+    *(f"plugins/plugformer_plugins/{kind}" for kind in NAMED),
+    "plugins/plugformer_transformers/families",  # says what the models of others are called here
+)
 CONTRACT = ROOT / "plugins/plugformer_testing/architecture.py"
 """Asks whether what an architecture builds is a model at all, and one that can generate."""
 

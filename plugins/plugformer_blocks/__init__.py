@@ -3,6 +3,7 @@
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
 
+from plugformer_blocks.exporting import Program, exported, exporting, part_of, programs_of, tensors_of
 from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
 from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.joined_optimizer import JoinedOptimizer
@@ -23,6 +24,7 @@ __all__ = [
     "Pooling",
     "PositionwiseState",
     "Prefix",
+    "Program",
     "Recurrent",
     "TableColumn",
     "Within",
@@ -30,6 +32,8 @@ __all__ = [
     "attention_weights",
     "byte_piece",
     "check_file",
+    "exported",
+    "exporting",
     "find_column",
     "linear_cross_entropy",
     "matching_paths",
@@ -37,9 +41,12 @@ __all__ = [
     "open_bytes",
     "pad",
     "pad_targets",
+    "part_of",
     "pool",
+    "programs_of",
     "read_lines",
     "read_pipeline",
     "softmax_attention",
     "table_cells",
+    "tensors_of",
 ]

@@ -25,7 +25,7 @@ def pool(
         places = real.int().argmax(dim=1)
         if pooling == "last":
             places = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
-        return hidden[torch.arange(len(hidden), device=hidden.device), places]
+        return hidden[torch.arange(hidden.shape[0], device=hidden.device), places]
     if pooling == "max":
         largest = hidden.masked_fill(~real[..., None], -torch.inf).amax(dim=1)
         return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)

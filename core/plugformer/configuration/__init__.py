@@ -18,7 +18,7 @@ from plugformer.configuration.resolving import (
     with_manifest,
 )
 from plugformer.configuration.structure import check_settings
-from plugformer.configuration.task import Component, Settings, Task, TrainingSettings
+from plugformer.configuration.task import Component, ModelSettings, Settings, Task, TrainingSettings
 from plugformer.registry.options import options_model, shown
 from plugformer.yaml_tree import (
     MappingNode,
@@ -31,6 +31,7 @@ from plugformer.yaml_tree import (
 __all__ = [
     "Component",
     "MappingNode",
+    "ModelSettings",
     "Origin",
     "ScalarNode",
     "Settings",

@@ -23,6 +23,7 @@ from plugformer.configuration.structure import (
     origin_of,
 )
 from plugformer.configuration.task import Component, Task, TokenizerSettings
+from plugformer.configuration.weights import with_weights
 from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain, keys_of, options_model, written_options
@@ -112,7 +113,7 @@ def resolve_changed(
             raise Problem(node.origin, ("extends",), "only a task file can extend a task").error
         tree, registry = with_manifest(change, registry)
         layers.append(tree)
-    merged, notices = merge_layers(layers)
+    merged, notices = merge_layers(with_weights(layers, registry, absolute))
     tree = with_other_runs(merged)
     return ResolvedTask(check_structure(tree, registry, kinds), registry, notices, tree)
 
@@ -210,6 +211,13 @@ def expand(text: str, origin: Origin) -> Path:
         message = str(error) if isinstance(error, RuntimeError) else f"the variable {error} is not set"
         raise ConfigurationError(f"{text!r}: {message}; write the path out") from error
     return Path(os.path.normpath(origin.folder.absolute() / path))
+
+
+def absolute(node: Node) -> Any:
+    """Returns the value of a node, absolute if it is text that means a folder."""
+    value = plain(node)
+    folder = expand(value, node.origin) if isinstance(value, str) else None
+    return str(folder) if folder is not None and folder.is_dir() else value
 
 
 def with_other_runs(tree: MappingNode) -> MappingNode:

@@ -197,6 +197,10 @@ class ModelSettings(Settings):
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
     max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
     final_norm: bool | None = Field(default=None, description="A last norm; if null, the residual decides.")
+    initialize_from: dict[str, Any] | None = Field(
+        default=None,
+        description="Weights to begin with, such as {transformers: DIR}; they decide other settings.",
+    )
     embeddings: Embeddings = Embeddings()
     initialization: Component = Component(name="default")
     position: Component = Component(name="rope")

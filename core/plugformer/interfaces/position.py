@@ -104,7 +104,7 @@ class Positions:
     @property
     def tensors(self) -> tuple[Int[Tensor, "..."] | Bool[Tensor, "..."], ...]:
         """Index, mask and marks: see `State.tensors`."""
-        return self.index, self.mask, *self.marks.values()
+        return self.index.expand_as(self.mask), self.mask, *self.marks.values()
 
     def rebuilt(self, tensors: Sequence[Int[Tensor, "..."] | Bool[Tensor, "..."]]) -> "Positions":
         """Returns positions of which only these tensors are known: see `State.rebuilt`."""

@@ -82,6 +82,16 @@ class Hook:
     generator: torch.Generator
     """The source of random numbers, on the CPU, which the core seeds for each call."""
 
+    def decided(
+        self,
+        written: Mapping[str, Any],  # noqa: ARG002 (a default)
+    ) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
+        """Returns what the weights of `model.initialize_from` decide in a written task, by default nothing.
+
+        That is a file for messages, settings that a task must not contradict, and ones that it may replace.
+        """
+        return "", {}, {}
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for checkpoints, empty by default: tensors, numbers, texts and containers.
 

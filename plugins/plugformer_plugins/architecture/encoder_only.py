@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    END,
     EVERYTHING,
     Architecture,
     Batch,
@@ -58,7 +60,10 @@ class EncoderOnly(Architecture):
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
-        """Returns the input as the source, or all inputs, and the targets of the examples or their tokens."""
+        """Returns the input as the source, or all inputs, and the targets of the examples or their tokens.
+
+        Where an input is several texts, marks called `segment` number these.
+        """
         targets = pad_targets(encoded.targets, side=side, length=length)
         read = {}
         for name, rows in encoded.inputs.items():
@@ -66,6 +71,9 @@ class EncoderOnly(Architecture):
         if level is Level.VECTOR:
             return Batch(reads=read, targets=targets)
         (source,) = read.values()
+        if encoded.input is not None and (encoded.input.values == END).any():
+            ends = (source.ids == END).long()
+            source = replace(source, marks={"segment": ends.cumsum(dim=1) - ends})
         return Batch(source, targets=targets)
 
     def positions(

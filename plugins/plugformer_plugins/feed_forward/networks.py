@@ -69,6 +69,15 @@ class GELU(PositionWise):
         self.activation = nn.GELU(approximate)
 
 
+class SiLU(PositionWise):
+    """SiLU(x W_up + b_up) W_down + b_down; SiLU(h) = h sigmoid(h), also called Swish.
+
+    Sigmoid-Weighted Linear Units, Elfwing et al. 2018: https://arxiv.org/abs/1702.03118.
+    """
+
+    activation = staticmethod(functional.silu)
+
+
 class GatedLinearUnit(FeedForward):
     """(f(x W_gate) * (x W_up)) W_down, with biases if wanted.
 
@@ -108,9 +117,23 @@ class SwiGLU(GatedLinearUnit):
 
 
 class GEGLU(GatedLinearUnit):
-    """The gate is the exact GELU: f(g) = g Phi(g) with the normal distribution function Phi."""
+    """The gate is a GELU: f(g) = g Phi(g) with the normal distribution function Phi.
 
-    activation = staticmethod(functional.gelu)
+    Args:
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
+        approximate: "none" for the exact function, "tanh" for its approximation (as in T5 1.1).
+        bias: Whether the maps have biases.
+    """
+
+    def __init__(
+        self,
+        model: ModelContext,
+        *,
+        approximate: Literal["none", "tanh"] = "none",
+        bias: Annotated[bool, Field(description="Whether the maps have biases.")] = False,
+    ) -> None:
+        super().__init__(model, bias=bias)
+        self.activation = nn.GELU(approximate)
 
 
 class ReGLU(GatedLinearUnit):

@@ -1,0 +1,98 @@
+"""Initial values from a model of Hugging Face Transformers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from plugformer.errors import ConfigurationError
+from plugformer.hooks import Run, hookimpl
+from plugformer.interfaces import Hook
+from plugformer.runs import RunDirectory, own_tensors, read_json
+from plugformer_transformers.folder import Folder
+
+
+class InitializeFromTransformers(Hook):
+    """Starts with the weights of a model of Hugging Face Transformers, which also decides settings.
+
+    Write it as `model.initialize_from: {transformers: DIR}`: width, layers and other settings of the model,
+    and the tokenizer, then follow from the folder. A head without weights begins with new values; so does a
+    classifier of other labels. A run that has a checkpoint, or has ended, needs the folder no more.
+
+    Args:
+        transformers: A folder with config.json, tokenizer.json and *.safetensors, relative to the task file;
+            or the name of a model on the Hugging Face Hub.
+    """
+
+    def __init__(self, *, transformers: str) -> None:
+        self.source = transformers
+
+    def decided(self, written: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
+        """Returns the file that decides settings, these settings, and others that a task may replace.
+
+        The embedding is that of the output only if the head is the model's own.
+
+        Raises:
+            ConfigurationError: There is no such folder, or its model has no counterpart here.
+        """
+        folder = Folder.open(self.source, weights=False)
+        family, config = folder.family, folder.config
+        settings, defaults = family.settings(config), family.defaults(config)
+        head = written.get("model", {}).get("head") or defaults["head"]
+        if _name(head) != _name(defaults["head"]):
+            del settings["embeddings"]["tied"]
+        file = str(folder.path / "config.json")
+        return file, {"model": settings}, {"model": defaults, "tokenizer": folder.tokenizer}
+
+    @hookimpl
+    def model_built(self, run: Run) -> None:
+        """Copies the weights, unless a checkpoint replaces them.
+
+        Raises:
+            ConfigurationError: The weights do not fit the model, or belong to other tokens.
+        """
+        model = own_tensors(run.model)
+        if any(tensor.is_meta for tensor in model.values()):
+            return  # the settings have been compared already
+        if any(RunDirectory(run.directory).checkpoints.glob("step-*")):
+            return
+        folder, options = Folder.open(self.source), run.task.tokenizer.source.options
+        theirs, ours = (
+            {key: block.get(key) for key in ("special", "size")} for block in (folder.tokenizer, options)
+        )
+        if theirs != ours:
+            raise ConfigurationError(
+                f"tokenizer: the rows of the embedding of {folder.path} belong to its own tokens; take "
+                "`tokenizer` out of the task, or take that of a run that began with the same model"
+            )
+        found = folder.parameters(options["special"], run.task.model.max_length)
+        if not self._same_labels(run, folder):
+            found = {name: value for name, value in found.items() if not name.startswith("head.output.")}
+        self._refuse_misfits(folder, found, model)
+        taken = {name: value for name, value in found.items() if name in model}
+        run.model.load_state_dict(taken, strict=False)
+
+    def _same_labels(self, run: Run, folder: Folder) -> bool:
+        """Returns whether a classifier there has the labels of this task, in the same order."""
+        labels = folder.config.get("id2label") or {}
+        learned = RunDirectory(run.directory).learned
+        return learned.exists() and list(labels.values()) == read_json(learned)
+
+    def _refuse_misfits(self, folder: Folder, found: dict[str, Tensor], model: dict[str, Tensor]) -> None:
+        problems = [f"{name} is missing there" for name in model if name not in found and not _is_head(name)]
+        problems += [f"{name} is missing here" for name in found if name not in model and not _is_head(name)]
+        for name in found.keys() & model.keys():
+            there, here = tuple(found[name].shape), tuple(model[name].shape)
+            if there != here:
+                problems.append(f"{name} is {there} there and {here} here")
+        if problems:
+            words = "; ".join(sorted(problems)[:5])
+            raise ConfigurationError(f"the weights of {folder.path} do not fit the model: {words}")
+
+
+def _name(component: Any) -> Any:
+    return component.get("name") if isinstance(component, Mapping) else component
+
+
+def _is_head(name: str) -> bool:
+    return name.startswith("head.")

@@ -1,0 +1,72 @@
+"""ONNX Runtime computes what the model does, whatever its parts."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from plugformer.errors import NotExportableError
+from plugformer_export import Refused, verified
+from plugformer_export.onnx import ONNX
+from plugformer_plugins.feed_forward.networks import GELU
+
+RUNS = {
+    "encoder-decoder": (
+        "dates",
+        ("model.position=alibi", "model.feed_forward=moe", "decoding.name=beam", "decoding.size=3"),
+        ["encoder.onnx", "decoder_step.onnx"],
+    ),
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_exports_are_verified_and_run_without_plugformer(exportable, sample_data, monkeypatch, tmp_path, run):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    task, overrides, files = RUNS[run]
+    trained = exportable(*overrides, task=task)
+    target, out = ONNX(), tmp_path / "out"
+    found = verified(trained, target, out, examples=12)
+    assert found.difference < 1e-4
+    assert found.equal + found.ties == found.examples
+    assert {file.name for file in out.iterdir()} >= {*files, "config.json"}
+    config = json.loads((out / "config.json").read_text(encoding="utf-8"))
+    assert config["opset"] == 20
+    (code,) = re.findall(r"```python\n(.*?)```", target.usage(trained), re.DOTALL)
+    texts = ["a text", "another one, which is longer"]
+    ask = f"generate({texts})" if len(files) > 1 else f"scores({texts}).argmax(1).tolist()"
+    alone = f"import sys\nprint(json.dumps({ask}))\nassert not {{'torch', 'plugformer'}} & {{*sys.modules}}\n"
+    (out / "program.py").write_text(code + alone, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=out, capture_output=True, text=True, check=False, env={}
+    )
+    assert not done.returncode, done.stderr
+    answers = json.loads(done.stdout)
+    if run == "classes":
+        answers = [config["classes"][number] for number in answers]
+    if run != "encoder-decoder":  # the program searches greedily
+        assert answers == [answer.output for answer in trained.predict(texts)]
+
+
+def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, monkeypatch):
+    forward = GELU.forward
+
+    def counted(self, x):
+        return forward(self, x[: int((x.sum(dim=1) > -1e9).sum())])
+
+    trained = exportable()
+    assert any(isinstance(module, GELU) for module in trained.model.modules())
+    monkeypatch.setattr(GELU, "forward", counted)
+    with pytest.raises(Refused, match="feed_forward 'gelu'"):
+        verified(trained, ONNX(), tmp_path / "out", examples=4)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_can_say_that_it_cannot_be_exported(exportable, tmp_path, monkeypatch):
+    def refusing(self, x):
+        raise NotExportableError("it asks a person")
+
+    monkeypatch.setattr(GELU, "forward", refusing)
+    with pytest.raises(Refused, match=r"feed_forward 'gelu'.*it asks a person"):
+        verified(exportable(), ONNX(), tmp_path / "out", examples=4)
