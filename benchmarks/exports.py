@@ -32,7 +32,7 @@ def trained_run(task: str, runs: Path, registry: Registry) -> Path:
     if not (run / "evaluation.json").exists():
         given = [f"training.steps={STEPS}", "training.epochs=null", "training.hooks=[]", "evaluation.limit=8"]
         given += [f"training.evaluate_every={STEPS}", *OTHERS.get(task, ("training.batch_tokens=1024",))]
-        train(task, out=run, registry=registry, overrides=[*given, "evaluation.metrics=[]"], notify=str)
+        train(task, out=run, registry=registry, overrides=given, notify=str)
     return run
 
 
@@ -42,7 +42,7 @@ def outcome(run: Path, name: str, out: Path, registry: Registry) -> str:
     decoding, settings = trained.task.decoding, []
     if trained.model.level is Level.NEXT_TOKEN and decoding.name != GREEDY:
         length = f"max_length: {decoding.max_length}"
-        settings = [f"decoding={{name: {GREEDY}, {length}}}"]  # after so few updates beams are full of ties
+        settings = [f"decoding={{name: {GREEDY}, {length}}}"]  # beams of so young models reach the limit
     elif decoding.constrained:
         settings = ["decoding.pattern=null", "decoding.length=null"]
     trained = load(run, registry, device="cpu", overrides=settings)
