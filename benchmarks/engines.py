@@ -2,17 +2,16 @@
 
     python benchmarks/engines.py RUN --split test_2016
 
-Answers are those of `decoding` in the run's task, with one thread. Seconds are those of the processor, which other
-programs disturb less, the median of three turns; the four systems take turns.
+Answers are those of `decoding` in the run's task, with one thread. Seconds are those of the processor, which
+other programs disturb less, the median of three turns; the four systems take turns.
 """
 
 import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from decoding import processor
@@ -32,17 +31,17 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     kinds = ("float32", "int8")
-    systems: dict[str, Callable[[], Any]] = {}
+    systems = {}
     with tempfile.TemporaryDirectory() as folder:
         for kind in kinds:
             ours = load(arguments.run, device="cpu", overrides=[f"decoding.precision={kind}"])
             split, _ = ours.read(arguments.split)
-            systems[f"plugformer {kind}"] = lambda ours=ours: ours.predictor().predict(split)
+            systems[f"plugformer {kind}"] = partial(ours.predictor().predict, split)
             target, place = create_target(export.CTranslate2.name, kind), Path(folder) / kind
             place.mkdir()
             target.write(ours, place)
             engine = target.load(ours, place).predictor()
-            systems[f"CTranslate2 {kind}"] = lambda engine=engine: engine.predict(split)
+            systems[f"CTranslate2 {kind}"] = partial(engine.predict, split)
         evaluator = ours.evaluator()
         references = [split.references(row) for row in range(len(split))]
         seconds: dict[str, list[float]] = {name: [] for name in systems}
