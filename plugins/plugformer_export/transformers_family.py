@@ -41,12 +41,27 @@ class Fit:
 
 
 def nearest_fit(trained: TrainedModel) -> Fit:
-    """Returns the fit with the fewest problems."""
-    return min((_fit(trained, family) for family in FAMILIES.values()), key=lambda fit: len(fit.problems))
+    """Returns the fit with the fewest problems, of the families with the model's architecture."""
+    built = type(trained.experiment.architecture)
+    config = {name: family.config(trained.task.model) for name, family in FAMILIES.items()}
+    names = [
+        name
+        for name, family in FAMILIES.items()
+        if built is _architecture(trained, family.defaults(config[name])["architecture"])
+    ]
+    if not names:
+        architecture = trained.task.model.architecture.name
+        family = next(iter(FAMILIES.values()))
+        return Fit(family, {}, [f"model.architecture: architecture {architecture!r}"], "")
+    fits = [_fit(trained, FAMILIES[name], config[name]) for name in names]
+    return min(fits, key=lambda fit: len(fit.problems))
 
 
-def _fit(trained: TrainedModel, family: Family) -> Fit:
-    config = family.config(trained.task.model)
+def _architecture(trained: TrainedModel, name: str) -> Any:
+    return trained.registry.load(Kind.ARCHITECTURE, f"plugformer:{name}")
+
+
+def _fit(trained: TrainedModel, family: Family, config: Config) -> Fit:
     name = next((name for name in family.classes if _is(trained, "head", Kind.HEAD, name)), "")
     try:
         family.check(config)
@@ -59,16 +74,9 @@ def _fit(trained: TrainedModel, family: Family) -> Fit:
 
 def _problems(trained: TrainedModel, family: Family, config: Config, head: str) -> Iterator[str]:
     """Yields what is different."""
-    model, registry = trained.model, trained.registry
+    model = trained.model
     settings, defaults = family.settings(config), family.defaults(config)
-    architecture = trained.task.model.architecture.name
     views = {"encoder": EVERYTHING, "decoder": PAST}
-    known = type(trained.experiment.architecture) is registry.load(
-        Kind.ARCHITECTURE, f"plugformer:{defaults['architecture']}"
-    )
-    if not known:
-        yield f"model.architecture: architecture {architecture!r}"
-        return
     for name, stack in trained.experiment.spec.stacks.items():
         if stack.view != views[name]:
             yield f"model.architecture: the view {stack.view} of the {name}"
@@ -108,9 +116,24 @@ def _part_problems(trained: TrainedModel, path: str, settings: Mapping[str, Any]
     is_norm = ".norms." in path or slot == "final_norm"
     kind = Kind.NORM if is_norm else _SLOTS.get(slot, Kind.NORM)
     block = dict(settings[kind])
-    if not _is(trained, path, kind, block.pop("name")):
+    if kind is Kind.ATTENTION:
+        yield from _attention_problems(trained, path, block)
+    elif not _is(trained, path, kind, block.pop("name")):
         yield _stated(trained, path)
     elif different := _different(trained.model.parts[path].options, block):
+        yield f"{_stated(trained, path)} with {different}"
+
+
+def _attention_problems(trained: TrainedModel, path: str, block: Mapping[str, Any]) -> Iterator[str]:
+    """Yields why an attention is not what settings say: one number of key-value heads has several names."""
+    if not any(_is(trained, path, Kind.ATTENTION, name) for name in ("mha", "gqa", "mqa")):
+        yield _stated(trained, path)
+        return
+    part: Any = trained.model.get_submodule(path)
+    wanted = {"mha": part.heads, "mqa": 1}.get(block["name"], block.get("kv_heads"))
+    if part.kv_heads != wanted:
+        yield f"{_stated(trained, path)} with {part.kv_heads} key-value heads"
+    if different := _different(trained.model.parts[path].options, {"bias": block["bias"]}):
         yield f"{_stated(trained, path)} with {different}"
 
 

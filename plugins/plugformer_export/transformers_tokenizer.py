@@ -123,7 +123,7 @@ class Vocabularies:
         pair = [*(f"{word}:0" for word in single), "$B:1", *(f"{word}:1" for word in behind)]
         if tokens:
             pipeline.post_processor = processors.TemplateProcessing(
-                single=" ".join(single), pair=" ".join(pair), special_tokens=tokens
+                single=single, pair=pair, special_tokens=tokens
             )
         alone = self.trained.model.level is Level.NEXT_TOKEN and len(self.trained.model.stacks) == 1
         return transformers.PreTrainedTokenizerFast(

@@ -125,7 +125,7 @@ def task_of(family: str, folder: Path, **model: Any) -> dict[str, Any]:
         "model": {"initialize_from": {"transformers": str(folder)}, "dropout": 0.0, **model},
         "data": "memory",
         "training": {"steps": 1, "batch_size": 4, "optimizer": {"name": "adam", "lr": 1e-30}},
-        "decoding": {"max_length": 8},
+        "decoding": {"max_length": 3},
     }
 
 
