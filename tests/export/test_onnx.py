@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from plugformer_export import Refused, verified
 from plugformer_export.onnx import ONNX
 from plugformer_plugins.feed_forward.networks import GELU
 
+GALLERY = Path(__file__).resolve().parents[2] / "examples" / "gallery"
 RUNS = {
     "encoder-decoder": (
         "dates",
@@ -47,6 +49,26 @@ def test_exports_are_verified_and_run_without_plugformer(exportable, sample_data
         answers = [config["classes"][number] for number in answers]
     if run != "encoder-decoder":  # the program searches greedily
         assert answers == [answer.output for answer in trained.predict(texts)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (
+            *("model.encoder.attention=talking_heads", "model.decoder.attention=retention"),
+            *("model.decoder.cross_attention.attention=talking_heads", "model.position=yarn"),
+            "model.residual=stochastic_depth",
+        ),
+        ("model.attention={name: sliding_window, window: 2}", "model.residual=mixture_of_depths"),
+    ],
+)
+def test_parts_of_a_plugin_are_exported(exportable, registry, monkeypatch, sample_data, tmp_path, parts):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    monkeypatch.syspath_prepend(GALLERY)
+    installed = registry.with_local(GALLERY / "plugformer_gallery" / "registry.yaml")
+    found = verified(exportable(*parts, registry=installed), ONNX(), tmp_path / "out", examples=12)
+    assert found.difference < 1e-4
+    assert found.equal + found.ties == found.examples
 
 
 def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, monkeypatch):
