@@ -23,6 +23,15 @@ RUNS = {
         ),
         ["encoder.onnx", "decoder_step.onnx"],
     ),
+    "prefix": (
+        "dates",
+        (
+            *("model.architecture=prefix", "model.embeddings.shared=false", "model.max_length=50"),
+            *("model.position=t5", "model.attention=mla"),
+        ),
+        ["decoder_begin.onnx", "decoder_step.onnx"],
+    ),
+    "classes": ("ag-news", ("model.attention=gqa", "model.position=rope"), ["model.onnx"]),
 }
 
 
