@@ -59,6 +59,7 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
     except ConfigurationError as error:
         notify(f"the report has no figures: {error}")
     cells = findings.results.table().replace([math.inf, -math.inf], math.nan)  # an empty cell, not "inf"
+    cells["directory"] = ["/".join(Path(run).parts[-2:]) for run in cells["directory"]]  # in this folder
     add("report.json", json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False))
     add("report.csv", findings.table.to_csv(index=False, lineterminator="\n"))
     add("cells.csv", cells.to_csv(index=False, lineterminator="\n"))

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from plugformer.interfaces import AttentionContext
 
-_FEW_ROWS, _MANY_KEYS = 64, 2**21  # rows of a batch, and numbers in their keys
+_FEW_ROWS, _MANY_KEYS = 16, 2**21  # rows of a batch, and numbers in their keys
 _WIDEST_FLASH_HEAD = 256  # by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`
 
 

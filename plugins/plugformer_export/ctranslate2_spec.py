@@ -203,8 +203,8 @@ def structure_problems(trained: TrainedModel) -> list[str]:
 
 
 def array(tensor: Tensor) -> ndarray:
-    """Returns a tensor as float32 for a file."""
-    values: ndarray = tensor.detach().float().contiguous().cpu().numpy()
+    """Returns a copy of a tensor as float32: CTranslate2 rounds arrays in place."""
+    values: ndarray = tensor.detach().float().cpu().numpy().copy()
     return values
 
 

@@ -73,8 +73,9 @@ class Service:
     @property
     def has_probabilities(self) -> bool:
         """Whether answers can have the probabilities of all classes."""
-        task_type = type(self.task_type)
-        return task_type.answer_with_probabilities is not TaskType.answer_with_probabilities
+        task_type, head = type(self.task_type), self.trained.model.head
+        has_classes = task_type.answer_with_probabilities is not TaskType.answer_with_probabilities
+        return bool(has_classes and head.probabilities and head.depends_on == "target")
 
     @property
     def has_attention(self) -> bool:

@@ -164,6 +164,8 @@ def test_json_and_tables_agree(folder):
         cells = list(csv.DictReader(file))
     assert len(cells) == 20
     assert [cell["failure"] for cell in cells if cell["failure"]] == [FAILED.failure]
+    assert not [cell for cell in cells if cell["directory"].startswith("/")]
+    assert cells[0]["directory"].startswith("cells/")
 
 
 @pytest.mark.parametrize(

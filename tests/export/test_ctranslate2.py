@@ -124,6 +124,9 @@ def test_weights_that_were_tampered_with_are_found(exportable, tmp_path, monkeyp
 
 
 def test_int8_is_measured_and_bounded_by_metrics(exportable, tmp_path):
-    found = verified(exportable(), CTranslate2(compute_type="int8"), tmp_path / "out", examples=9)
+    trained = exportable()
+    before = {name: value.clone() for name, value in trained.model.state_dict().items()}
+    found = verified(trained, CTranslate2(compute_type="int8"), tmp_path / "out", examples=9)
     assert found.difference > 1e-4
+    assert all(value.equal(before[name]) for name, value in trained.model.state_dict().items())
     assert "int8" in (tmp_path / "out/README.md").read_text()

@@ -310,6 +310,9 @@ class DecodingBlock(Component):
         default=None,
         description="Regular expression (syntax of Rust's regex) that every output matches as a whole.",
     )
+    precision: Literal["float32", "bfloat16", "int8"] = Field(
+        default="float32", description="Of the scores of next tokens, on a CPU; evaluation compares outputs."
+    )
 
     @property
     def constrained(self) -> bool:

@@ -27,6 +27,7 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer.interfaces.decoding import not_finite
+from plugformer.interfaces.output_layer import Precision
 
 T = TypeVar("T")
 
@@ -150,11 +151,12 @@ class GenerativePredictor(Predictor):
     model: Generative
     decoding: Decoding
     constraint: Constraint
+    scores: Precision = field(default="float32", kw_only=True)
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
         keys = [first + row for row in batch.rows]
-        return self.decoding.search(Session(self.model, batch, self.constraint, keys))
+        return self.decoding.search(Session(self.model, batch, self.constraint, keys, self.scores))
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each sentence's best hypotheses."""

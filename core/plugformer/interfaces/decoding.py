@@ -8,19 +8,15 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from plugformer.errors import NotFiniteError
 from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.model import Generative
+from plugformer.interfaces.output_layer import PackedMatrices, Precision, largest
 from plugformer.interfaces.position import Padding
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 
-_BLOCK = 64
-"""Outputs that are searched together for the best."""
-
-_PORTION = 2**20
-"""Scores that a processor's cache holds."""
+_PORTION = 2**20  # scores that a processor's cache holds
 
 
 @dataclass(frozen=True)
@@ -134,16 +130,23 @@ class Session:
         batch: The beginnings; the session reads them when it is created.
         constraint: The constraint of the outputs.
         sentence_ids: For each sentence its number in the whole input, which seeds random choices.
+        precision: Of the products with the large matrices of the head: see `PackedMatrices`.
 
     Attributes:
         sentences: The sentence that each row belongs to, 0 for the first of the batch: (rows,).
     """
 
     def __init__(
-        self, model: Generative, batch: Batch, constraint: Constraint, sentence_ids: list[int]
+        self,
+        model: Generative,
+        batch: Batch,
+        constraint: Constraint,
+        sentence_ids: list[int],
+        precision: Precision = "float32",
     ) -> None:
         self.model = model
         self.sentence_ids = sentence_ids
+        self._packed = PackedMatrices(precision)
         self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
         self.sentences = self._inputs = torch.arange(len(sentence_ids), device=batch.device)
         self._hidden = self._advance(self._start(batch))
@@ -169,11 +172,7 @@ class Session:
         return torch.cat(list(self.portions()))
 
     def top(self, k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-        """Returns the log-probabilities and the numbers of each row's best next tokens, the best first.
-
-        There are fewer than `k` if the vocabulary has not so many. Errors are those of `log_probabilities`,
-        of which never more are kept than a processor's cache holds.
-        """
+        """Returns log-probabilities and numbers of each row's `k` best next tokens, or all, best first."""
         best, tokens = zip(
             *(largest(scores, min(k, scores.shape[1])) for scores in self.portions()), strict=True
         )
@@ -204,7 +203,8 @@ class Session:
         portion = max(1, _PORTION // self.model.sizes.outputs) if rows.device.type == "cpu" else len(rows)
         for some in rows.split(portion):
             hidden = self._hidden[some][:, None]
-            logits = head.logits(hidden, torch.ones_like(some, dtype=torch.bool)[:, None])[:, 0]
+            with self._packed:
+                logits = head.logits(hidden, torch.ones_like(some, dtype=torch.bool)[:, None])[:, 0]
             allowed = self._allowed
             if len(some) < len(rows):
                 allowed = copy(allowed)
@@ -228,24 +228,6 @@ class Decoding(ABC):
     @abstractmethod
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
-
-
-def largest(
-    scores: Float[Tensor, "rows outputs"], k: int
-) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-    """Returns the `topk` of each row; the first of equal scores if k is 1.
-
-    Among many outputs on a CPU only the blocks with the k largest maxima are searched, which is exact.
-    """
-    blocks = scores.shape[1] // _BLOCK
-    if scores.device.type != "cpu" or blocks < 2 * k:
-        return scores.max(dim=1, keepdim=True) if k == 1 else scores.topk(k)
-    whole = scores[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
-    _, chosen = largest(whole.amax(dim=2), k)
-    found = whole.gather(1, chosen[:, :, None].expand(-1, -1, _BLOCK)).flatten(1)
-    best, places = largest(torch.cat([found, scores[:, blocks * _BLOCK :]], dim=1), k)
-    starts = functional.pad(chosen, (0, 1), value=blocks) * _BLOCK
-    return best, starts.gather(1, places // _BLOCK) + places % _BLOCK
 
 
 def not_finite(key: int) -> NotFiniteError:

@@ -209,15 +209,24 @@ class TrainedModel:
         return examples, name
 
     def measure(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
-        """Returns the metrics on a split, and those without constraints if the task has constraints."""
+        """Returns the metrics on a split; also those without constraints, and those in float32."""
         report = self.evaluator(processes).report(split, self.directory, name)
-        if not self.task.decoding.constrained:
-            return report
-        settings = self.task.decoding.model_copy(update={"length": None, "pattern": None})
-        experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": settings}))
-        free = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
-        scores = replace(free, metrics=free.output_metrics).report(split, self.directory, name).metrics
-        return replace(report, unconstrained=scores)
+        decoding = self.task.decoding
+
+        def otherwise(**settings: Any) -> Report:
+            task = self.task.model_copy(update={"decoding": decoding.model_copy(update=settings)})
+            experiment = self.experiment.with_task(task)
+            other = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
+            return replace(other, metrics=other.output_metrics).report(split, self.directory, name)
+
+        if decoding.constrained:
+            report = replace(report, unconstrained=otherwise(length=None, pattern=None).metrics)
+        if decoding.precision != "float32":
+            exact = otherwise(precision="float32")
+            pairs = zip(report.answers, exact.answers, strict=True)
+            equal = sum(answer.output == other.output for answer, other in pairs)
+            report = replace(report, float32={"equal": equal / len(split), "metrics": exact.metrics})
+        return report
 
     def check_itself(
         self,
@@ -292,6 +301,7 @@ class TrainedModel:
             tokens,
             self.experiment.create(Kind.DECODING, self.task.decoding),
             self._constraint,
+            scores=self.task.decoding.precision,
             **options,
         )
 
