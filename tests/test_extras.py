@@ -8,12 +8,14 @@ import pytest
 
 USES = """
 import json, sys
-missing = ["matplotlib", "mlflow", "outlines_core", "ray", "sacremoses", "spacy", "starlette"]
+missing = ["matplotlib", "mlflow", "onnxscript", "outlines_core", "ray", "sacremoses", "spacy", "starlette"]
 missing += ["tensorboard", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
 from plugformer_constraints.hooks import output_pattern
+from plugformer_export import verified
+from plugformer_export.onnx import ONNX
 from plugformer_inspection import command
 from plugformer_plugins.metric.sacrebleu import TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
@@ -23,6 +25,7 @@ from plugformer_tracking.trackers import require
 TokenizedBLEU(tokenize="none")
 messages = {}
 for extra, use in {
+    "export": lambda: verified(None, ONNX(), None),
     "figures": lambda: command.command(None, None),
     "mlflow": lambda: require("mlflow"),
     "moses": TokenizedBLEU,
@@ -50,6 +53,7 @@ def messages():
 @pytest.mark.parametrize(
     ("extra", "package"),
     [
+        ("export", "onnxscript"),
         ("figures", "matplotlib"),
         ("mlflow", "mlflow"),
         ("moses", "sacremoses"),

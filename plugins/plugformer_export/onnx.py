@@ -267,11 +267,10 @@ class _Cache:
         self.past = past
         self.is_new = True
 
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
+    def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:  # noqa: ARG002
+        """Keeps these rows of every tensor: the program has one of each for each row, also of the inputs."""
         found = {name: tensor.index_select(0, rows) for name, tensor in self.past.found.items()}
         self.past = Past(found, self.past.engine)
-
-    reorder = select
 
 
 class _Decoder(Generative):

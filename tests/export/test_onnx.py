@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,14 @@ from plugformer_export import Refused, verified
 from plugformer_export.onnx import ONNX
 from plugformer_plugins.feed_forward.networks import GELU
 
+GALLERY = Path(__file__).resolve().parents[2] / "examples" / "gallery"
 RUNS = {
     "encoder-decoder": (
         "dates",
-        ("model.position=alibi", "model.feed_forward=moe", "decoding.name=beam", "decoding.size=3"),
+        (
+            *("model.position=alibi", "model.feed_forward=moe", "decoding.name=beam", "decoding.size=3"),
+            "model.decoder.attention={name: sliding_window, window: 2}",
+        ),
         ["encoder.onnx", "decoder_step.onnx"],
     ),
     "prefix": (
@@ -30,11 +35,18 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_exports_are_verified_and_run_without_plugformer(exportable, sample_data, monkeypatch, tmp_path, run):
+@pytest.fixture
+def gallery(registry, monkeypatch, sample_data):
+    """The registry with the gallery, as if it were installed."""
     monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    monkeypatch.syspath_prepend(GALLERY)
+    return registry.with_local(GALLERY / "plugformer_gallery" / "registry.yaml")
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_exports_are_verified_and_run_without_plugformer(exportable, gallery, tmp_path, run):
     task, overrides, files = RUNS[run]
-    trained = exportable(*overrides, task=task)
+    trained = exportable(*overrides, task=task, registry=gallery)
     target, out = ONNX(), tmp_path / "out"
     found = verified(trained, target, out, examples=12)
     assert found.difference < 1e-4
@@ -56,6 +68,14 @@ def test_exports_are_verified_and_run_without_plugformer(exportable, sample_data
         answers = [config["classes"][number] for number in answers]
     if run != "encoder-decoder":  # the program searches greedily
         assert answers == [answer.output for answer in trained.predict(texts)]
+
+
+def test_parts_of_a_plugin_are_exported(exportable, gallery, tmp_path):
+    parts = ("model.attention=talking_heads", "model.position=yarn", "model.residual=stochastic_depth")
+    trained = exportable(*parts, task="names", registry=gallery)
+    found = verified(trained, ONNX(), tmp_path / "out", examples=6)
+    assert found.difference < 1e-4
+    assert found.equal == found.examples
 
 
 def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, monkeypatch):

@@ -103,7 +103,7 @@ class Positions:
 
     def beside(self, batch: int) -> "Positions":
         """Returns the positions of as many rows for each of `batch` examples, one behind the other."""
-        if batch == len(self.mask) or torch.compiler.is_exporting():
+        if torch.compiler.is_exporting() or batch == len(self.mask):
             return self
         marks = {name: mark.reshape(batch, -1) for name, mark in self.marks.items()}
         padding = self.padding if self.padding is Padding.NONE else Padding.ANYWHERE

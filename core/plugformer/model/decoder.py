@@ -92,6 +92,6 @@ class Decoder(LayerStack):
         context = AttentionContext(positions, so_far, view=self.view)
         cross = None
         if cache.source is not None:
-            queries = positions.with_encoding(self.cross_position).beside(len(cache.source.mask))
+            queries = positions.with_encoding(self.cross_position).beside(cache.source.mask.shape[0])
             cross = AttentionContext(queries, cache.source, view=EVERYTHING, cross=True)
         return self.compute(tokens, context, cache.targets, cross, cache.sources)

@@ -223,7 +223,7 @@ class Layer(nn.Module):
         def attend_source(hidden: Tensor, query: Positions) -> Tensor:
             reader, seen = cast("Attention", self.cross_attention), cast("AttentionContext", cross)
             if query is not context.query:
-                beside = query.with_encoding(seen.query.encoding).beside(len(seen.key.mask))
+                beside = query.with_encoding(seen.query.encoding).beside(seen.key.mask.shape[0])
                 seen = replace(seen, query=beside)
             beams = (
                 hidden

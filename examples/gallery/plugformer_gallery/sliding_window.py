@@ -29,9 +29,12 @@ class Recent(PositionwiseState):
         self.window = window
 
     def append(self, new: "Recent") -> "Recent":
-        """Appends; now and then drops what no later query sees, so that few steps move old tokens."""
+        """Appends; now and then drops what no later query sees, so that few steps move old tokens.
+
+        An exported program keeps everything: its shapes must not depend on lengths.
+        """
         *_, real = self.tensors
-        if real.shape[1] < 2 * self.window:
+        if torch.compiler.is_exporting() or real.shape[1] < 2 * self.window:
             return super().append(new)
         # The last real tokens of each row in their order: rows may have padding in different places.
         last = real.long().argsort(dim=1, stable=True)[:, -self.window :]
