@@ -46,6 +46,10 @@ class Family(ABC):
     def config(self, model: ModelSettings) -> dict[str, Any]:
         """Returns the configuration that is nearest to some settings: `settings` says what it means."""
 
+    def heads(self, config: Config) -> Mapping[str, Mapping[str, Any]]:  # noqa: ARG002 (BERT's depend on it)
+        """Returns the options that heads with a counterpart need, by the names of the heads."""
+        return {name: {"bias": False} for name in self.classes}
+
     @abstractmethod
     def weights(self, config: Config, tokens: Step, rows: int) -> Iterator[Weight]:
         """Yields the weights, those of heads included.

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from plugformer.errors import ConfigurationError, nearest, needing
+from plugformer.errors import ConfigurationError, nearest
 from plugformer_blocks import read_pipeline
 from plugformer_transformers.families import FAMILIES
 from plugformer_transformers.family import Family, token_map
@@ -43,8 +43,8 @@ class Folder:
             return cls(folder)
         if folder.is_absolute() or source.startswith(".") or source.count("/") > 1:
             raise ConfigurationError(f"there is no folder {source!r}; expected one with a config.json")
-        with needing("hub", "a model by name"):
-            import huggingface_hub
+        import huggingface_hub  # slow, and only needed here
+
         patterns = ["*.json", "*.safetensors"][: 1 + weights]
         try:
             return cls(Path(huggingface_hub.snapshot_download(source, allow_patterns=patterns)))

@@ -12,6 +12,7 @@ from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN
 from plugformer_blocks import PipelineTokenizer, read_pipeline
 from plugformer_transformers.family import token_map
+from plugformer_transformers.weights import Vocabulary
 
 Four = Annotated[
     list[int],
@@ -92,6 +93,16 @@ class TransformersTokenizer(PipelineTokenizer):
     def numbers(self) -> Sequence[int]:
         """The number there of each token."""
         return self._map.tokens
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """From the numbers there to those here."""
+        return self._map
+
+    @property
+    def front(self) -> int | None:
+        """Number there of a token in front of every text, if there is one."""
+        return self._front
 
     def load(self, file: Path) -> None:
         """Reads a tokenizer.json."""

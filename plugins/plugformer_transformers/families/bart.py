@@ -88,6 +88,10 @@ class BART(Family):
             "tie_word_embeddings": True,
         }
 
+    def heads(self, config: Config) -> dict[str, Any]:  # noqa: ARG002 (BERT's depend on it)
+        """Returns the head for the next token; a missing bias is one of zeros."""
+        return {"language_model": {}}
+
     def stream(self, axis: int) -> tuple[Step, ...]:  # noqa: ARG002 (Marian's is different)
         """Returns what happens to an axis along the residual stream."""
         return ()

@@ -51,7 +51,7 @@ class BERT(Family):
 
     def defaults(self, config: Config) -> dict[str, Any]:
         """Returns an encoder alone with a head for masked tokens, as long as the table of positions."""
-        head = {"name": "masked_token", "epsilon": config.get("layer_norm_eps", 1e-12)}
+        head = {"name": "masked_token", **self.heads(config)["masked_token"]}
         longest = config.get("max_position_embeddings", 512)
         return {"architecture": "encoder-only", "head": head, "max_length": longest}
 
@@ -67,6 +67,18 @@ class BERT(Family):
             "tie_word_embeddings": model.embeddings.tied,
             "hidden_act": self.nearest_activation(model, self.activations, "gelu"),
             "layer_norm_eps": option(model.norm, "epsilon", 1e-12),
+        }
+
+    def heads(self, config: Config) -> dict[str, Any]:
+        """Returns the options of heads: the norm is that of the layers, and a classifier reads [CLS]."""
+        activation = self.activations[config.get("hidden_act", "gelu")]
+        return {
+            "masked_token": {
+                "epsilon": config.get("layer_norm_eps", 1e-12),
+                "approximate": activation.get("approximate", "none"),
+            },
+            "classifier": {"pooling": "first", "hidden": config["hidden_size"], "activation": "tanh"},
+            "token_classifier": {},
         }
 
     def weights(self, config: Config, tokens: Step, rows: int) -> Iterator[Weight]:

@@ -38,7 +38,7 @@ class Llama(Family):
         base: float = rope.get("rope_theta") or config.get("rope_theta") or 10000.0
         heads, biased = config["num_attention_heads"], config.get("attention_bias", False)
         groups = config.get("num_key_value_heads") or heads
-        grouped = {heads: {"name": "mha"}, 1: {"name": "mqa"}}.get(
+        grouped = {1: {"name": "mqa"}, heads: {"name": "mha"}}.get(
             groups, {"name": "gqa", "kv_heads": groups}
         )
         return {
@@ -64,7 +64,8 @@ class Llama(Family):
         attention = model.decoder.attention or model.attention
         groups = option(attention, "kv_heads", None)
         if groups is None:
-            groups = {"mqa": 1, "gqa": model.heads // 2 or 1}.get(attention.name, model.heads)
+            halved = max((n for n in range(1, model.heads) if model.heads % n == 0), default=1)
+            groups = {"mqa": 1, "gqa": halved}.get(attention.name, model.heads)
         return {
             "hidden_size": model.width,
             "num_attention_heads": model.heads,

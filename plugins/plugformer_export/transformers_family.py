@@ -1,0 +1,156 @@
+"""The family of Transformers that a model belongs to, or what keeps it from the nearest one."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import EVERYTHING, PAST
+from plugformer.registry import Kind
+from plugformer.runs import TrainedModel
+from plugformer_transformers.families import FAMILIES
+from plugformer_transformers.family import Config, Family
+
+_SLOTS = {
+    "position": Kind.POSITION,
+    "attention": Kind.ATTENTION,
+    "cross_attention": Kind.ATTENTION,
+    "feed_forward": Kind.FEED_FORWARD,
+    "residual": Kind.RESIDUAL,
+}
+"""Kinds of the parts that are no norms, by the last word of their paths."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a model fits a family.
+
+    Attributes:
+        family: The family.
+        config: The nearest configuration.
+        problems: What is different, each by part or setting; empty if it fits.
+        class_name: The class of Transformers; empty if the head has none.
+    """
+
+    family: Family
+    config: Config
+    problems: list[str]
+    class_name: str
+
+
+def nearest_fit(trained: TrainedModel) -> Fit:
+    """Returns the fit with the fewest problems, of the families with the model's architecture."""
+    built = type(trained.experiment.architecture)
+    config = {name: family.config(trained.task.model) for name, family in FAMILIES.items()}
+    names = [
+        name
+        for name, family in FAMILIES.items()
+        if built is _architecture(trained, family.defaults(config[name])["architecture"])
+    ]
+    if not names:
+        architecture = trained.task.model.architecture.name
+        family = next(iter(FAMILIES.values()))
+        return Fit(family, {}, [f"model.architecture: architecture {architecture!r}"], "")
+    fits = [_fit(trained, FAMILIES[name], config[name]) for name in names]
+    return min(fits, key=lambda fit: len(fit.problems))
+
+
+def _architecture(trained: TrainedModel, name: str) -> Any:
+    return trained.registry.load(Kind.ARCHITECTURE, f"plugformer:{name}")
+
+
+def _fit(trained: TrainedModel, family: Family, config: Config) -> Fit:
+    name = next((name for name in family.classes if _is(trained, "head", Kind.HEAD, name)), "")
+    try:
+        family.check(config)
+        found = [*_problems(trained, family, config, name)]
+    except ConfigurationError as error:
+        found = [str(error)]
+    unique = list(dict.fromkeys(f"{problem} (nearest: {family.model_type})" for problem in found))
+    return Fit(family, config, unique, family.classes.get(name, ""))
+
+
+def _problems(trained: TrainedModel, family: Family, config: Config, head: str) -> Iterator[str]:
+    """Yields what is different."""
+    model = trained.model
+    settings, defaults = family.settings(config), family.defaults(config)
+    views = {"encoder": EVERYTHING, "decoder": PAST}
+    for name, stack in trained.experiment.spec.stacks.items():
+        if stack.view != views[name]:
+            yield f"model.architecture: the view {stack.view} of the {name}"
+        built: Any = model.stacks[name]
+        last = isinstance(built.final_norm, nn.Identity)
+        if last is (settings["residual"]["name"] == "pre"):
+            yield f"model.final_norm: {str(not last).lower()} in the {name}"
+    for path in model.parts:
+        yield from _part_problems(trained, path, settings)
+    if not head:
+        yield _stated(trained, "head")
+    elif different := _different(model.parts["head"].options, family.heads(config)[head]):
+        yield f"{_stated(trained, 'head')} with {different}"
+    default = defaults["head"]
+    if head == (default if isinstance(default, str) else default["name"]):
+        yield from _embedding_problems(trained, settings["embeddings"])
+    elif trained.experiment.spec.scaled_embeddings:
+        yield "model.embeddings.scaled: true"
+
+
+def _embedding_problems(trained: TrainedModel, settings: Mapping[str, bool]) -> Iterator[str]:
+    for key, value in settings.items():
+        found = getattr(trained.experiment.spec, f"{key}_embeddings")
+        if found != value:
+            yield f"model.embeddings.{key}: {str(found).lower()}"
+
+
+def _part_problems(trained: TrainedModel, path: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yields why one part is not what settings say."""
+    slot = path.rpartition(".")[2]
+    if path == "head":
+        return
+    if slot == "cross_position":
+        if not _is(trained, path, Kind.POSITION, "none"):
+            yield f"{_stated(trained, path)} in cross-attention"
+        return
+    is_norm = ".norms." in path or slot == "final_norm"
+    kind = Kind.NORM if is_norm else _SLOTS.get(slot, Kind.NORM)
+    block = dict(settings[kind])
+    if kind is Kind.ATTENTION:
+        yield from _attention_problems(trained, path, block)
+    elif not _is(trained, path, kind, block.pop("name")):
+        yield _stated(trained, path)
+    elif different := _different(trained.model.parts[path].options, block):
+        yield f"{_stated(trained, path)} with {different}"
+
+
+def _attention_problems(trained: TrainedModel, path: str, block: Mapping[str, Any]) -> Iterator[str]:
+    """Yields why an attention is not what settings say: one number of key-value heads has several names."""
+    if not any(_is(trained, path, Kind.ATTENTION, name) for name in ("mha", "gqa", "mqa")):
+        yield _stated(trained, path)
+        return
+    part: Any = trained.model.get_submodule(path)
+    wanted = {"mha": part.heads, "mqa": 1}.get(block["name"], block.get("kv_heads"))
+    if part.kv_heads != wanted:
+        yield f"{_stated(trained, path)} with {part.kv_heads} key-value heads"
+    if different := _different(trained.model.parts[path].options, {"bias": block["bias"]}):
+        yield f"{_stated(trained, path)} with {different}"
+
+
+def _is(trained: TrainedModel, path: str, kind: Kind, name: str) -> bool:
+    """Returns whether the part at a path is the built-in one of a name."""
+    part: Any = trained.model.parts[path].make
+    wanted: Any = trained.registry.load(kind, f"plugformer:{name}")
+    return bool(part is wanted)
+
+
+def _different(options: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    """Returns the options that have other values than expected; a part decides by itself what is None."""
+    found = {name: options.get(name) for name, value in expected.items() if options.get(name) != value}
+    return ", ".join(f"{name} {value!r}" for name, value in found.items() if value is not None)
+
+
+def _stated(trained: TrainedModel, path: str) -> str:
+    """Returns the settings of the part at a path, and what it is."""
+    part = trained.model.parts[path]
+    return f"{'.'.join(map(str, part.origin)) or path}: {part.label}"

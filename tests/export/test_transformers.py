@@ -1,0 +1,98 @@
+"""Transformers computes what the model does, for every family that trained models can be."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from plugformer import load
+from plugformer_export import ExportError, Refused, verified
+from plugformer_export.transformers import Transformers
+
+pytest.importorskip("transformers")
+
+LLAMA = (
+    *("model.position=rope", "model.norm=rms_norm", "model.feed_forward=swiglu", "decoding.name=greedy"),
+    *("model.attention={name: gqa, bias: false}", "model.embeddings.scaled=false"),
+)
+MARIAN = (
+    *("model.position=sinusoidal", "model.residual=post", "model.feed_forward=relu"),
+    *("model.embeddings={shared: true, tied: true, scaled: true}", "decoding.max_length=30"),
+)
+BERT = (
+    *("model.position={name: normalized, epsilon: 1e-5}", "model.residual=post"),
+    *("model.embeddings.scaled=false", "model.head={name: classifier, pooling: first, hidden: 16}"),
+)
+RUNS = {
+    "llama": ("shakespeare", LLAMA, "LlamaForCausalLM"),
+    "marian": ("dates", MARIAN, "MarianMTModel"),
+    "bert": ("ag-news", BERT, "BertForSequenceClassification"),
+}
+
+
+def run_card(folder, texts):
+    """Runs the program of a model card where plugformer cannot be imported."""
+    (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    head = "import sys\nsys.modules |= dict.fromkeys(['plugformer', 'plugformer_transformers'])\n"
+    tail = f"\nimport json\nprint(json.dumps(answer({texts!r})))"
+    done = subprocess.run(
+        [sys.executable, "-c", head + code + tail], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_trained_runs_are_verified_and_answer_without_plugformer(
+    exportable, sample_data, monkeypatch, tmp_path, kind
+):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    task, overrides, name = RUNS[kind]
+    trained = exportable(*overrides, task=task)
+    found = verified(trained, Transformers(), tmp_path / "out", examples=9)
+    assert found.equal == found.examples
+    assert found.difference < 1e-5
+    config = json.loads((tmp_path / "out/config.json").read_text(encoding="utf-8"))
+    assert config["architectures"] == [name]
+    texts = ["I see 2 red houses", "You see it"] if kind != "marian" else ["March 5, 1996", "2001-02-03"]
+    expected = [answer.output for answer in trained.predict(texts)]
+    assert run_card(tmp_path / "out", texts) == expected
+
+
+def test_beam_search_finds_the_same(exportable, registry, tmp_path):
+    beam = ["decoding.name=beam", "decoding.size=3", "decoding.length_penalty=0.7"]
+    trained = load(exportable(*MARIAN).directory, registry, overrides=beam, device="cpu")
+    assert verified(trained, Transformers(), tmp_path / "out", examples=5).equal == 5
+    found = json.loads((tmp_path / "out/generation_config.json").read_text(encoding="utf-8"))
+    assert (found["num_beams"], found["length_penalty"]) == (3, 0.7)
+
+
+def test_what_has_no_counterpart_is_refused_by_name(exportable, tmp_path):
+    overrides = {each.partition("=")[0]: each for each in MARIAN} | {
+        "model.position": "model.position=alibi",
+        "model.embeddings": "model.embeddings={shared: true, tied: false, scaled: true}",
+        "decoding.name": "decoding.name=sampling",
+    }
+    with pytest.raises(Refused) as refused:
+        verified(exportable(*overrides.values()), Transformers(), tmp_path / "out", examples=9)
+    words = str(refused.value).splitlines()
+    starts = ("model.position: position 'alibi'", "model.embeddings.tied: false", "decoding: 'sampling'")
+    for start in starts:
+        assert [word for word in words if word.startswith(start) and "no counterpart" in word]
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_configuration_is_found(exportable, tmp_path, monkeypatch):
+    write = Transformers.write
+
+    def tampering(self, trained, folder):
+        write(self, trained, folder)
+        file = folder / "config.json"
+        file.write_text(file.read_text().replace('"scale_embedding": true', '"scale_embedding": false'))
+
+    monkeypatch.setattr(Transformers, "write", tampering)
+    with pytest.raises(ExportError, match="scores differ by"):
+        verified(exportable(*MARIAN), Transformers(), tmp_path / "out", examples=9)
+    assert not list(tmp_path.iterdir())
