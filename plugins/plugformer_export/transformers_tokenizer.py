@@ -91,9 +91,12 @@ class Vocabularies:
         return []
 
     def texts(self) -> list[str]:
-        """Returns texts that have most tokens of the vocabulary."""
-        numbers = range(END + 1, min(self.tokenizer.size, PROBED))
-        rows = [list(numbers[start : start + 10]) for start in range(0, len(numbers), 10)]
+        """Returns texts that have most tokens of the vocabulary, but none that spells a special one."""
+        added = self.pipeline().get_added_tokens_decoder().values()
+        special = {token.content for token in added if token.special}
+        known = range(END + 1, min(self.tokenizer.size, PROBED))
+        numbers = [number for number in known if self.tokenizer.spelling(number) not in special]
+        rows = [numbers[start : start + 10] for start in range(0, len(numbers), 10)]
         return [text for text in self.tokenizer.decode(rows) if text.strip()]
 
     def encoded(self) -> list[list[int]]:

@@ -52,6 +52,23 @@ def test_a_round_trip_keeps_parameters_and_scores(pretrained, tmp_path, family):
     assert [name for name in parameters if not torch.equal(first.values[name], parameters[name])] == []
 
 
+def test_special_tokens_that_training_sets_apart_become_tokens_of_their_own(pretrained, tmp_path):
+    rows = rows_of("gpt2")
+    train(task_of("gpt2", pretrained("gpt2")[0]), data=rows, out=tmp_path / "run", notify=str)
+    trained, first = load(tmp_path / "run", device="cpu"), First()
+    embedding = trained.model.get_parameter("decoder.embedding.weight")
+    with torch.no_grad():
+        embedding[:4] += torch.arange(4.0)[:, None]
+    before = trained.processor.source.size
+    found = verified(trained, Transformers(), tmp_path / "out", data=rows["validation"])
+    assert found.equal == found.examples
+    with pytest.raises(KeyboardInterrupt):
+        train(task_of("gpt2", tmp_path / "out"), data=rows, out=tmp_path / "b", notify=str, observers=[first])
+    assert Folder.open(str(tmp_path / "out")).named.keys() == {"pad", "unk", "bos", "eos"}
+    assert Folder.open(str(tmp_path / "out")).size == before
+    assert torch.equal(first.values["decoder.embedding.weight"], embedding)
+
+
 def test_a_pickle_is_never_read(pretrained, tmp_path):
     folder, _ = pretrained("bert")
     (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
