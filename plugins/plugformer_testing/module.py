@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from jaxtyping import config
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, NotExportableError, described
+from plugformer.interfaces import Padding, Positions
 from plugformer.model.build import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
+from plugformer_blocks import exporting
 from plugformer_testing import head, position, require
 from plugformer_testing.attention import PlacedAttention
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
@@ -181,9 +184,7 @@ def compiles(subject: Subject) -> None:
     The aot_eager backend traces both passes as the default one does, but needs no C++ compiler and little
     time. Code that cannot be traced (a value that decides about shapes) may run uncompiled.
     """
-    typed = any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path)
-    if typed and not config.jaxtyping_disable:
-        raise NotApplicable("jaxtyping checks types at run time, which no compiler can trace; turn it off")
+    _refuse_types()
     module, logger = subject.perturbed(torch.float32), logging.getLogger("torch._dynamo")
     expected = exercise(subject, module, torch.float32)
     expected_gradients, level = gradients(module, expected), logger.level
@@ -198,6 +199,69 @@ def compiles(subject: Subject) -> None:
         logger.setLevel(level)
     require.close(actual, expected, "compiled, it computes something else", tolerance=1e-4)
     require.same(compiled_gradients, expected_gradients, "compiled, as gradients", tolerance=1e-3)
+
+
+class _Program(nn.Module):
+    """What a component does to hidden states and heads of a batch, whose tokens but padding are `real`."""
+
+    def __init__(self, subject: Subject, component: Any) -> None:
+        super().__init__()
+        self.subject, self.component = subject, component
+
+    def forward(self, x: Tensor, real: Tensor, heads: Tensor) -> tuple[Tensor, ...]:
+        kind, component = self.subject.kind, self.component
+        if kind is Kind.NORM:
+            return (component(x),)
+        if kind is Kind.FEED_FORWARD:
+            return (component(x.flatten(0, 1)),)
+        if kind is Kind.RESIDUAL:
+            return (component(x, sublayers(SUBLAYERS, x, real)),)
+        if kind is Kind.POSITION:
+            return position.effect(Positions.of(real, component, Padding.ANYWHERE), x, heads)
+        at = Positions.of(real, Turning(), Padding.ANYWHERE)
+        return (PlacedAttention(component, self.subject.place, at).read(x),)
+
+
+@contract_check((None,), Kind.ATTENTION, Kind.POSITION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL)
+def exports(subject: Subject) -> str | None:
+    """Traced once by torch.export, it computes the same for batches of another size and length.
+
+    While it is traced, `torch.compiler.is_exporting()` is true. A component that cannot be exported may say
+    so with a NotExportableError.
+    """
+    from torch.export import Dim, export
+
+    _refuse_types()
+    program = _Program(subject, subject.perturbed())
+    axes = tuple(dict.fromkeys(each, Dim.DYNAMIC) for each in ((0, 1), (0, 1), (0, 2)))
+    given = [_arguments(subject, rows, tokens) for rows, tokens in ((2, 5), (3, 4), (5, 9))]
+    with torch.no_grad():
+        try:
+            with exporting():
+                program(*given[0])
+            traced = export(program, given[0], dynamic_shapes=axes, strict=False).module()
+            outputs = [traced(*each) for each in given]
+        except NotExportableError as error:
+            return f"it refuses to be exported: {error}"
+        except Exception as error:
+            raise Violation(f"it cannot be traced for any batch and length: {described(error)}") from error
+        for found, expected in zip(chain(*outputs), chain(*(program(*each) for each in given)), strict=True):
+            require.close(found, expected, "exported, it computes something else")
+    return None
+
+
+def _arguments(subject: Subject, rows: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns hidden states, which of them are real, and heads."""
+    real = torch.ones(rows, length, dtype=torch.bool)
+    real[0, -1] = False
+    heads = torch.randn(rows, subject.model.heads, length, position.HEAD_WIDTH, dtype=torch.float64)
+    return subject.tokens(rows, length), real, heads
+
+
+def _refuse_types() -> None:
+    typed = any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path)
+    if typed and not config.jaxtyping_disable:
+        raise NotApplicable("jaxtyping checks types at run time, which no compiler can trace; turn it off")
 
 
 @contract_check((None,), Kind.ATTENTION, Kind.FEED_FORWARD)

@@ -205,6 +205,11 @@ def rotation_keeps_lengths(subject: Subject) -> None:
     require.close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
 
+def effect(positions: Positions, x: Tensor, heads: Tensor) -> tuple[Tensor, ...]:
+    """Returns what the encoding of some positions does to embeddings and heads there, and to their scores."""
+    return tuple(_Tokens(positions, x, heads).effect())
+
+
 def everything(encoding: PositionalEncoding, x: Tensor, heads: int, batch: PaddedBatch) -> Tensor:
     """Returns everything that an encoding does to a padded batch, end to end."""
     rows, length, _ = x.shape

@@ -239,6 +239,10 @@ MUTANTS = {
         LearnsFromTheFuture,
     ),
     "distances_alone_matter": (ReaderIsUnrotated, UnrotatedQueries),
+    "exports": (
+        returning("KnowsTheBatch", lambda _, read, query, *__: read[: int(query.new_ones(len(query)).sum())]),
+        returning("Other", lambda _, read, *__: read * (2 if torch.compiler.is_exporting() else 1)),
+    ),
     "last_map_is_linear": (
         returning("NormalizesItsOutput", lambda _, read, *__: torch.nn.functional.normalize(read, dim=-1)),
     ),

@@ -53,6 +53,11 @@ MUTANTS = {
     "an_auxiliary_loss_is_a_scalar": (
         instead("UnbalancedWithoutTokens", MixtureOfExperts, _balance_loss=unbalanced),
     ),
+    "exports": (
+        after("LooksAtValues", GELU, forward=lambda self, y, x: y if x.amax() < 1e9 else 2 * y),
+        after("KnowsTheBatch", GELU, forward=lambda self, y, x: y[: len(x)]),
+        after("Other", RMSNorm, forward=lambda self, y, x: y * (2 if torch.compiler.is_exporting() else 1)),
+    ),
     "last_map_is_linear": (instead("MapsTwice", GELU, residual_path=("down", "up")),),
     "training_mode_changes_nothing": (
         after("Drops", GELU, forward=lambda self, output, _: functional.dropout(output, 0.5, self.training)),

@@ -107,6 +107,10 @@ def answered_alike(self, bias, query_heads, key_heads, query, key):
 RestartsAfterCaching = placing("RestartsAfterCaching", Rotary, "rotate", by_column)
 MUTANTS = {
     "shapes": (AnswersForTheBatch, after("OneMap", ALiBi, bias=lambda self, bias, *_: bias[:, :1])),
+    "exports": (
+        after("ReadsAnIndex", Rotary, rotate=lambda self, heads, x, at: heads * (1 + int(at.index.max()))),
+        after("Other", Rotary, rotate=lambda self, heads, *_: heads * (1 + torch.compiler.is_exporting())),
+    ),
     "any_number_of_heads": (AnswersForKeys, FourMaps),
     "padding_moves_nothing": (
         AnswersByColumn,

@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+import torch
 from tests.taking import BySequence, ByToken
 from tests.testing.mutants import after, assert_caught, before, instead, mutant_tests
 
@@ -83,6 +84,10 @@ IN_THE_LAYER = [
 
 MUTANTS = {
     "shapes": (after("OneTokenOnly", PreNorm, forward=lambda self, output, *_: output[:, :1]),),
+    "exports": (
+        after("KnowsTheBatch", PreNorm, forward=lambda self, output, x, _: output[: len(x)]),
+        after("Other", PreNorm, forward=lambda self, y, *_: y * (1 + torch.compiler.is_exporting())),
+    ),
     "each_sublayer_runs_once": (RunsAttentionTwice, LeavesOutCrossAttention, TwiceInTraining),
     "every_sublayer_counts": (LeavesOutCrossAttention, IgnoresItsOutput),
     "the_stream_goes_on": (NoStream,),
