@@ -9,13 +9,14 @@ import pytest
 USES = """
 import json, sys
 missing = ["matplotlib", "mlflow", "onnxscript", "outlines_core", "ray", "sacremoses", "spacy", "starlette"]
-missing += ["tensorboard", "wandb"]
+missing += ["tensorboard", "transformers", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
 from plugformer_constraints.hooks import output_pattern
 from plugformer_export import verified
 from plugformer_export.onnx import ONNX
+from plugformer_export.transformers import Transformers
 from plugformer_inspection import command
 from plugformer_plugins.metric.sacrebleu import TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
@@ -30,6 +31,7 @@ for extra, use in {
     "mlflow": lambda: require("mlflow"),
     "moses": TokenizedBLEU,
     "patterns": lambda: output_pattern("[0-9]+"),
+    "pretrained": lambda: verified(None, Transformers(), None),
     "ray": RayExecutor,
     "serve": lambda: serving.command(None, None),
     "spacy": SpacyWords,
@@ -58,6 +60,7 @@ def messages():
         ("mlflow", "mlflow"),
         ("moses", "sacremoses"),
         ("patterns", "outlines_core"),
+        ("pretrained", "transformers"),
         ("ray", "ray"),
         ("serve", "starlette"),
         ("spacy", "spacy"),

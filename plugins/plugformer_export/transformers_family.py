@@ -82,7 +82,8 @@ def _problems(trained: TrainedModel, family: Family, config: Config, head: str) 
             yield f"model.architecture: the view {stack.view} of the {name}"
         built: Any = model.stacks[name]
         last = isinstance(built.final_norm, nn.Identity)
-        if last is (settings["residual"]["name"] == "pre"):
+        written = trained.task.model.final_norm is not None  # else the residual connection decides
+        if written and last is (settings["residual"]["name"] == "pre"):
             yield f"model.final_norm: {str(not last).lower()} in the {name}"
     for path in model.parts:
         yield from _part_problems(trained, path, settings)

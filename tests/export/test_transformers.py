@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -19,7 +17,7 @@ LLAMA = (
 )
 MARIAN = (
     *("model.position=sinusoidal", "model.residual=post", "model.feed_forward=relu"),
-    *("model.embeddings={shared: true, tied: true, scaled: true}", "decoding.max_length=30"),
+    *("model.embeddings={shared: true, tied: true, scaled: true}", "decoding.max_length=9"),
 )
 BERT = (
     *("model.position={name: normalized, epsilon: 1e-5}", "model.residual=post"),
@@ -32,16 +30,14 @@ RUNS = {
 }
 
 
-def run_card(folder, texts):
-    """Runs the program of a model card where plugformer cannot be imported."""
+def run_card(folder, texts, monkeypatch):
+    """Runs the program of a model card, which does not import plugformer."""
     (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    head = "import sys\nsys.modules |= dict.fromkeys(['plugformer', 'plugformer_transformers'])\n"
-    tail = f"\nimport json\nprint(json.dumps(answer({texts!r})))"
-    done = subprocess.run(
-        [sys.executable, "-c", head + code + tail], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert "plugformer" not in code
+    monkeypatch.chdir(folder)
+    session: dict = {}
+    exec(code, session)  # noqa: S102 (that is what the card tells its reader to do)
+    return session["answer"](texts)
 
 
 @pytest.mark.parametrize("kind", RUNS)
@@ -58,7 +54,7 @@ def test_trained_runs_are_verified_and_answer_without_plugformer(
     assert config["architectures"] == [name]
     texts = ["I see 2 red houses", "You see it"] if kind != "marian" else ["March 5, 1996", "2001-02-03"]
     expected = [answer.output for answer in trained.predict(texts)]
-    assert run_card(tmp_path / "out", texts) == expected
+    assert run_card(tmp_path / "out", texts, monkeypatch) == expected
 
 
 def test_beam_search_finds_the_same(exportable, registry, tmp_path):
@@ -69,16 +65,12 @@ def test_beam_search_finds_the_same(exportable, registry, tmp_path):
     assert (found["num_beams"], found["length_penalty"]) == (3, 0.7)
 
 
-def test_what_has_no_counterpart_is_refused_by_name(exportable, tmp_path):
-    overrides = {each.partition("=")[0]: each for each in MARIAN} | {
-        "model.position": "model.position=alibi",
-        "model.embeddings": "model.embeddings={shared: true, tied: false, scaled: true}",
-        "decoding.name": "decoding.name=sampling",
-    }
+def test_what_has_no_counterpart_is_refused_by_name(exportable, registry, tmp_path):
+    trained = load(exportable().directory, registry, overrides=["decoding.name=sampling"], device="cpu")
     with pytest.raises(Refused) as refused:
-        verified(exportable(*overrides.values()), Transformers(), tmp_path / "out", examples=9)
+        verified(trained, Transformers(), tmp_path / "out", examples=9)
     words = str(refused.value).splitlines()
-    starts = ("model.position: position 'alibi'", "model.embeddings.tied: false", "decoding: 'sampling'")
+    starts = ("model.residual: residual 'pre'", "model.embeddings.tied: false", "decoding: 'sampling'")
     for start in starts:
         assert [word for word in words if word.startswith(start) and "no counterpart" in word]
     assert not list(tmp_path.iterdir())
