@@ -35,7 +35,7 @@ def test_a_folder_in_place_of_a_task_is_told_with_the_file_in_it(run, tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "study/study.yaml").write_text("task: dates\nfactors: {model.norm: {rms: rms_norm}}")
     (tmp_path / "empty").mkdir()
-    for command in ("validate", "info", "train"):
+    for command in ("validate", "train"):
         outcome = run(command, "mine/")
         assert (outcome.status, outcome.err) == (
             2,

@@ -2,6 +2,7 @@
 
 import threading
 
+import huggingface_hub
 import pytest
 import uvicorn
 from huggingface_hub import InferenceClient
@@ -11,8 +12,9 @@ from plugformer_serving.server import address, bind
 
 
 @pytest.fixture
-def client(served):
+def client(served, monkeypatch):
     """Returns Hugging Face's client of a server on this machine."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     running = []
 
     def start(name):

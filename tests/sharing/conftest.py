@@ -116,6 +116,7 @@ def hub(monkeypatch, tmp_path):
     server = FakeHub()
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)  # as it is where a user pushes
     monkeypatch.setattr(constants, "ENDPOINT", server.address)
     template = server.address + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)

@@ -17,9 +17,9 @@ from plugformer_testing.tokenizer import TRAINING
 BUILT_IN = [
     f"{entry.kind}/{entry.name}"
     for entry in Registry.discover().entries()
-    if entry.distribution == "plugformer" and entry.name != "initialize_from"
+    if entry.distribution == "plugformer" and not entry.name.startswith("initialize_from")
 ]
-"""All but a hook that needs a run of the same model: `tests/hooks/test_initialize_from.py` tests it."""
+"""All but hooks that need another model: tests/hooks and tests/transformers test them."""
 
 SCRIPT = """
 import evaluate
@@ -45,6 +45,7 @@ ROWS = [
     {"text": "good", "label": "1", "source": "a", "target": "b"},
     {"text": "bad", "label": "0", "source": "c", "target": "d"},
 ]
+SAVED = ("tokenizer/pretrained", "tokenizer/transformers")
 GENERATED = {"size": 100, "held_out": 20}
 
 
@@ -61,7 +62,7 @@ def options(tmp_path: Path) -> dict[str, dict[str, object]]:
         "hook/freeze": {"parameters": ["encoder"]},
         "hook/track": {"to": ["tensorboard"]},
         "metric/evaluate": {"metric": "same", "resamples": 20},
-        "tokenizer/pretrained": {"path": str(tmp_path / "tokenizer.json")},
+        **{name: {"path": str(tmp_path / "tokenizer.json")} for name in SAVED},
         "data/conll": {"files": {"train": files["words.txt"]}, "columns": {"words": 1, "tags": 2}},
         "data/text": {**text, "ends": {"validation": 0.2, "test": 0.2}},
         "data/dates": {"size": 300},
@@ -78,7 +79,7 @@ def test_keeps_its_contract(path, options, registry, monkeypatch, tmp_path):
     if path == "metric/evaluate":  # its names mean the Hub
         stored = partial(evaluate.load, str(tmp_path / "same"), keep_in_memory=True)
         monkeypatch.setattr(Evaluate, "load", lambda self, cache: stored(cache_dir=str(cache)))
-    if path == "tokenizer/pretrained":
+    if path in SAVED:
         tokenizer = BPE(size=400)
         tokenizer.train(TRAINING)
         tokenizer.save(tmp_path / "tokenizer.json")
