@@ -185,17 +185,17 @@ class Session:
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows, in this order; a row may occur twice (beams) or never (finished)."""
-        self.sentences = self.sentences.index_select(0, rows)
+        before, self.sentences = self.sentences, self.sentences.index_select(0, rows)
         self._allowed.select(rows)
         self._hidden = self._hidden.index_select(0, rows)
-        inputs, counts = self.sentences.unique_consecutive(return_counts=True)
-        if (counts != counts[0]).any() or (inputs.diff() <= 0).any():
-            inputs = self.sentences  # an input for each row
         examples = None
-        if not torch.equal(inputs, self._inputs):
+        if len(rows) != len(before) or not torch.equal(self.sentences, before):
+            inputs, counts = self.sentences.unique_consecutive(return_counts=True)
+            if (counts != counts[0]).any() or (inputs.diff() <= 0).any():
+                inputs = self.sentences  # an input for each row
             examples = (self._inputs == inputs[:, None]).int().argmax(dim=1)
+            self._inputs = inputs
         self._past.select(rows, examples)
-        self._inputs = inputs
 
     def portions(self) -> Iterator[Float[Tensor, "some vocabulary"]]:
         """Yields `log_probabilities` of some rows after the others, in order."""
