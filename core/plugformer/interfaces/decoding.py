@@ -191,7 +191,7 @@ class Session:
         examples = None
         if len(rows) != len(before) or not torch.equal(self.sentences, before):
             inputs, counts = self.sentences.unique_consecutive(return_counts=True)
-            if (counts != counts[0]).any() or (inputs.diff() <= 0).any():
+            if (counts != counts[:1]).any() or (inputs.diff() <= 0).any():
                 inputs = self.sentences  # an input for each row
             examples = (self._inputs == inputs[:, None]).int().argmax(dim=1)
             self._inputs = inputs

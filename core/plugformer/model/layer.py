@@ -223,14 +223,10 @@ class Layer(nn.Module):
         def attend_source(hidden: Tensor, query: Positions) -> Tensor:
             reader, seen = cast("Attention", self.cross_attention), cast("AttentionContext", cross)
             if query is not context.query:
-                beside = query.with_encoding(seen.query.encoding).beside(seen.key.mask.shape[0])
-                seen = replace(seen, query=beside)
-            beams = (
-                hidden
-                if query.mask.shape == seen.query.mask.shape
-                else hidden.view(*seen.query.mask.shape, -1)
-            )
-            return reader.attend(beams, cast("AttentionCache", source).source(), seen).view(hidden.shape)
+                query = query.with_encoding(seen.query.encoding)
+                seen = replace(seen, query=query.beside(seen.key.mask.shape[0]))
+            beside = hidden.reshape(*seen.query.mask.shape, -1)
+            return reader.attend(beside, cast("AttentionCache", source).source(), seen).reshape(hidden.shape)
 
         compute: dict[str, Compute] = {"attention": attend_itself, "cross_attention": attend_source}
         compute["feed_forward"] = partial(at_real_tokens, self.feed_forward)

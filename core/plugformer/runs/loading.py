@@ -224,8 +224,9 @@ class TrainedModel:
         if decoding.precision != "float32":
             exact = otherwise(precision="float32")
             pairs = zip(report.answers, exact.answers, strict=True)
-            equal = sum(answer.output == other.output for answer, other in pairs)
-            report = replace(report, float32={"equal": equal / len(split), "metrics": exact.metrics})
+            equal = [answer.output == other.output for answer, other in pairs]
+            found = {"equal": sum(equal) / len(equal), "metrics": exact.metrics} if equal else {}
+            report = replace(report, float32=found)
         return report
 
     def check_itself(
