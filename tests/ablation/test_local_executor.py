@@ -67,7 +67,7 @@ def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):
     ended = [message for _, message in advanced(LocalExecutor(2), waiting) if message.ended]
     assert [message.failure for message in ended] == [None, None]
     alone = cells(tmp_path / "alone", registry, seeds=1)
-    list(advanced(LocalExecutor(1), alone))
+    list(advanced(LocalExecutor(2), alone))  # with as many threads
     assert waiting[0].result().loss == alone[0].result().loss
     assert waiting[0].result().peak_memory_mb > 50
 

@@ -10,7 +10,8 @@ Comments, which readers of the site do not see, say where a test departs from th
     <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short;
                                       a `--set` here replaces the command's own of the same key; one that is
                                       resumed for more updates ends after six
-    <!-- test absent: WORD -->        from here on, commands that name it are not typed: it is not installed
+    <!-- test absent: WORD -->        from here on, commands that have it are not typed: it is not installed
+                                      or does not end; repeatable
     <!-- test first: COMMAND -->      run before the next block
     <!-- test install: FOLDER -->     the distribution in that folder is installed from here on, and no other
     <!-- test status: NUMBER -->      how the commands of the next block end, instead of 0
@@ -65,13 +66,13 @@ class Page:
 
     Attributes:
         append: Arguments for trainings.
-        absent: What commands that are not typed name.
+        absent: What commands that are not typed have.
         next: The directives for the next block, by name.
         names: What the page's Python session has defined.
     """
 
     append: str = ""
-    absent: str = ""
+    absent: list[str] = field(default_factory=list)
     next: dict[str, str] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
 
@@ -90,8 +91,10 @@ class Page:
 
     def direct(self, name: str, value: str) -> None:
         """Takes note of a directive."""
-        if name in ("append", "absent"):
-            setattr(self, name, value)
+        if name == "append":
+            self.append = value
+        elif name == "absent":
+            self.absent.append(value)
         elif name == "first":
             self.run(value)
         elif name == "install":
@@ -117,7 +120,7 @@ class Page:
     def console(self, text: str) -> None:
         """Types the commands and compares what is shown under them."""
         for command, shown in _commands(text):
-            if self.absent and self.absent in command:
+            if any(word in command for word in self.absent):
                 continue
             status, printed = self.run(command)
             assert status == int(self.next.get("status", 0)), f"{command}: status {status}\n{printed}"

@@ -96,6 +96,7 @@ def test_a_part_can_say_that_it_cannot_be_exported(exportable, tmp_path, monkeyp
     def refusing(self, x):
         raise NotExportableError("it asks a person")
 
+    trained = exportable()
     monkeypatch.setattr(GELU, "forward", refusing)
     with pytest.raises(Refused, match=r"feed_forward 'gelu'.*it asks a person"):
-        verified(exportable(), ONNX(), tmp_path / "out", examples=4)
+        verified(trained, ONNX(), tmp_path / "out", examples=4)

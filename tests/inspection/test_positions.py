@@ -14,6 +14,7 @@ SLOTS = {
     "learned": {"embed"},
     "rope": {"rotate"},
     "alibi": {"bias"},
+    "normalized": {"embed"},
     "t5": {"bias"},
     "none": set(),
 }

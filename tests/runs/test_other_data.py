@@ -136,7 +136,7 @@ def test_nothing_is_cut_off_the_ends_of_other_files(registry, write, tmp_path):
     known = Processor(tokenizer, tokenizer, LanguageModelling())
     split, count, _ = read_files([write("new.txt", *["abc"] * 10)], experiment, known)
     assert count.rows == 10
-    assert split.units("characters", np.array([1])).sum() == 30
+    assert split.units("characters", np.array([40])).sum() == 30  # with the end of each line
 
 
 def test_data_that_read_no_files_say_what_can_be_changed(trained, write):

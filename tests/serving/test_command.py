@@ -12,6 +12,10 @@ import pytest
 
 from plugformer_cli import record
 
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""Processes in the background ignore Ctrl-C, and so do theirs."""
+START = f"{LISTEN}from plugformer_cli.main import main; main()"
+
 
 @pytest.fixture
 def process(trained):
@@ -20,7 +24,7 @@ def process(trained):
 
     def start(name, *options):
         run = trained(name).directory
-        words = [sys.executable, "-m", "plugformer", "serve", str(run), "--port", "0", "--json", *options]
+        words = [sys.executable, "-c", START, "serve", str(run), "--port", "0", "--json", *options]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         started.append(process)
         return process, json.loads(process.stdout.readline())["url"]
