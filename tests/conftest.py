@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from jaxtyping import config, install_import_hook
+from tests.checking import checked
 from tests.forking import one_fork_server
 
 TESTS = Path(__file__).parent
@@ -33,10 +34,7 @@ def annotated_modules() -> Iterator[str]:
                 yield ".".join((package, *file.relative_to(folder).with_suffix("").parts))
 
 
-# From here on calls of them check their shapes. Of a list it looks at the first item, not at a random one
-# as beartype does by default: its draws from the generator that checkpoints hold change what is trained.
-CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
-install_import_hook(list(annotated_modules()), CHECKER)
+install_import_hook(list(annotated_modules()), f"{checked.__module__}.{checked.__name__}")  # from here on
 
 from plugformer.configuration import resolve
 from plugformer.configuration.resolving import check_components
@@ -47,6 +45,7 @@ from plugformer.hooks import hookimpl
 from plugformer.interfaces import Model, Ragged, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
+from plugformer.runs import loading
 from plugformer.training.train import train
 from plugformer_blocks import pad
 
@@ -78,8 +77,8 @@ SHORT = (
 VOCABULARY = 12
 
 UNCHECKED = {
-    *("ablation", "commands", "configuration", "docs", "export", "fuzzing", "inspection"),
-    *("plugins", "registry", "runs", "serving", "tasks", "testing", "training", "transformers"),
+    *("ablation", "cli", "configuration", "docs", "export", "fuzzing", "inspection", "plugins", "registry"),
+    *("runs", "serving", "sharing", "tasks", "testing", "tracking", "training", "transformers"),
 }
 """Folders whose tests call, as long tests do, what those of others call with its shapes checked.
 
@@ -91,6 +90,14 @@ Contract tests find wrong shapes by themselves, and the checks double the time o
 def fork_server() -> Iterator[None]:
     """The one that processes of these tests are forked from, started when the first one is."""
     with one_fork_server():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_self_checks() -> Iterator[None]:
+    """Trainings compare two examples with themselves at their end: more is most of the time of a tiny one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "CHECKED_EXAMPLES", 2)
         yield
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "plugformer export runs/dates-20260102-120000 --to ctranslate2 --out exported",
-    "plugformer export runs/dates-20260102-120000 --to ctranslate2 --compute-type int8 --out exported-int8",
+    "plugformer export runs/dates --to ctranslate2 --compute-type int8 --out exported-int8",
 )
 
 TARGETS = {
