@@ -19,7 +19,8 @@ from torch import Tensor
 from plugformer import load
 from plugformer.interfaces import Padding, Tokens
 from plugformer.runs import TrainedModel
-from plugformer_export.onnx import ONNX, ONNXRuntime, example
+from plugformer_export.onnx import ONNX, example
+from plugformer_export.onnx_engine import ONNXRuntime
 
 ROWS, STEPS, ROUNDS = (1, 32), 20, 10
 

@@ -16,7 +16,8 @@ from plugformer.errors import PlugformerError
 from plugformer.interfaces import Level, OutputType, Prediction
 from plugformer_cli import record
 from plugformer_serving.answering import Manner, Question
-from plugformer_serving.completions import Completion, Wanted, read_wanted
+from plugformer_serving.completion_request import Wanted, read_wanted
+from plugformer_serving.completions import Completion
 from plugformer_serving.limits import Refused
 from plugformer_serving.reading import (
     check_names,
