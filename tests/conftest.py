@@ -95,7 +95,7 @@ def fork_server() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_self_checks() -> Iterator[None]:
-    """Trainings compare three examples with themselves at their end: more is most of the time of a tiny one."""
+    """Trainings compare three examples with themselves at their end: more is most of a tiny one's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "CHECKED_EXAMPLES", 3)
         yield
