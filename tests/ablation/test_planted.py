@@ -30,8 +30,8 @@ def test_a_model_that_cannot_see_order_is_worse_at_dates(registry, tmp_path):
 
 @pytest.mark.long
 def test_a_model_that_forgets_most_is_worse_and_streams_are_alike(registry, tmp_path):
-    settings = [*SHORT, "training.steps=200", "training.evaluate_every=200"]
-    study = declared("model.dropout=[0.1, 0.6]", "training.replicate=[0, 1]", settings=settings, seeds=5)
+    settings = [*SHORT, "training.steps=100", "training.evaluate_every=100"]
+    study = declared("model.dropout=[0.1, 0.6]", "training.replicate=[0, 1]", settings=settings, seeds=4)
     results, _ = run(study, tmp_path / "s", registry, Console(file=io.StringIO()))
     verdicts = [each["verdict"] for each in find(results).comparisons]
     assert verdicts == [Verdict.WORSE, Verdict.NOT_DISTINGUISHABLE]
