@@ -68,7 +68,7 @@ def uninterrupted(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("whole", "kills"), [(True, 5), (False, 2)], ids=["all processes", "the parent alone"]
+    ("whole", "kills"), [(True, 3), (False, 1)], ids=["all processes", "the parent alone"]
 )
 def test_killed_at_random_moments_a_study_ends_as_if_it_had_not_been(whole, kills, uninterrupted, tmp_path):
     (whole_study, seconds), killed = uninterrupted, tmp_path / "killed"

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tests.ablation.test_local_executor import LONG, cells
+from tests.ablation.test_local_executor import cells
 
 from plugformer_ablation.executors import RayExecutor
 
@@ -29,10 +29,9 @@ def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     assert all(cell.result().loss > 0 for cell in waiting)
 
 
-@pytest.mark.parametrize("settings", [LONG, SLOW])
-def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(settings, registry, tmp_path):
+def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(registry, tmp_path):
     executor = RayExecutor()
-    waiting = cells(tmp_path, registry, *settings)
+    waiting = cells(tmp_path, registry, *SLOW)
     deadline, stopped = time.monotonic() + 600, []
     for event in executor.events(waiting):
         assert time.monotonic() < deadline
