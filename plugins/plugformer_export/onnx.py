@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from plugformer.errors import NotExportableError
-from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Batch, Encoded, Head, Ragged
+from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Batch, Encoded, Head, Level, Ragged
 from plugformer.runs import TrainedModel
 from plugformer_blocks import Program, exported, part_of, programs_of
 from plugformer_export.onnx_engine import ONNXRuntime
@@ -107,7 +107,7 @@ def sides(trained: TrainedModel) -> dict[str, Any]:
 def example(trained: TrainedModel, rows: Sequence[Sequence[int]]) -> Batch:
     """Returns questions of these tokens, as a batch."""
     inputs = trained.experiment.task_type.inputs
-    if any(not part.optional for part in inputs):
+    if trained.model.level is not Level.NEXT_TOKEN or any(not part.optional for part in inputs):
         return trained.model.batch(inputs=rows)
     encoded = Encoded(start=Ragged.of([[BEGIN, *row] for row in rows]))
     return trained.model.spec.architecture.collate(encoded, trained.model.level)

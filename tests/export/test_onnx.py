@@ -10,7 +10,7 @@ import pytest
 
 from plugformer.errors import NotExportableError
 from plugformer_export import Refused, verified
-from plugformer_export.onnx import ONNX
+from plugformer_export.onnx import ONNX, programs
 from plugformer_plugins.feed_forward.networks import GELU
 
 GALLERY = Path(__file__).resolve().parents[2] / "examples" / "gallery"
@@ -96,3 +96,9 @@ def test_a_part_can_say_that_it_cannot_be_exported(exportable, tmp_path, monkeyp
     monkeypatch.setattr(GELU, "forward", refusing)
     with pytest.raises(Refused, match=r"feed_forward 'gelu'.*it asks a person"):
         verified(trained, ONNX(), tmp_path / "out", examples=4)
+
+
+def test_texts_are_read_where_no_input_is_required(exportable, sample_data, monkeypatch):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    trained = exportable("training.batch_tokens=null", task="multi30k-retrieval")
+    assert len(programs(trained)["model"].arguments) == 2
