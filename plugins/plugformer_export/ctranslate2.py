@@ -31,9 +31,7 @@ from plugformer.runs import TrainedModel, own_tensors, save_tensors
 from plugformer_export.ctranslate2_spec import Parts, specification, structure_problems
 from plugformer_export.ctranslate2_usage import program
 from plugformer_export.target import Engine, Target
-
-PROBED = 2000
-"""Most tokens of a vocabulary whose texts are encoded by the file alone, to see whether it is enough."""
+from plugformer_export.tokenizer_files import sides, tokenizer_problems
 
 
 class CTranslate2(Target):
@@ -57,11 +55,7 @@ class CTranslate2(Target):
                 if getattr(decoding, key) is not None:
                     without = f"; leave it out with --set decoding.{key}=null"
                     found.append(f"decoding.{key}: {getattr(decoding, key)!r} (a constraint{without})")
-        for side, tokenizer in sides(trained).items():
-            if not is_enough(tokenizer):
-                found.append(
-                    f"tokenizer ({side}): its file alone, read by `tokenizers`, encodes otherwise; it"
-                )
+        found += tokenizer_problems(trained)
         return found
 
     def write(self, trained: TrainedModel, folder: Path) -> None:
@@ -94,36 +88,10 @@ class CTranslate2(Target):
         return program(trained, sides(trained), search_options(trained) if generates else {})
 
 
-def sides(trained: TrainedModel) -> dict[str, Tokenizer]:
-    """Returns the tokenizers by the side that names their file."""
-    source, target = trained.processor.tokenizers
-    return {"shared": source} if source is target else {"source": source, "target": target}
-
-
 def spellings(tokenizer: Tokenizer) -> list[str]:
     """Returns the vocabulary as its file spells it."""
     spelling: Any = getattr(tokenizer, "spelling", None)
     return [spelling(number) for number in range(tokenizer.size)]
-
-
-def is_enough(tokenizer: Tokenizer) -> bool:
-    """Returns whether the `tokenizers` library encodes and decodes with the file as the tokenizer does."""
-    import tempfile
-
-    import tokenizers
-
-    if not hasattr(tokenizer, "spelling"):
-        return False
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tokenizer.json"
-        tokenizer.save(file)
-        alone = tokenizers.Tokenizer.from_file(str(file))
-    numbers = range(len(SPECIAL_TOKENS), min(tokenizer.size, PROBED))
-    texts = tokenizer.decode([list(numbers[start : start + 10]) for start in range(0, len(numbers), 10)])
-    rows = tokenizer.encode(texts)
-    if rows != [alone.encode(text, add_special_tokens=False).ids for text in texts]:
-        return False
-    return tokenizer.decode(rows) == [alone.decode(row) for row in rows]
 
 
 class _Generates(Engine):

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,6 +19,7 @@ from plugformer_blocks import Program, exported, part_of, programs_of
 from plugformer_export.onnx_engine import ONNXRuntime
 from plugformer_export.onnx_usage import program, template_of
 from plugformer_export.target import Engine, Target
+from plugformer_export.tokenizer_files import sides, tokenizer_problems
 
 OPSET = 20
 """The version of ONNX's operators: https://github.com/onnx/onnx/blob/main/docs/Operators.md."""
@@ -34,10 +34,12 @@ class ONNX(Target):
     libraries = ("onnx", "onnxscript", "onnxruntime")
 
     def problems(self, trained: TrainedModel) -> list[str]:
-        """Returns the part that cannot be traced, or the head that decides jointly."""
+        """Returns the part that cannot be traced, the head that decides jointly, or tokenizers."""
         head = trained.model.head
         if type(head).best is not Head.best:
             return [f"{trained.model.parts['head'].label}, which chooses the outputs of a text together,"]
+        if unreadable := tokenizer_problems(trained):
+            return unreadable
         try:
             found = programs(trained)
         except NotExportableError as error:
@@ -96,12 +98,6 @@ def file_of(trained: TrainedModel, name: str) -> str:
     """Returns the name of a program's file."""
     begin = "encoder.onnx" if len(trained.model.stacks) > 1 else "decoder_begin.onnx"
     return {"model": "model.onnx", "begin": begin, "step": "decoder_step.onnx"}[name]
-
-
-def sides(trained: TrainedModel) -> dict[str, Any]:
-    """Returns the tokenizers by the side that names their file."""
-    source, target = trained.processor.tokenizers
-    return {"shared": source} if source is target else {"source": source, "target": target}
 
 
 def example(trained: TrainedModel, rows: Sequence[Sequence[int]]) -> Batch:

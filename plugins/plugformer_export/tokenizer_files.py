@@ -1,0 +1,43 @@
+"""The files of tokenizers, which programs without Plugformer read with the library `tokenizers`."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from plugformer.interfaces import SPECIAL_TOKENS, Tokenizer
+from plugformer.runs import TrainedModel
+
+PROBED = 2000
+"""Most tokens of a vocabulary whose texts are encoded by the file alone, to see whether it is enough."""
+
+
+def sides(trained: TrainedModel) -> dict[str, Tokenizer]:
+    """Returns the tokenizers by the side that names their file."""
+    source, target = trained.processor.tokenizers
+    return {"shared": source} if source is target else {"source": source, "target": target}
+
+
+def tokenizer_problems(trained: TrainedModel) -> list[str]:
+    """Returns the tokenizers whose files do not say all that they do."""
+    return [
+        f"tokenizer ({side}): its file alone, read by `tokenizers`, encodes otherwise; it"
+        for side, tokenizer in sides(trained).items()
+        if not is_enough(tokenizer)
+    ]
+
+
+def is_enough(tokenizer: Tokenizer) -> bool:
+    """Returns whether the `tokenizers` library encodes and decodes with the file as the tokenizer does."""
+    import tokenizers
+
+    if not hasattr(tokenizer, "spelling"):
+        return False
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "tokenizer.json"
+        tokenizer.save(file)
+        alone = tokenizers.Tokenizer.from_file(str(file))
+    numbers = range(len(SPECIAL_TOKENS), min(tokenizer.size, PROBED))
+    texts = tokenizer.decode([list(numbers[start : start + 10]) for start in range(0, len(numbers), 10)])
+    rows = tokenizer.encode(texts)
+    if rows != [alone.encode(text, add_special_tokens=False).ids for text in texts]:
+        return False
+    return tokenizer.decode(rows) == [alone.decode(row) for row in rows]
