@@ -34,7 +34,7 @@ EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
     "plugformer predict runs/dates-20260102-120000 --file dates.txt --scores",
     "cat dates.txt | plugformer predict runs/dates-20260102-120000 --json",
-    "plugformer predict runs/dates --file days.csv --column source=day --out iso.csv",
+    "plugformer predict runs/dates --file in.csv --column source=2 --out out.csv",
     "plugformer predict runs/dates --file dates.txt --out iso.jsonl",
     "plugformer predict runs/dates --file dates.txt --out iso.parquet --resume",
 )

@@ -1,5 +1,6 @@
 """Components in examples/ compute what they say; studies and task files there are sound."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -14,6 +15,7 @@ from plugformer.interfaces import (
     PAST,
     Attention,
     AttentionContext,
+    Column,
     FeedForward,
     ModelContext,
     Padding,
@@ -93,13 +95,18 @@ def data(sample_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 AFTER_ANOTHER_RUN = EXAMPLES / "pretraining/study.yaml"
+STUDIES = {
+    file
+    for file in EXAMPLES.glob("*/*.yaml")
+    if re.search(r"^study: ", file.read_text(encoding="utf-8"), re.MULTILINE)
+}
 
 
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(
     "file",
-    sorted({*EXAMPLES.glob("*/study.yaml")} - {AFTER_ANOTHER_RUN}),
-    ids=lambda file: file.parent.name,
+    sorted(STUDIES - {AFTER_ANOTHER_RUN}),
+    ids=lambda file: f"{file.parent.name}/{file.stem}",
 )
 def test_studies_are_sound(file: Path, registry: Registry) -> None:
     assert len(resolve_arms(read_study(str(file)), registry)) > 1
@@ -121,3 +128,25 @@ def test_a_study_begins_with_a_pretrained_encoder(tmp_path: Path, registry: Regi
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/task.yaml")), ids=lambda file: file.parent.name)
 def test_tasks_are_sound(file: Path, registry: Registry) -> None:
     validate(resolve(str(file), registry=registry))
+
+
+@pytest.mark.parametrize(
+    ("operation", "right"),
+    [
+        ("copy", lambda source: source),
+        ("reverse", lambda source: source[::-1]),
+        ("add", lambda source: str(sum(map(int, source.split("+"))))),
+    ],
+)
+def test_strings_are_longer_in_one_split_alone(
+    operation: str, right: Callable[[str], str], example: Callable[[str], Registry]
+) -> None:
+    options = {"operation": operation, "longest": 4, "much_longer": 6, "size": 50, "held_out": 50}
+    data = example("findings").create("data", "lengths", **options)
+    splits = data.load([Column("source", "text", "input"), Column("target", "text", "output")])
+    assert all(row["target"] == right(row["source"]) for split in splits.values() for row in split)
+    lengths = {
+        name: {max(map(len, row["source"].split("+"))) for row in split} for name, split in splits.items()
+    }
+    short = {1, 2, 3, 4}
+    assert lengths == {"train": short, "validation": short, "test": short, "test_longer": {5, 6}}
