@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import NotExportableError
-from plugformer_export import Refused, verified
+from plugformer_export import Refused, tokenizer_files, verified
 from plugformer_export.onnx import ONNX, programs
 from plugformer_plugins.feed_forward.networks import GELU
 
@@ -102,3 +102,9 @@ def test_texts_are_read_where_no_input_is_required(exportable, sample_data, monk
     monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
     trained = exportable("training.batch_tokens=null", task="multi30k-retrieval")
     assert len(programs(trained)["model"].arguments) == 2
+
+
+def test_a_tokenizer_that_its_file_does_not_describe_is_refused(exportable, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizer_files, "is_enough", lambda tokenizer: tokenizer.size == 0)
+    with pytest.raises(Refused, match=r"tokenizer \(shared\)"):
+        verified(exportable(), ONNX(), tmp_path / "out", examples=4)
