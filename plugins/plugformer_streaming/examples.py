@@ -114,7 +114,7 @@ class StreamedExamples:
         table = with_numbers(
             Dataset.from_list(examples, features).data.table, features, self.processor, place
         )
-        split, lengths = limited(Dataset(table), self.experiment, self.processor, place)
+        split, lengths = limited(Dataset(table), self.experiment, self.processor, place, training=True)
         add(stats, lengths)
         return split if len(split) else None
 

@@ -137,6 +137,26 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
     assert test.references(last) == ["123456790"]
 
 
+def test_training_examples_can_be_limited_alone(tmp_path: Path, registry: Registry) -> None:
+    text = "".join(f"{number} plays\n" for number in range(40))
+    (tmp_path / "plays.txt").write_text(text, encoding="utf-8")
+    data = {"name": "text", "files": {"train": str(tmp_path / "plays.txt")}, "ends": {"validation": 0.5}}
+    task = Task.model_validate(
+        {
+            "type": "language-modelling",
+            "data": {**data, "length": {"training": 4}},
+            "tokenizer": "characters",
+            "model": {"architecture": "decoder-only", "head": "language_model", "max_length": 16},
+        }
+    )
+    prepared = prepare(Experiment.of(task, registry))
+    assert set(prepared.splits["train"].lengths[:-1, 0]) == {6}  # and BEGIN and END
+    assert set(prepared.splits["validation"].lengths[:-1, 0]) == {18}
+    cutting = pairs(tmp_path, extra=LONG, data={"length": {"training": 2, "over": "truncate"}})
+    lengths = prepare(Experiment.of(cutting, registry)).lengths
+    assert lengths["train"].truncated > 0 == lengths["test"].truncated
+
+
 def test_of_a_truncated_output_the_characters_that_are_left_count(tmp_path: Path, registry: Registry) -> None:
     length = {"max": 2, "over": "truncate"}
     data = prepare(

@@ -72,6 +72,9 @@ class Length(Settings):
     """How to treat an example with a side longer than `max` tokens; such examples are always reported."""
 
     max: Count | None = Field(default=None, description="Longest side in tokens; null for model.max_length.")
+    training: Count | None = Field(
+        default=None, description="The same for training examples, to evaluate on longer ones; null for max."
+    )
     over: Literal["drop", "truncate", "refuse"] = Field(
         default="refuse", description="How to treat a longer example."
     )

@@ -178,7 +178,12 @@ def token_column(column: pa.ChunkedArray) -> TokenColumn:
 
 
 def limited(
-    data: Dataset, experiment: Experiment, processor: Processor, place: Callable[[int], str]
+    data: Dataset,
+    experiment: Experiment,
+    processor: Processor,
+    place: Callable[[int], str],
+    *,
+    training: bool,
 ) -> tuple[EncodedSplit, SplitStats]:
     """Returns encoded examples without those that a task drops for their length, and their counts.
 
@@ -189,6 +194,8 @@ def limited(
     examples = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest, over = block.length.max or max_length, block.length.over
+    if training:
+        longest = block.length.training or longest
     lengths = {name: column.lengths for name, column in examples[1].items()}
     make = partial(EncodedSplit, examples, task_type, experiment.architecture)
     stats = SplitStats(len(data), longest=max(int(side.max(initial=0)) for side in lengths.values()))

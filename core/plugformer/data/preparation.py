@@ -113,7 +113,7 @@ def _limited(
         beginning = as_text(data[row][processor.task_type.columns[0].name])[:40]
         return f"{name}, example {row + 1} ({beginning!r})"
 
-    split, stats = limited(data, experiment, processor, place)
+    split, stats = limited(data, experiment, processor, place, training=name == "train")
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "

@@ -22,9 +22,9 @@ from plugformer_blocks import Within
 class LanguageModelling(TaskType):
     """Predicts texts token by token, and continues prompts.
 
-    Texts are joined, END behind each, and cut into pieces of `model.max_length` tokens; each token is
-    predicted once, from those before it in its piece and the last token of the piece before. In training,
-    pieces begin at another place in every epoch.
+    Texts are joined, END behind each, and cut into pieces of `model.max_length` tokens, or fewer as
+    `data.length` says; each token is predicted once, from those before it in its piece and the last token
+    of the piece before. In training, pieces begin at another place in every epoch.
 
     Args:
         documents: `joined` if a token is predicted from all tokens before it in its piece, `apart` if only
