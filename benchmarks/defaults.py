@@ -54,14 +54,13 @@ ROWS_3000 = (
     "data.split={validation: 1500, test: 5929}",
 )
 GREEDY = ("decoding={name: greedy, max_length: source+20}",)
-BETTER_SIZE = str(Path(__file__).parent.parent / "examples/tatoeba_sizes/task.yaml")
 COMPARISONS = {
     "ag-news": Comparison("ag-news", 500, "accuracy"),
     "ag-news-3000": Comparison("ag-news", 300, "accuracy", ROWS_3000),
     "dates": Comparison("dates", 500, "exact_match"),
     "copying": Comparison("copying", 1500, "exact_match"),
     "tatoeba-zh-en": Comparison(
-        BETTER_SIZE, 350, "bleu_lowercase", GREEDY, ("training.schedule.warmup_steps=50",)
+        "tatoeba-zh-en", 350, "bleu_lowercase", GREEDY, ("training.schedule.warmup_steps=50",)
     ),
 }
 
