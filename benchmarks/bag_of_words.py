@@ -15,8 +15,9 @@ import re
 from collections import Counter
 
 import numpy as np
-import torch
 from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
@@ -51,31 +52,23 @@ def naive_bayes(train, labels, smoothing):
 
 def logistic_regression(train, labels, penalty):
     """Returns a function from tf-idf weights to the score of each class."""
-    rows, targets = as_torch(train), torch.from_numpy(labels)
-    weights = torch.zeros(train.shape[1], int(labels.max()) + 1, dtype=torch.float64, requires_grad=True)
-    bias = torch.zeros(weights.shape[1], dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weights, bias], max_iter=100, line_search_fn="strong_wolfe")
+    right = np.eye(labels.max() + 1)[labels]
+    rows = sparse.hstack([train, np.ones((train.shape[0], 1))]).tocsr()
+    columns = rows.T.tocsr()
+    penalties = np.append(np.full(train.shape[1], penalty), 0)[:, None]
 
-    def loss():
-        optimizer.zero_grad()
-        scores = torch.sparse.mm(rows, weights) + bias
-        value = torch.nn.functional.cross_entropy(scores, targets, reduction="sum")
-        value = value + penalty / 2 * weights.square().sum()
-        value.backward()
-        return value
+    def loss(flat):
+        weights = flat.reshape(len(penalties), -1)
+        scores = rows @ weights
+        normalizer = logsumexp(scores, axis=1, keepdims=True)
+        value = (normalizer[:, 0] - (scores * right).sum(axis=1)).sum()
+        gradient = columns @ (np.exp(scores - normalizer) - right) + penalties * weights
+        return value + (penalties * weights**2).sum() / 2, gradient.ravel()
 
-    optimizer.step(loss)
-    return lambda rows: (torch.sparse.mm(as_torch(rows), weights) + bias).detach().numpy()
-
-
-def as_torch(matrix):
-    """Returns a sparse matrix of torch."""
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(matrix.indptr),
-        torch.from_numpy(matrix.indices),
-        torch.from_numpy(matrix.data),
-        matrix.shape,
-    )
+    start = np.zeros(len(penalties) * right.shape[1])
+    weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    weights = weights.reshape(len(penalties), -1)
+    return lambda some: some @ weights[:-1] + weights[-1]
 
 
 def main():
