@@ -13,6 +13,7 @@ penalty, is the best one on the validation split:
 import argparse
 import re
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -31,7 +32,7 @@ PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 def features(text, pairs):
     """Returns the words of a text, and its pairs of neighbours."""
     words = re.findall(r"\w+", text.lower())
-    return [*words, *(map(" ".join, zip(words, words[1:], strict=False)) if pairs else ())]
+    return [*words, *(map(" ".join, pairwise(words)) if pairs else ())]
 
 
 def counts(texts, numbers, pairs):
@@ -107,7 +108,9 @@ def main():
     metric = Accuracy()
     for name, tried in best.items():
         right, pairs, value, chosen = max(tried, key=lambda one: one[0])
-        statistics = metric.statistics([classes[one] for one in chosen], [[one] for one in references["test"]])
+        statistics = metric.statistics(
+            [classes[one] for one in chosen], [[one] for one in references["test"]]
+        )
         low, high = metric.interval(statistics)
         print(
             f"{name} ({'words and pairs' if pairs else 'words'}, {value}): validation {right:.4f}, "

@@ -84,25 +84,25 @@ class OrthogonalOptimizer(torch.optim.Optimizer):
         """Makes an update; there is no closure."""
         del closure
         for group in self.param_groups:
-            alike: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+            alike: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
             for parameter in group["params"]:
-                if parameter.grad is not None:
-                    alike[parameter.shape].append(parameter)
-            for shape, parameters in alike.items():
-                ahead = torch.stack([self._ahead(parameter, group["momentum"]) for parameter in parameters])
+                if (gradient := parameter.grad) is not None:
+                    ahead = self._ahead(parameter, gradient, group["momentum"])
+                    alike[parameter.shape].append((parameter, ahead))
+            for shape, moved in alike.items():
                 scale = 0.2 * max(shape) ** 0.5  # section 2.2 of the second source of `Muon`
-                directions = orthogonalized(ahead, group["iterations"])
-                for parameter, direction in zip(parameters, directions, strict=True):
+                directions = orthogonalized(torch.stack([ahead for _, ahead in moved]), group["iterations"])
+                for (parameter, _), direction in zip(moved, directions, strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
                     parameter.add_(direction, alpha=-group["lr"] * scale)
 
-    def _ahead(self, parameter: nn.Parameter, rate: float) -> Tensor:
+    def _ahead(self, parameter: nn.Parameter, gradient: Tensor, rate: float) -> Tensor:
         """Adds a gradient to its momentum, and returns where the momentum would be an update later."""
         state = self.state[parameter]
         if not state:
             state["momentum"] = torch.zeros_like(parameter)
-        momentum = state["momentum"].lerp_(parameter.grad, 1 - rate)
-        return parameter.grad.lerp(momentum, rate)
+        momentum = state["momentum"].lerp_(gradient, 1 - rate)
+        return gradient.lerp(momentum, rate)
 
 
 def orthogonalized(

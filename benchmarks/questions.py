@@ -1,10 +1,10 @@
-"""What finished studies say about studies: python examples/findings/questions.py STUDY...
+"""What finished studies say about studies: python benchmarks/questions.py STUDY...
 
 Three tables, from the files that `plugformer ablate` leaves in each study's folder:
 
 - seeds: how many pairs of trainings show a difference of 1 % of the baseline's score, in nine of ten studies
   where it exists (two-sided paired t test at 0.05);
-- early: of all pairs of arms, how many have the order of the last evaluation at earlier ones, by the mean loss;
+- early: how many pairs of arms have the order of the last evaluation at earlier ones, by the mean loss;
 - loss: the rank correlation of validation loss and score over arms, and over the seeds of an arm.
 """
 
@@ -46,9 +46,7 @@ def power(pairs: int, difference: float, deviation: float) -> float:
 
 def seeds(cells: Cells, metric: str) -> Iterable[str]:
     """Yields the baseline's score, the deviation over seeds of paired differences, and the pairs for 1 %."""
-    scores = {
-        arm: {seed: float(row[metric]) for seed, row in rows.items()} for arm, rows in cells.items()
-    }
+    scores = {arm: {seed: float(row[metric]) for seed, row in rows.items()} for arm, rows in cells.items()}
     baseline = scores.pop("baseline")
     variances = [
         stdev(arm[seed] - baseline[seed] for seed in arm.keys() & baseline.keys()) ** 2
@@ -56,9 +54,7 @@ def seeds(cells: Cells, metric: str) -> Iterable[str]:
     ]
     score, deviation = mean(baseline.values()), mean(variances) ** 0.5
     enough = range(2, 10**9)
-    needed = enough[
-        bisect_left(enough, POWER, key=lambda pairs: power(pairs, 0.01 * abs(score), deviation))
-    ]
+    needed = enough[bisect_left(enough, POWER, key=lambda pairs: power(pairs, 0.01 * abs(score), deviation))]
     yield f"{metric} {score:.4g}, differences vary by {deviation / abs(score):.2%}: {needed:,} pairs for 1 %"
 
 
@@ -87,9 +83,7 @@ def loss_and_score(cells: Cells, metric: str) -> Iterable[str]:
     def correlation(pairs: Sequence[tuple[float, float]]) -> float:
         return float(spearmanr(*np.array(pairs).T).statistic)
 
-    values = [
-        [(float(row["loss"]), float(row[metric])) for row in rows.values()] for rows in cells.values()
-    ]
+    values = [[(float(row["loss"]), float(row[metric])) for row in rows.values()] for rows in cells.values()]
     means = [tuple(np.mean(arm, axis=0)) for arm in values]
     within = [correlation(arm) for arm in values if len(arm) > 2 and all(map(stdev, zip(*arm, strict=True)))]
     yield f"over {len(means)} arms {correlation(means):.2f}, within an arm {mean(within):.2f} in the mean"
