@@ -48,7 +48,7 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
     block = DataBlock.model_validate({"name": "-", "length": length or {}})
     task = Task.model_construct(data=block, model=ModelSettings.model_construct(max_length=max_length))
     data = Dataset(pa.table({**examples, **encode(examples, known)}))
-    return limited(data, Experiment(task, None, task_type, architecture), known, str)[0]
+    return limited(data, Experiment(task, None, task_type, architecture), known, str, training=True)[0]
 
 
 def rows(tokens):

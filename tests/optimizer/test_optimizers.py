@@ -78,7 +78,8 @@ def test_lion_equals_the_algorithm():
 def test_muon_makes_matrices_nearly_orthogonal(shape):
     left, values, right = torch.linalg.svd(torch.randn(shape, dtype=torch.float64), full_matrices=False)
     values = torch.linspace(0.5, 1, len(values), dtype=torch.float64)  # far from zero, where it takes longer
-    found = orthogonalized(left @ values.diag() @ right, 5)
+    other = torch.randn(shape, dtype=torch.float64)
+    found, _ = orthogonalized(torch.stack([left @ values.diag() @ right, other]), 5)
     singular = torch.linalg.svdvals(found)
     assert 0.6 < singular.min() <= singular.max() < 1.3
     aligned = left.T @ found @ right.T  # the singular vectors stay

@@ -63,7 +63,7 @@ def test_another_mistake_in_the_task_is_reported_as_ever(run_copy):
 
 
 @pytest.mark.parametrize(
-    "needless", ["optimizer/adamw", "schedule/constant", "metric/exact_match", "data/dates"]
+    "needless", ["optimizer/muon", "schedule/constant", "metric/exact_match", "data/dates"]
 )
 def test_what_answers_needs_nothing_else(lost, trained, needless):
     texts = ["May 1, 2001", "1/2/99"]

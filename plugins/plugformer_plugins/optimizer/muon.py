@@ -1,5 +1,6 @@
 """Muon, which makes the updates of matrices orthogonal."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -83,27 +84,39 @@ class OrthogonalOptimizer(torch.optim.Optimizer):
         """Makes an update; there is no closure."""
         del closure
         for group in self.param_groups:
+            alike: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
             for parameter in group["params"]:
-                if (gradient := parameter.grad) is None:
-                    continue
-                state = self.state[parameter]
-                if not state:
-                    state["momentum"] = torch.zeros_like(parameter)
-                momentum = state["momentum"].lerp_(gradient, 1 - group["momentum"])
-                ahead = gradient.lerp(momentum, group["momentum"])
-                direction = orthogonalized(ahead, group["iterations"])
-                scale = 0.2 * max(parameter.shape) ** 0.5  # section 2.2 of the second source of `Muon`
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(direction, alpha=-group["lr"] * scale)
+                if (gradient := parameter.grad) is not None:
+                    ahead = self._ahead(parameter, gradient, group["momentum"])
+                    alike[parameter.shape].append((parameter, ahead))
+            for shape, moved in alike.items():
+                scale = 0.2 * max(shape) ** 0.5  # section 2.2 of the second source of `Muon`
+                directions = orthogonalized(torch.stack([ahead for _, ahead in moved]), group["iterations"])
+                for (parameter, _), direction in zip(moved, directions, strict=True):
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                    parameter.add_(direction, alpha=-group["lr"] * scale)
+
+    def _ahead(self, parameter: nn.Parameter, gradient: Tensor, rate: float) -> Tensor:
+        """Adds a gradient to its momentum, and returns where the momentum would be an update later."""
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum = state["momentum"].lerp_(gradient, 1 - rate)
+        return gradient.lerp(momentum, rate)
 
 
-def orthogonalized(matrix: Float[Tensor, "rows columns"], iterations: int) -> Float[Tensor, "rows columns"]:
-    """Returns nearly the orthogonal factor U V^T of a matrix U S V^T: singular values between 0.7 and 1.2."""
+def orthogonalized(
+    matrices: Float[Tensor, "matrices rows columns"], iterations: int
+) -> Float[Tensor, "matrices rows columns"]:
+    """Returns nearly the orthogonal factor U V^T of each matrix U S V^T: singular values between 0.7 and 1.2.
+
+    Matrices of one shape are multiplied together: most are too small to keep several processors busy alone.
+    """
     a, b, c = COEFFICIENTS
-    is_tall = matrix.shape[0] > matrix.shape[1]
-    wide: Tensor = matrix.T if is_tall else matrix
-    wide = wide / wide.norm().clamp(min=1e-7)  # so that no singular value is above 1
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    wide: Tensor = matrices.mT if is_tall else matrices
+    wide = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # so that no singular value is above 1
     for _ in range(iterations):
-        squared = wide @ wide.T
-        wide = a * wide + (b * squared + c * squared @ squared) @ wide
-    return wide.T if is_tall else wide
+        squared = wide @ wide.mT
+        wide = torch.baddbmm(wide, torch.baddbmm(squared, squared, squared, beta=b, alpha=c), wide, beta=a)
+    return wide.mT if is_tall else wide

@@ -23,6 +23,8 @@ class SpacyWords(WordLevel):
     Args:
         language: Whose rules, as spaCy names the language.
         lowercase: Whether words are put into lower case, after cutting.
+        min_frequency: How often a word must occur in training to have a token of its own.
+        max_size: Number of tokens at most, the special ones included; the rarest words are left out.
 
     Raises:
         ConfigurationError: spaCy is not installed, or has no rules for the language.
@@ -33,7 +35,7 @@ class SpacyWords(WordLevel):
         *,
         language: str = "en",
         lowercase: bool = False,
-        min_frequency: MinFrequency = 1,
+        min_frequency: MinFrequency = 2,
         max_size: MaxSize = None,
     ) -> None:
         with needing("spacy", "tokenizer 'spacy'"):

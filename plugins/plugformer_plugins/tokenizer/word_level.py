@@ -84,7 +84,17 @@ class Words(WordLevel):
     Text is lower-cased; double quotes vanish; colons, semicolons and HTML line breaks become spaces; full
     stops, commas, exclamation and question marks, brackets and apostrophes become words of their own.
     Decoding puts one space between words.
+
+    A word that occurs once in training is unknown by default. Little can be learned about it, and unless some
+    words are unknown in training, the vector of unknown words is never trained.
+
+    Args:
+        min_frequency: How often a word must occur in training to have a token of its own.
+        max_size: Number of tokens at most, the special ones included; the rarest words are left out.
     """
+
+    def __init__(self, *, min_frequency: MinFrequency = 2, max_size: MaxSize = None) -> None:
+        super().__init__(min_frequency=min_frequency, max_size=max_size)
 
     def cut(self, tokenizer: Tokenizer) -> None:
         """Cleans, then cuts at white space and around punctuation."""
