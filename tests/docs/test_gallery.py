@@ -61,7 +61,6 @@ SETTINGS = {
     "attention/sliding_window": ["model.attention={name: sliding_window, window: 2}"],
     "optimizer/muon_adam": ["training.optimizer=muon_adam"],
     "residual/token_merging": ["model.encoder.residual=token_merging"],
-    "tokenizer/bpe_dropout": ["tokenizer={name: bpe_dropout, size: 300}"],
 }
 SHORT = [
     "training.steps=10",

@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from plugformer_gallery.bpe_dropout import BPEDropout
 
+from plugformer_plugins.tokenizer.bpe_dropout import BPEDropout
 from plugformer_testing import contract_tests
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider widest"] * 5
@@ -34,11 +34,18 @@ def test_with_every_merge_dropped_bytes_are_left() -> None:
     assert len(tokenizer.encode(["lowest é"])[0]) < len(row)
 
 
+def test_what_is_drawn_is_normalized_and_lower_cased() -> None:
+    tokenizer = BPEDropout(size=300, dropout=0.0, normalization="nfkc", lowercase=True)
+    tokenizer.train(TEXTS)
+    drawing = tokenizer.sampling(np.random.default_rng(0))
+    assert drawing.encode(["LOWest \ufb01"]) == tokenizer.encode(["lowest fi"])
+
+
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_each_merge_is_dropped_with_its_probability(dropout: float) -> None:
     """Algorithm 1: `lo` comes first, then `low`; where `lo` is dropped, nothing can be merged."""
     tokenizer, generator, count = BPEDropout(dropout=dropout), np.random.default_rng(0), 4000
-    tokenizer.train(["low"])
+    tokenizer.train(["low low"])
     cuts = Counter(tokenizer.cut("low", generator) for _ in range(count))
     shares = {
         ("low",): (1 - dropout) ** 2,

@@ -9,49 +9,37 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import Field
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
 from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
-from plugformer_blocks import FastTokenizer
+from plugformer_plugins.tokenizer.subwords import BPE, Frequency, Lowercase, Normalization
 
 
-class BPEDropout(FastTokenizer):
+class BPEDropout(BPE):
     """Byte-level byte-pair encoding that leaves out merges at random while a model is trained.
 
     BPE-Dropout, Provilkov et al. 2020, algorithm 1: https://arxiv.org/abs/1910.13267. What is evaluated and
     predicted is cut as without dropout. The library's own dropout would draw from a generator without a seed.
 
     Args:
-        size: Number of tokens, the special ones and the bytes included.
+        size: Number of tokens, the special ones and the bytes included; fewer where the text has no more.
         dropout: Share of the merges that are left out wherever they could be made.
+        min_frequency: How often a pair must occur to be merged.
     """
 
     def __init__(
         self,
         *,
-        size: Annotated[
-            int, Field(ge=256 + len(SPECIAL_TOKENS), le=2**20, description="Number of tokens.")
-        ] = 8000,
-        dropout: Annotated[float, Field(ge=0, le=1, description="Share of merges that are left out.")] = 0.1,
+        size: Annotated[int, Field(ge=256 + len(SPECIAL_TOKENS), le=2**20)] = 8000,
+        dropout: Annotated[float, Field(ge=0, le=1)] = 0.1,
+        min_frequency: Frequency = 2,
+        normalization: Normalization = "none",
+        lowercase: Lowercase = False,
     ) -> None:
-        self.size_limit, self.dropout = size, dropout
+        self.dropout = dropout
         self.generator: np.random.Generator | None = None
-        super().__init__()
-
-    def pipeline(self) -> Tokenizer:
-        """Returns a BPE model over bytes, words and their leading space kept together."""
-        tokenizer = Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-        return tokenizer
-
-    def trainer(self) -> trainers.Trainer:
-        """Returns a trainer that breaks ties by token number."""
-        return trainers.BpeTrainer(
-            vocab_size=self.size_limit,
-            special_tokens=list(SPECIAL_TOKENS),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
+        super().__init__(
+            size=size, min_frequency=min_frequency, normalization=normalization, lowercase=lowercase
         )
 
     def sampling(self, generator: np.random.Generator) -> "BPEDropout":
@@ -65,7 +53,8 @@ class BPEDropout(FastTokenizer):
         if self.generator is None:
             return super().encode(texts)
         backend = self.backend_tokenizer
-        words = [backend.pre_tokenizer.pre_tokenize_str(text) for text in texts]
+        normalized = [backend.normalizer.normalize_str(text) for text in texts]
+        words = [backend.pre_tokenizer.pre_tokenize_str(text) for text in normalized]
         return [
             [
                 backend.token_to_id(piece) or UNKNOWN
