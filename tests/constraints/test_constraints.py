@@ -25,7 +25,7 @@ TOKENIZERS = {
     "unigram": lambda: Unigram(size=120),
     "whitespace": Whitespace,
     "wordpiece": lambda: WordPiece(size=160),
-    "words": Words,
+    "words": lambda: Words(min_frequency=1),
 }
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 SEARCHES = [Greedy(), Beam(size=3), Sampling(temperature=3.0, top_k=4)]
