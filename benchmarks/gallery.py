@@ -29,6 +29,7 @@ COMMON = (
     "training.batch_tokens=1024",
     "evaluation.samples=0",
 )
+CAPTIONS = str(Path(__file__).parents[1] / "examples" / "transformer_tiny" / "de_en.yaml")
 TRANSLATION = (
     "model.width=256",
     "model.ffn_width=1024",
@@ -36,7 +37,7 @@ TRANSLATION = (
     "model.residual=pre",
     "model.position=rope",
 )
-"""On top of `multi30k-de-en`."""
+"""On top of `CAPTIONS`."""
 
 
 class Pair(NamedTuple):
@@ -45,7 +46,7 @@ class Pair(NamedTuple):
     own: tuple[str, ...]
     beside: str
     other: tuple[str, ...]
-    task: str = "multi30k-de-en"
+    task: str = CAPTIONS
 
 
 def part(path: str, beside: str, key: str = "") -> Pair:
@@ -110,7 +111,7 @@ class Training:
     """A training in a process of its own, which computes only when it is its turn."""
 
     def __init__(self, task: str, settings: tuple[str, ...], updates: int) -> None:
-        own = (*COMMON, *(TRANSLATION if task == "multi30k-de-en" else ()))
+        own = (*COMMON, *(TRANSLATION if task == CAPTIONS else ()))
         named = {setting.partition("=")[0] for setting in settings}
         kept = [setting for setting in own if setting.partition("=")[0] not in named]
         self._folder = tempfile.TemporaryDirectory()

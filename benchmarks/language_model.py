@@ -2,9 +2,9 @@
 
     python benchmarks/language_model.py --rounds 5
 
-The model is that of the task `shakespeare` with learned positions: four layers of width 128, four heads, 64
-characters at a time, 12 sequences a batch, weights of embedding and output tied. Each round runs each system
-for some updates in turn, on random characters and with the same optimizer. GPT-2 needs
+The model is that of `examples/shakespeare/nanogpt.yaml` with learned positions: four layers of width 128,
+four heads, 64 characters at a time, 12 sequences a batch, weights of embedding and output tied. Each round
+runs each system for some updates in turn, on random characters and with the same optimizer. GPT-2 needs
 `pip install transformers`.
 """
 
@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
@@ -23,6 +24,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens
 from plugformer.model import build
 
+TASK = Path(__file__).parents[1] / "examples" / "shakespeare" / "nanogpt.yaml"
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, CONTEXT, BATCH = 69, 128, 4, 4, 512, 64, 12
 
 Ids = Int[Tensor, "batch length"]
@@ -72,7 +74,7 @@ def hand_written() -> System:
 
 def plugformer() -> System:
     """Returns the model assembled from components and its mean loss."""
-    resolved = Experiment.from_resolved(resolve("shakespeare", ["model.position=learned"]))
+    resolved = Experiment.from_resolved(resolve(TASK, ["model.position=learned"]))
     model = build(resolved.spec, Sizes(VOCABULARY, VOCABULARY)).train()
 
     def loss(ids: Ids) -> Tensor:

@@ -11,6 +11,7 @@ import argparse
 import itertools
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from plugformer_plugins.task_type.language_modelling import LanguageModelling
 TURN = 5
 FOLDER = "${PLUGFORMER_DATA}/multi30k"
 COMMON: dict[str, Any] = {
-    "extends": "shakespeare",
+    "extends": str(Path(__file__).parents[1] / "examples" / "shakespeare" / "nanogpt.yaml"),
     "data": {
         "name": "text",
         "files": {"train": f"{FOLDER}/train.en", "validation": f"{FOLDER}/val.en"},
