@@ -2,11 +2,11 @@
 
     python benchmarks/decoding.py --threads 1 --rounds 9
 
-The model has the sizes of `examples/transformer_tiny` and random weights, those of the output layer its own.
-END is improbable, so that every system computes 21 tokens for each sentence. Plugformer and CTranslate2 have
-the same weights, Marian the same sizes. A round runs all systems in turn; medians of seconds and of ratios within
-rounds count: with one thread seconds of the processor, which other programs disturb less. The peers need
-`pip install ctranslate2 transformers`.
+The model has the sizes of `examples/transformer_tiny` and random weights, those of the output layer its
+own. END is improbable, so that every system computes 21 tokens for each sentence. Plugformer and
+CTranslate2 have the same weights, Marian the same sizes. A round runs all systems in turn; medians of
+seconds and of ratios within rounds count: with one thread seconds of the processor, which other programs
+disturb less. The peers need `pip install ctranslate2 transformers`.
 """
 
 import argparse
