@@ -41,8 +41,8 @@ def test_files_hold_the_table(run, table, trained, tmp_path, ending):
     outcome = run("evaluate", str(trained.report.run), "--split", "validation", "--predictions", str(file))
     assert outcome.status == 0, outcome.err
     read = {
-        "csv": pd.read_csv,
-        "jsonl": lambda path: pd.read_json(path, lines=True),
+        "csv": lambda path: pd.read_csv(path, dtype={"answer": str}),  # an answer may look like a number
+        "jsonl": lambda path: pd.read_json(path, lines=True, dtype={"answer": str}),
         "parquet": pd.read_parquet,
     }
     found, expected = read[ending](file), table[1]
