@@ -11,7 +11,7 @@ from plugformer_export import ExportError, Refused, verified
 from plugformer_export.ctranslate2 import CTranslate2
 
 SLOWLY = ("training.optimizer={name: adamw, lr: 0.001}", "training.schedule.warmup_steps=200")
-"""So that outputs end within their limit, which the two weigh in other ways."""
+"""Else the young model writes up to the limit, where beams of Plugformer and of CTranslate2 differ."""
 
 MIXTURES = {
     "post-norm, sinusoidal, tied": (

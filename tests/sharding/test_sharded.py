@@ -21,7 +21,7 @@ from plugformer.runs.loading import load
 from plugformer.training.fitting import strategy_of
 
 SHARD = "training.shard=true"
-ALONE = (SHARD, "training.optimizer=adamw")
+WITH_ADAMW = (SHARD, "training.optimizer=adamw")
 EVERYTHING = (
     SHARD,
     "model.embeddings={shared: true, tied: true}",
@@ -207,7 +207,7 @@ def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):
 @pytest.mark.long
 def test_resumed_equals_uninterrupted(short_settings, tmp_path):
     """With dropout, whose draws differ between processes; the signal reaches only one of them."""
-    settings = short_settings(*ALONE)
+    settings = short_settings(*WITH_ADAMW)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     with launched(2, *train_command(settings, whole)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
@@ -241,7 +241,7 @@ def test_another_number_of_processes_goes_on(train_tiny, short_settings, tmp_pat
 @pytest.mark.long
 def test_the_end_of_one_ends_the_others(short_settings, tmp_path):
     out = tmp_path / "run"
-    with launched(2, *train_command(short_settings(*ALONE, "training.steps=100000"), out)) as processes:
+    with launched(2, *train_command(short_settings(*WITH_ADAMW, "training.steps=100000"), out)) as processes:
         wait_for(out, 3)
         processes[1].kill()
         main, _ = ends(processes)
