@@ -54,7 +54,11 @@ def test_what_does_not_fit_is_refused_before_anything_is_copied(change, message,
     assert all(torch.equal(value, before[name]) for name, value in own_tensors(model).items())
 
 
-@pytest.mark.parametrize("content", [b"", b"text", pickle.dumps(nn.Linear(2, 2).state_dict())])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"text", pickle.dumps(nn.Linear(2, 2).state_dict())],
+    ids=["empty", "text", "pickled"],  # the bytes of the last differ from process to process
+)
 def test_what_is_no_safetensors_file(tmp_path, content):
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)

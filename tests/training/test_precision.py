@@ -26,8 +26,9 @@ class Types:
         run.model.encoder.register_forward_pre_hook(self._note)
 
     def _note(self, module, inputs):
-        if torch.is_autocast_enabled("cpu"):
-            self.seen.add(torch.get_autocast_dtype("cpu"))
+        device = next(module.parameters()).device.type
+        if torch.is_autocast_enabled(device):
+            self.seen.add(torch.get_autocast_dtype(device))
 
 
 def test_a_task_trains_in_mixed_precision_and_the_next_one_does_not(train_tiny, tmp_path):

@@ -64,6 +64,7 @@ class MultiHeadLatentAttention(Attention):
         """Returns latents and rotated keys side by side, (batch, key, latent width + rotary width)."""
         latent, key = self.latent(memory).split([self.latent_width, self.rotary_width], dim=-1)
         rotated = positions.rotate(key[:, None])[:, 0]  # one head, which all query heads share
+        latent = latent.to(self.latent_norm.weight.dtype)  # PyTorch's fused kernel wants one type
         return PositionwiseState(torch.cat([self.latent_norm(latent), rotated], dim=-1))
 
     def attend(
