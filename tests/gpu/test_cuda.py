@@ -21,7 +21,7 @@ from plugformer.errors import InterruptedRunError
 from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.training.train import resume, train
+from plugformer.training.train import resume
 
 GPU = torch.device("cuda")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from tests.batches import pairs
 from torch.overrides import TorchFunctionMode
 
 from plugformer.configuration.task import TrainingSettings
@@ -40,6 +41,16 @@ def test_a_task_trains_in_mixed_precision_and_the_next_one_does_not(train_tiny, 
     noted = [RunDirectory(tmp_path / name).lock()["environment"]["precision"] for name in ("bf16", "float32")]
     assert noted == ["bf16", "float32"]
     assert {parameter.dtype for parameter in load(tmp_path / "bf16").model.parameters()} == {torch.float32}
+
+
+def test_every_attention_computes_in_bfloat16_without_a_warning(tiny_model, any_attention):
+    model = tiny_model(f"model.attention={any_attention}")
+    batch = pairs([[5, 6, 7, 8], [9]], [[6, 5], [8, 7, 4]])
+    expected = model(batch).total
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model(batch).total
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+    found.backward()
 
 
 class Seen(TorchFunctionMode):
