@@ -1,4 +1,4 @@
-"""Strings to copy, to reverse or to add, shorter in training than in the tests."""
+"""Strings to copy or reverse, and numbers to add, shorter in training than in the tests."""
 
 import random
 import string
@@ -20,8 +20,12 @@ class Lengths(Data):
     the lengths above, up to `much_longer`. A length is drawn first, each as often as any other. That of a sum
     is the number of digits of the longer summand.
 
+    Sums in reverse are easier to learn, as a carry is known before it is needed: all numbers begin with their
+    last digit, as in https://arxiv.org/abs/2402.09371, and zeros make the summands as long as each other and
+    the sum one digit longer.
+
     Args:
-        operation: `copy` or `reverse` letters, or `add` two numbers.
+        operation: `copy` or `reverse` letters, `add` two numbers, or `add_reversed`.
         longest: The greatest length in training.
         much_longer: The greatest length in `test_longer`.
         size: Number of training examples; few enough short ones exist for them to repeat.
@@ -32,7 +36,7 @@ class Lengths(Data):
     def __init__(
         self,
         *,
-        operation: Literal["copy", "reverse", "add"] = "copy",
+        operation: Literal["copy", "reverse", "add", "add_reversed"] = "copy",
         longest: _Length = 20,
         much_longer: _Length = 30,
         size: Annotated[int, Field(ge=1)] = 100_000,
@@ -56,10 +60,19 @@ class Lengths(Data):
         return DatasetDict(splits)
 
     def _example(self, draw: random.Random, length: int) -> dict[str, str]:
-        if self._operation == "add":
+        if self._operation.startswith("add"):
             longer = draw.randrange(10 ** (length - 1), 10**length)
             other = draw.randrange(10 ** draw.randint(1, length))
             first, second = draw.sample((longer, other), 2)
-            return {"source": f"{first}+{second}", "target": str(first + second)}
+            if self._operation == "add":
+                return {"source": f"{first}+{second}", "target": str(first + second)}
+            return {
+                "source": f"{_reversed(first, length)}+{_reversed(second, length)}",
+                "target": _reversed(first + second, length + 1),
+            }
         letters = "".join(draw.choices(string.ascii_lowercase, k=length))
         return {"source": letters, "target": letters if self._operation == "copy" else letters[::-1]}
+
+
+def _reversed(number: int, length: int) -> str:
+    return f"{number:0{length}}"[::-1]
