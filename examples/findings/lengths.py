@@ -60,7 +60,7 @@ class Lengths(Data):
         return DatasetDict(splits)
 
     def _example(self, draw: random.Random, length: int) -> dict[str, str]:
-        if self._operation.startswith("add"):
+        if self._operation in ("add", "add_reversed"):
             longer = draw.randrange(10 ** (length - 1), 10**length)
             other = draw.randrange(10 ** draw.randint(1, length))
             first, second = draw.sample((longer, other), 2)

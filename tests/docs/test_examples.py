@@ -130,12 +130,18 @@ def test_tasks_are_sound(file: Path, registry: Registry) -> None:
     validate(resolve(str(file), registry=registry))
 
 
+def added_reversed(first: str, second: str) -> str:
+    assert len(first) == len(second)
+    return f"{int(first[::-1]) + int(second[::-1]):0{len(first) + 1}}"[::-1]
+
+
 @pytest.mark.parametrize(
     ("operation", "right"),
     [
         ("copy", lambda source: source),
         ("reverse", lambda source: source[::-1]),
         ("add", lambda source: str(sum(map(int, source.split("+"))))),
+        ("add_reversed", lambda source: added_reversed(*source.split("+"))),
     ],
 )
 def test_strings_are_longer_in_one_split_alone(
