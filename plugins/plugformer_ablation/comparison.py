@@ -26,13 +26,14 @@ _ROUNDING = 1e-12
 class Scores:
     """What one arm scored on a number of test examples, by seed; cells that failed are missing.
 
-    `resampled` are the scores on test sets drawn with replacement, the same ones for every cell; it is empty
-    where there are no statistics of examples.
+    `failures` are the reasons of those that failed. `resampled` are the scores on test sets drawn with
+    replacement, the same ones for every cell; it is empty where there are no statistics of examples.
     """
 
     scores: Mapping[int, float]
     resampled: Mapping[int, Float[ndarray, " resamples"]] = field(default_factory=dict)
     examples: int = 0
+    failures: Mapping[int, str] = field(default_factory=dict)
 
 
 class Verdict(StrEnum):
@@ -56,6 +57,7 @@ class PairedComparison:
         both: The difference with its errors over seeds and examples, by which it is judged; None if one of
             them is unknown.
         identical: Whether the arms scored the same with every seed.
+        failed: The planned seeds with which the arm, and with which the baseline, has no finite score.
         notes: What keeps this from being an ordinary comparison.
     """
 
@@ -65,6 +67,7 @@ class PairedComparison:
     examples: StudentT | None = None
     both: StudentT | None = None
     identical: bool = False
+    failed: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     notes: tuple[str, ...] = ()
 
     @property
@@ -101,26 +104,37 @@ class PairedComparison:
         return self.both.minimum_detectable_difference(alpha) or None
 
     def verdict(self, level: float, *, higher_is_better: bool) -> Verdict:
-        """Returns the verdict: there is a difference if 0 is outside of the interval."""
+        """Returns the verdict: there is a difference if 0 is outside of the interval.
+
+        A verdict in favor of a side needs all of its seeds. Those that did not fail are a selection: the
+        mean of the trainings that went well is not that of the arm.
+        """
         if self.both is None and not self.identical:
             return Verdict.NONE
         low, high = self.interval(level) or (0.0, 0.0)
         if low <= 0 <= high:
-            return Verdict.NOT_DISTINGUISHABLE
-        return Verdict.BETTER if (low > 0) == higher_is_better else Verdict.WORSE
+            return Verdict.NONE if any(self.failed) else Verdict.NOT_DISTINGUISHABLE
+        arm_is_better = (low > 0) == higher_is_better
+        if self.failed[0 if arm_is_better else 1]:
+            return Verdict.NONE
+        return Verdict.BETTER if arm_is_better else Verdict.WORSE
 
 
 def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedComparison:
     """Compares an arm with its baseline, pair by pair of the same seed.
 
-    Seeds without a finite score in both arms are left out, and counted in the notes.
+    Seeds without a finite score in both arms are in no pair, and limit the verdict; the first note counts
+    them.
     """
-    common = [seed for seed in seeds if all(isfinite(side.scores.get(seed, nan)) for side in (arm, baseline))]
+    failed = _failed(arm, seeds), _failed(baseline, seeds)
+    common = [seed for seed in seeds if not any(seed in side for side in failed)]
     notes = []
-    if len(common) < len(seeds):
-        notes.append(f"{len(common)} of {len(seeds)} seeds have a score in both arms")
+    if any(failed):
+        told = (_told(*each, len(seeds)) for each in zip((arm, baseline), failed, strict=True))
+        notes.append("failed: the arm {}, the baseline {}".format(*told))
     if not common:
-        return PairedComparison(None, 0, notes=(*notes, "no verdict without a pair of scores"))
+        notes.append("no verdict without a pair of scores")
+        return PairedComparison(None, 0, failed=failed, notes=tuple(notes))
     ours, theirs = (np.array([side.scores[seed] for seed in common]) for side in (arm, baseline))
     difference = float((ours - theirs).mean())
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
@@ -144,6 +158,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
         over_examples,
         both,
         identical=same and len(common) > 1 and bool(abs(difference) <= _ROUNDING * np.abs(theirs).max()),
+        failed=failed,
         notes=(*notes, *_cases(ours, theirs, missing, same=same)),
     )
 
@@ -166,6 +181,7 @@ def judge(comparisons: Sequence[PairedComparison], *, higher_is_better: bool) ->
     return [
         {
             "pairs": comparison.pairs,
+            "failed_seeds": dict(zip(("arm", "baseline"), map(list, comparison.failed), strict=True)),
             "difference": comparison.difference,
             "level": 1 - alpha,
             **_ends(comparison.interval(1 - alpha)),
@@ -190,6 +206,21 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
     """Returns the ends of an interval as JSON can hold them, which knows neither infinity nor NaN."""
     low, high = interval if interval and all(map(isfinite, interval)) else (None, None)
     return {"low": low, "high": high}
+
+
+def _failed(side: Scores, seeds: Sequence[int]) -> tuple[int, ...]:
+    """Returns the seeds without a finite score."""
+    return tuple(seed for seed in seeds if not isfinite(side.scores.get(seed, nan)))
+
+
+def _told(side: Scores, failed: Sequence[int], planned: int) -> str:
+    """Returns with which seeds a side failed, and why with the first of them."""
+    if not failed:
+        return "with none"
+    first = failed[0]
+    reason = side.failures.get(first) or f"its score is {side.scores.get(first, nan):g}"
+    numbers = f"seed{'s' if len(failed) > 1 else ''} {', '.join(map(str, failed))}"
+    return f"with {numbers} of {planned} ({reason.splitlines()[0].rstrip('.')})"
 
 
 def _unpaired(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> str:

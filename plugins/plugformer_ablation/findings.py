@@ -53,7 +53,9 @@ class Findings:
             row["failed"] = [f"seed {seed}: {reason}" for seed, reason in arm["failed"].items()]
             known = {key: value for key, value in row.items() if key == "baseline" or value is not None}
             record = flat(known | comparisons.get(arm["arm"], {}))
-            rows.append({key: "; ".join(v) if isinstance(v, list) else v for key, v in record.items()})
+            rows.append(
+                {key: "; ".join(map(str, v)) if isinstance(v, list) else v for key, v in record.items()}
+            )
         columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
         return DataFrame(rows, columns=list(columns), dtype=object)
 
@@ -153,6 +155,7 @@ def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
             {cell.seed: cell.metrics[metric] for cell in scored},
             {cell.seed: draws[arm, cell.seed] for cell in scored if (arm, cell.seed) in draws},
             counts.pop() if len(counts) == 1 else 0,
+            {cell.seed: cell.failure for cell in results.cells if cell.arm == arm and cell.failure},
         )
     return result
 

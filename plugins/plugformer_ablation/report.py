@@ -3,7 +3,7 @@
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,8 @@ def _sentence(findings: Findings, comparison: Record) -> str:
     arm, baseline = _names(findings, comparison)
     difference, places = comparison["difference"], _places(findings)
     if difference is None:
-        return f"{arm} cannot be compared with {baseline}: {'; '.join(comparison['notes'])}."
+        reasons = dict.fromkeys([*comparison["notes"], *_failures(findings, comparison)])
+        return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
     direction = "better" if (difference > 0) == findings.record["higher_is_better"] else "worse"
     text = f"{arm} is {abs(difference):.{places}f} {direction} than {baseline}"
     if difference == 0:
@@ -84,14 +85,28 @@ def _sentence(findings: Findings, comparison: Record) -> str:
     if comparison["low"] is not None:
         low, high = (f"{comparison[end]:.{places}f}" for end in ("low", "high"))
         text += f" ({_percent(comparison['level'])} interval {low} to {high})"
+    return "; ".join([f"{text}: {_conclusion(comparison, places)}", *_failures(findings, comparison)]) + "."
+
+
+def _conclusion(comparison: Record, places: int) -> str:
+    """Returns what follows from a difference and its interval."""
     if comparison["verdict"] == Verdict.NONE:
         reasons = [note for note in comparison["notes"] if "no verdict" in note]
-        return f"{text}: {[*reasons, 'no verdict'][0]}."
+        return [*reasons, "no verdict"][0]
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
-        return f"{text}: a significant difference."
+        return "a significant difference"
     detectable = comparison["minimum_detectable_difference"]
     limit = "" if detectable is None else f"; this study would have detected {detectable:.{places}f}"
-    return f"{text}: no difference shown{limit}."
+    return f"no difference shown{limit}"
+
+
+def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
+    """Yields what a sentence says of cells that failed."""
+    if any(comparison["failed_seeds"].values()):
+        yield comparison["notes"][0]
+        failed = {arm["arm"] for arm in findings.record["arms"] if arm["failed"]}
+        if failed & {comparison["arm"], comparison["baseline"]}:
+            yield "the same command trains failed cells again"
 
 
 def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
@@ -125,7 +140,8 @@ def explanation(findings: Findings) -> list[str]:
             "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
             f"The {_percent(findings.comparisons[0]['level'])} interval covers the variation over seeds and "
             f"test examples; all of them (here {number}) hold together with 95 %. An arm is better or worse "
-            "where it excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05.",
+            "where it excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05."
+            " A verdict in favor of a side also needs all of its seeds.",
             "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
             f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
         ]

@@ -141,7 +141,43 @@ def test_failed_cells_and_scores_that_are_no_numbers_leave_fewer_pairs():
     kept = np.array([ours.scores[seed] - theirs.scores[seed] for seed in (1, 3, 5)])
     assert found.pairs == 3
     assert found.difference == pytest.approx(kept.mean())
-    assert found.notes == ("3 of 5 seeds have a score in both arms",)
+    assert found.failed == ((2,), (4,))
+    assert found.notes == (
+        "failed: the arm with seed 2 of 5 (its score is nan), "
+        "the baseline with seed 4 of 5 (its score is inf)",
+    )
+
+
+def without(arm, *seeds, reason="diverged"):
+    """Returns an arm that failed with some seeds."""
+    scores = {seed: score for seed, score in arm.scores.items() if seed not in seeds}
+    return Scores(scores, arm.resampled, arm.examples, dict.fromkeys(seeds, reason))
+
+
+@pytest.mark.parametrize("higher", [True, False])
+@pytest.mark.parametrize(
+    ("arm_fails", "baseline_fails", "arm_is_better", "verdict"),
+    [
+        ((2, 4), (), True, "no verdict"),
+        ((2, 4), (), False, "worse"),
+        ((), (2, 4), True, "better"),
+        ((), (2, 4), False, "no verdict"),
+        ((2,), (4,), True, "no verdict"),
+        ((2,), (4,), False, "no verdict"),
+        ((2, 4), (), None, "no verdict"),
+        ((), (2, 4), None, "no verdict"),
+    ],
+)
+def test_a_verdict_in_favor_of_a_side_needs_all_its_seeds(
+    higher, arm_fails, baseline_fails, arm_is_better, verdict
+):
+    shares = {True: (0.9, 0.5), False: (0.5, 0.9), None: (0.7, 0.7)}[arm_is_better]
+    ours, theirs = (trials(answers(share if higher else 1 - share, n)) for n, share in enumerate(shares, 1))
+    compared = compare(without(ours, *arm_fails), without(theirs, *baseline_fails), SEEDS)
+    (found,) = judge([compared], higher_is_better=higher)
+    assert found["verdict"] == verdict
+    assert found["failed_seeds"] == {"arm": list(arm_fails), "baseline": list(baseline_fails)}
+    assert "(diverged)" in found["notes"][0]
 
 
 def test_no_pair_at_all():
