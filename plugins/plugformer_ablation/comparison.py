@@ -97,11 +97,13 @@ class PairedComparison:
     def minimum_detectable_difference(self, alpha: float) -> float | None:
         """Returns the smallest true difference that is found with a power of 80 %.
 
-        None if the difference cannot be tested, or if nothing varied from which to tell.
+        None if the difference cannot be tested, if nothing varied from which to tell, or if it cannot be
+        computed.
         """
         if self.both is None or self.identical:
             return None
-        return self.both.minimum_detectable_difference(alpha) or None
+        difference = self.both.minimum_detectable_difference(alpha)
+        return difference if difference > 0 else None
 
     def verdict(self, level: float, *, higher_is_better: bool) -> Verdict:
         """Returns the verdict: there is a difference if 0 is outside of the interval.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import hypot, isfinite
+from math import hypot, isfinite, isnan, nan
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ class StudentT:
         """Returns the smallest true difference that is found with a power of 80 %.
 
         Found means that the interval excludes 0 on the right side; an error of 0 gives 0. `alpha` is the
-        two-sided significance level.
+        two-sided significance level; NaN if it is so small that the power cannot be computed.
         """
         return hypot(*(source.error * source._shift(alpha) for source in self._sources if source.error))
 
@@ -117,7 +117,9 @@ class StudentT:
         from scipy.special import nctdtr, stdtrit  # scipy.stats takes longer to import than all else
 
         critical = float(-stdtrit(self.freedom, alpha / 2))
-        largest = 10 + 10 * critical  # the power there is nearly 1
+        largest = 10 + 1.5 * critical  # the power there is at least 0.86, that of 1 degree of freedom
+        if isnan(nctdtr(self.freedom, largest, critical)):  # from about 100,000 on
+            return nan
         return float(brentq(lambda shift: 1 - nctdtr(self.freedom, shift, critical) - POWER, 0, largest))
 
 

@@ -243,3 +243,14 @@ def test_comparisons_that_cannot_be_tested_count_among_the_planned_ones():
     beside = judge([with_p(0.03), PairedComparison(None, 0)], higher_is_better=True)
     assert (alone[0]["verdict"], beside[0]["verdict"]) == (Verdict.BETTER, Verdict.NOT_DISTINGUISHABLE)
     assert (beside[1]["verdict"], beside[1]["p"]["corrected"]) == (Verdict.NONE, None)
+
+
+@pytest.mark.parametrize(("number", "known"), [(4_999, True), (20_000, False)])
+def test_two_seeds_are_judged_in_any_number_of_comparisons(number, known):
+    """With one degree of freedom the error is the absolute value of a normal variable."""
+    error = StudentT(0.1, 0.02, 1.0)
+    others = [PairedComparison(None, 0)] * (number - 1)
+    found, *_ = judge([PairedComparison(0.1, 2, error, error, error), *others], higher_is_better=True)
+    detectable = found["minimum_detectable_difference"]
+    critical = 1 / math.tan(math.pi * 0.05 / number / 2)  # Cauchy's distribution
+    assert detectable == (pytest.approx(0.02 * critical * stats.norm.ppf(0.9), rel=1e-3) if known else None)
