@@ -15,11 +15,13 @@ from pandas import DataFrame
 
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
+from plugformer_ablation.results import Record
 from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, drawing_style, panels
 
 _VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
 _BAR = "#e9ebee"
 _NAME = 34  # characters on a line
+_ROWS, _PANELS = 40, 24  # of arms, as many as a figure can show
 _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
 
 
@@ -32,7 +34,7 @@ def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator
 
 def _differences(findings: Findings) -> Iterator[Drawing]:
     """Yields a forest plot: every difference from the baseline with its intervals."""
-    shown = [comparison for comparison in findings.comparisons if comparison["difference"] is not None]
+    shown, omitted = _selected(findings, _ROWS)
     if not shown:
         return
     names = [_wrapped(comparison["arm"]) for comparison in shown]
@@ -57,9 +59,25 @@ def _differences(findings: Findings) -> Iterator[Drawing]:
     caption = (
         "The arm's mean minus the baseline's, over pairs of seeds. The interval covers the variation over "
         "seeds and test examples; the thick line is for a single comparison, the thin line, which decides, "
-        "for all. A true difference within the gray bar is found with a power below 80 %."
+        "for all. A true difference within the gray bar is found with a power below 80 %." + omitted
     )
     yield Drawing("differences", "Differences from the baseline", caption, figure)
+
+
+def _selected(findings: Findings, most: int) -> tuple[list[Record], str]:
+    """Returns the comparisons that a figure has room for, and a sentence for its caption if some are omitted.
+
+    Those with a verdict come first, then those with the largest difference.
+    """
+    known = [comparison for comparison in findings.comparisons if comparison["difference"] is not None]
+
+    def rank(comparison: Record) -> tuple[bool, float]:
+        return comparison["verdict"] not in _VERDICTS, -abs(comparison["difference"])
+
+    chosen = {comparison["arm"] for comparison in sorted(known, key=rank)[:most]}
+    shown = [comparison for comparison in known if comparison["arm"] in chosen]
+    omitted = f" Of {len(known)} arms, {most} are shown: those with a verdict or the largest difference."
+    return shown, omitted if len(known) > most else ""
 
 
 def _draw_difference(axes: Axes, row: int, comparison: Mapping[str, Any]) -> None:
@@ -79,8 +97,9 @@ def _draw_difference(axes: Axes, row: int, comparison: Mapping[str, Any]) -> Non
 def _curves(findings: Findings) -> Iterator[Drawing]:
     """Yields the curves of the validation loss and of the primary metric, as far as they were logged."""
     arms = [arm["arm"] for arm in findings.record["arms"]]
-    pairs = [(comparison["arm"], comparison["baseline"]) for comparison in findings.comparisons]
-    pairs = pairs or [(arm, arm) for arm in arms]
+    shown, omitted = _selected(findings, _PANELS)
+    pairs = [(comparison["arm"], comparison["baseline"]) for comparison in shown] or [(arms[0], arms[0])]
+    arms = list(dict.fromkeys(chain.from_iterable(pairs)))
     for name, kind, title in (("loss", "loss", LOSS), (findings.metric, "metric", findings.metric)):
         bands = {arm: band_of(findings, arm, name) for arm in arms}
         if all(len(band) < 2 for band in bands.values()):
@@ -105,7 +124,7 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
         figure.supylabel(title, fontsize=9)
         caption = (
             "On the validation split. Lines are means, and bands one standard deviation over seeds to both "
-            "sides; the baseline is gray in every panel."
+            "sides; the baseline is gray in every panel." + omitted
         )
         yield Drawing(f"curves-{kind}", f"Learning curves: {title}", caption, figure)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from plugformer.errors import ConfigurationError, needing
+from plugformer.errors import PlugformerError, described, needing
 from plugformer_ablation.arms import BASELINE, label
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.costs import BLOCK, ROUNDS
@@ -40,7 +40,8 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
     """Writes the report and returns its files, the page last.
 
     The page is `report.html`. The other files are `report.json`, `report.csv` (a row for each arm),
-    `cells.csv` (a row for each cell), and the figures as PNG and SVG.
+    `cells.csv` (a row for each cell), and the figures as PNG and SVG. Figures come last: where one cannot be
+    drawn, `notify` hears why, and everything else is there.
 
     Files of earlier reports are replaced. Raises RunError if a file cannot be written.
     """
@@ -50,21 +51,31 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
         write(out / name, content)
         files.append(out / name)
 
-    figures: list[Any] = []
-    try:
-        with needing("figures", "a report with figures"):
-            from plugformer_ablation.figures import draw  # imports matplotlib, which takes a second
-        with draw(findings, notify) as drawings:
-            figures = save_figures(drawings, add)
-    except ConfigurationError as error:
-        notify(f"the report has no figures: {error}")
     cells = findings.results.table().replace([math.inf, -math.inf], math.nan)  # an empty cell, not "inf"
     cells["directory"] = ["/".join(Path(run).parts[-2:]) for run in cells["directory"]]  # in this folder
     add("report.json", json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False))
     add("report.csv", findings.table.to_csv(index=False, lineterminator="\n"))
     add("cells.csv", cells.to_csv(index=False, lineterminator="\n"))
-    add("report.html", report_page(findings, figures))
+    write(out / "report.html", report_page(findings, []))
+    add("report.html", report_page(findings, _figures(findings, add, notify)))
     return files
+
+
+def _figures(
+    findings: Findings, add: Callable[[str, bytes], None], notify: Callable[[str], None]
+) -> list[Mapping[str, Any]]:
+    """Writes the figures, as far as they can be drawn, and returns them for the page."""
+    figures: list[Mapping[str, Any]] = []
+    try:
+        with needing("figures", "a report with figures"):
+            from plugformer_ablation.figures import draw  # imports matplotlib, which takes a second
+        with draw(findings, notify) as drawings:
+            for drawing in drawings:
+                figures += save_figures([drawing], add)
+    except Exception as error:  # whatever it is, the report is more than its figures
+        reason = str(error) if isinstance(error, PlugformerError) else described(error)
+        notify(f"the report lacks figures: {reason}")
+    return figures
 
 
 def sentences(findings: Findings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import hypot, isfinite, isnan, nan
 from typing import Any
 
@@ -37,7 +38,7 @@ def resampled(
     """
     generator, examples = np.random.default_rng(seed), len(cells[0])
     draws = (generator.integers(examples, size=examples) for _ in range(resamples))
-    return np.array([[aggregate(statistics[draw]) for statistics in cells] for draw in draws]).T
+    return np.array([[aggregate(cell.take(draw, axis=0)) for cell in cells] for draw in draws]).T
 
 
 @dataclass(frozen=True)
@@ -105,22 +106,26 @@ class StudentT:
         Found means that the interval excludes 0 on the right side; an error of 0 gives 0. `alpha` is the
         two-sided significance level; NaN if it is so small that the power cannot be computed.
         """
-        return hypot(*(source.error * source._shift(alpha) for source in self._sources if source.error))
+        return hypot(
+            *(source.error * _shift(source.freedom, alpha) for source in self._sources if source.error)
+        )
 
     @property
     def _sources(self) -> tuple["StudentT", ...]:
         return (self,) if self.other is None else (self, self.other)
 
-    def _shift(self, alpha: float) -> float:
-        """Returns the true mean, in standard errors, that is found with a power of 80 %."""
-        from scipy.optimize import brentq
-        from scipy.special import nctdtr, stdtrit  # scipy.stats takes longer to import than all else
 
-        critical = float(-stdtrit(self.freedom, alpha / 2))
-        largest = 10 + 1.5 * critical  # the power there is at least 0.86, that of 1 degree of freedom
-        if isnan(nctdtr(self.freedom, largest, critical)):  # from about 100,000 on
-            return nan
-        return float(brentq(lambda shift: 1 - nctdtr(self.freedom, shift, critical) - POWER, 0, largest))
+@cache  # the same for all comparisons of a study, and slow for few degrees of freedom
+def _shift(freedom: float, alpha: float) -> float:
+    """Returns the true mean, in standard errors, that is found with a power of 80 %; NaN if unknown."""
+    from scipy.optimize import brentq
+    from scipy.special import nctdtr, stdtrit  # scipy.stats takes longer to import than all else
+
+    critical = float(-stdtrit(freedom, alpha / 2))
+    largest = 10 + 1.5 * critical  # the power there is at least 0.86, that of 1 degree of freedom
+    if isnan(nctdtr(freedom, largest, critical)):  # from about 100,000 on
+        return nan
+    return float(brentq(lambda shift: 1 - nctdtr(freedom, shift, critical) - POWER, 0, largest))
 
 
 def summarize(scores: Iterable[float]) -> dict[str, Any] | None:

@@ -78,6 +78,52 @@ def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypa
     assert "'plugformer[figures]'" in notices[0]
 
 
+def test_a_figure_that_cannot_be_drawn_loses_nothing_else(findings, tmp_path, monkeypatch):
+    from plugformer_ablation import figures
+
+    def broken(*given):
+        raise ZeroDivisionError("no room")
+
+    monkeypatch.setattr(figures, "_curves", broken)
+    notices = []
+    files = write_report(findings, tmp_path, notices.append)
+    assert {"report.json", "report.csv", "cells.csv", "report.html"} <= {file.name for file in files}
+    assert notices == ["the report lacks figures: ZeroDivisionError: no room"]
+
+
+def test_data_are_written_before_any_figure(findings, tmp_path, monkeypatch):
+    from plugformer_ablation import figures
+
+    def killed(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(figures, "draw", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(findings, tmp_path, print)
+    assert {"report.json", "report.csv", "cells.csv", "report.html"} <= {
+        file.name for file in tmp_path.iterdir()
+    }
+
+
+def test_figures_of_many_arms_show_those_that_matter(made_up, tmp_path):
+    """The last arm is the only one with a verdict: no figure may leave it out."""
+    results = made_up({f"arm {number}": 0.7 for number in range(59)} | {"the worst": 0.1}, 2, 40)
+    cells = tuple(
+        replace(cell, metrics={"exact_match": float(cell.seed + 0.01 * (cell.arm == "the worst"))})
+        for cell in results.cells
+    )
+    found = find(replace(results, cells=cells))
+    found.comparisons[-1]["verdict"] = "worse"
+    write_report(found, tmp_path, print)
+    rows = (tmp_path / "differences.svg").read_text(encoding="utf-8")
+    panels = (tmp_path / "curves-loss.svg").read_text(encoding="utf-8")
+    assert [len(re.findall(r">arm \d+<", text)) for text in (rows, panels)] == [39, 23]
+    assert all(">the worst<" in text for text in (rows, panels))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Of 59 arms, 40 are shown" in page
+    assert "Of 59 arms, 24 are shown" in page
+
+
 def test_the_page_is_whole_and_needs_nothing_else(folder):
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
     assert page.open == []
