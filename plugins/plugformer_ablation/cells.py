@@ -10,7 +10,8 @@ from typing import Any
 
 from plugformer.configuration import dump
 from plugformer.experiment import Experiment
-from plugformer.runs import made_of
+from plugformer.interfaces import Metric
+from plugformer.runs import RunDirectory, made_of
 from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.results import RESULT, CellResult, write
 
@@ -61,9 +62,16 @@ class Cell:
         """The file of all output of its training."""
         return self.folder.with_name(f"{self.name}.log")
 
-    def result(self) -> CellResult:
-        """Returns the saved result; arm and folder are the cell's, because folders may be moved."""
-        result = CellResult.load(self.folder)
+    def result(self, metrics: Mapping[str, Metric]) -> CellResult:
+        """Returns the saved result; arm and folder are the cell's, because folders may be moved.
+
+        Raises:
+            RunError: A file is damaged, or states another score than the metric gives.
+        """
+        result, directory = CellResult.load(self.folder), RunDirectory(self.folder)
+        evaluation = directory.evaluations().get(self.ingredients.get("split", ""), {"metrics": {}})
+        scores = {name: score["value"] for name, score in evaluation["metrics"].items()}
+        result.check(metrics, {self.folder / RESULT: result.metrics, self.folder / "evaluation.json": scores})
         return replace(result, arm=self.arm, seed=self.seed, directory=str(self.folder))
 
 

@@ -102,8 +102,7 @@ def _sentence(findings: Findings, comparison: Record) -> str:
 def _conclusion(comparison: Record, places: int) -> str:
     """Returns what follows from a difference and its interval."""
     if comparison["verdict"] == Verdict.NONE:
-        reasons = [note for note in comparison["notes"] if "no verdict" in note]
-        return [*reasons, "no verdict"][0]
+        return next((str(note) for note in comparison["notes"] if "no verdict" in note), "no verdict")
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return "a significant difference"
     detectable = comparison["minimum_detectable_difference"]

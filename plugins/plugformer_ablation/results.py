@@ -18,6 +18,7 @@ from numpy import ndarray
 from pandas import DataFrame
 from pydantic import ConfigDict, TypeAdapter
 
+from plugformer.errors import RunError
 from plugformer.interfaces import Metric
 from plugformer.runs import read_json, replacing
 
@@ -77,6 +78,22 @@ class CellResult:
         record, statistics = read_json(folder / RESULT), load_arrays(folder / _STATISTICS)
         record["loss"] = math.nan if record["loss"] is None else record["loss"]
         return TypeAdapter(cls).validate_python({**record, "statistics": statistics})
+
+    def check(self, metrics: Mapping[str, Metric], files: Mapping[Path, Mapping[str, float]]) -> None:
+        """Compares the scores in files, by metric, with those of the statistics, by which a study is judged.
+
+        Raises:
+            RunError: They differ, so that a file was changed.
+        """
+        computed = {name: metrics[name].aggregate(rows) for name, rows in self.statistics.items()}
+        for file, stated in files.items():
+            for name in computed.keys() & stated.keys():
+                if not math.isclose(stated[name], computed[name], rel_tol=1e-6):
+                    raise RunError(
+                        f"{file} was changed: it states {name} {stated[name]:g} ({self.arm}, seed "
+                        f"{self.seed}), but the statistics of the examples give {computed[name]:g}; restore "
+                        "the file from a copy, or remove its folder and run the study again"
+                    )
 
 
 @dataclass(frozen=True)

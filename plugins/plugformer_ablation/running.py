@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from plugformer.configuration import read_dictionary
 from plugformer.errors import InterruptedRunError, RunError
+from plugformer.interfaces import Metric
 from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json
 from plugformer.training import Interruption
@@ -105,7 +106,7 @@ def run_study(
         results = _new_results(study, arms[0])
         if arms[0].tuned:
             trials = [make_cells(arm, [TUNING_SEED], out, "validation", tried=arm.tried)[0] for arm in arms]
-            outcomes = zip(arms, _finished(trials, out, executor, console), strict=True)
+            outcomes = zip(arms, _finished(trials, out, results.metrics, executor, console), strict=True)
             groups = groupby(outcomes, key=lambda trial: trial[0].name)
             arms = [_best(list(outcome), results) for _, outcome in groups]
         split, seeds = results.study["split"], study.seed_list
@@ -114,7 +115,7 @@ def run_study(
         untuned = [
             CellResult(arm.name, seed, failure=arm.failure) for arm in arms if arm.failure for seed in seeds
         ]
-        finished = [*_finished(cells, out, executor, console), *untuned]
+        finished = [*_finished(cells, out, results.metrics, executor, console), *untuned]
         if costs:
             arms = with_costs(arms, out, executor.threads, notify)
         made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
@@ -135,10 +136,13 @@ def in_rounds(cells: Sequence[Sequence[Cell]]) -> list[Cell]:
     return [cell for number, each in rounds for cell in rotated(each, number)]
 
 
-def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Console) -> list[CellResult]:
+def _finished(
+    cells: Sequence[Cell], out: Path, metrics: Mapping[str, Metric], executor: Executor, console: Console
+) -> list[CellResult]:
     """Returns the result of each cell, after those without one have been run."""
-    waiting = [cell for cell in cells if not cell.finished]
-    total, finished = len(cells), len(cells) - len(waiting)
+    known = {cell.name: cell.result(metrics) for cell in cells if cell.finished}
+    waiting = [cell for cell in cells if cell.name not in known]
+    total, finished = len(cells), len(known)
     if waiting and finished:
         console.print(f"{finished} of {total} cells are finished already", highlight=False)
     failures: dict[str, str] = {}
@@ -159,7 +163,7 @@ def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Con
     return [
         CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failures[cell.name])
         if cell.name in failures
-        else cell.result()
+        else known.get(cell.name) or cell.result(metrics)
         for cell in cells
     ]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from plugformer_ablation.cells import Cell, identity
+from plugformer_plugins.metric.accuracy import ExactMatch
 
 KEPT = """{
   "arm": "baseline", "seed": 1, "loss": 2.5, "metrics": {"exact_match": 0.5},
@@ -27,7 +28,7 @@ def test_a_finished_cell_is_read(tmp_path: Path) -> None:
     (tmp_path / "cell.json").write_text(KEPT)
     np.savez_compressed(tmp_path / "cell_statistics.npz", exact_match=np.array([[1.0], [0.0]]))
     assert cell.finished
-    found = cell.result()
+    found = cell.result({"exact_match": ExactMatch()})
     (tmp_path / "again").mkdir()
     found.save(tmp_path / "again")
     written = json.loads((tmp_path / "again/cell.json").read_text())

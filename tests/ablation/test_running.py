@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,22 @@ def test_finished_cells_are_not_run_again(copy, registry, console):
     results, begun = run(declared(), copy, registry, console)
     assert begun == []
     assert len(results.cells) == 4
+
+
+@pytest.mark.parametrize(
+    ("file", "path"),
+    [("cell.json", ["metrics"]), ("evaluation.json", ["test", "metrics", "exact_match"])],
+)
+def test_a_score_that_was_changed_in_a_file_is_refused(copy, registry, console, file, path):
+    cell = next((copy / "cells").glob("attention*-seed-2-*/"))
+    record = json.loads((cell / file).read_text())
+    inner = record
+    for key in path:
+        inner = inner[key]
+    inner["exact_match" if file == "cell.json" else "value"] = 0.99
+    (cell / file).write_text(json.dumps(record))
+    with pytest.raises(RunError, match=rf"{re.escape(str(cell / file))} .*exact_match 0\.99 .*seed 2"):
+        run(declared(), copy, registry, console)
 
 
 def test_more_seeds_add_cells(copy, registry, console, said):
