@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from plugformer.errors import ConfigurationError
 from plugformer_cli import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from plugformer.registry import Registry
     from plugformer_ablation.executors import Executor
+    from plugformer_ablation.results import StudyResults
     from plugformer_ablation.study import Study
 
 EXAMPLES = (
@@ -24,7 +28,12 @@ EXAMPLES = (
 def command(
     ctx: typer.Context,
     study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A study file; with --swap also a task's name or file.")
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="A study file; with --swap also a task's name or file; or the folder of a finished study, "
+            "whose report is written again.",
+        ),
     ],
     swaps: Annotated[
         list[str] | None,
@@ -84,6 +93,15 @@ def command(
     training failed.
     """
     known = installed(ctx, registry)
+    if Path(study, "report.json").is_file():
+        options = (swaps, settings, tune, design, seeds, match, metric, split, workers, dry_run or None)
+        if any(option is not None for option in options):
+            raise ConfigurationError(
+                f"{study} is the folder of a finished study, whose report is written again: only --out, "
+                "--json and --registry can be given with it; to train more, give the study's file"
+            )
+        _report(Path(study), out, known, as_json=as_json)
+        return
     from plugformer_ablation.study import read_study
 
     declared = read_study(
@@ -100,24 +118,45 @@ def command(
     if dry_run:
         typer.echo(_plan(declared, known, as_json=as_json))
         return
+    from plugformer_ablation.running import run_study
+
+    folder = out or declared.default_folder
+    chosen, console = _executor(executor, workers), _console()
+    _show(run_study(declared, folder, known, chosen, console, costs=costs), folder, as_json=as_json)
+
+
+def _report(study: Path, out: Path | None, registry: "Registry", *, as_json: bool) -> None:
+    """Writes the report of a finished study again, from the files of the last one."""
+    from plugformer_ablation.results import StudyResults
+
+    results = StudyResults.load(study, registry)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    _show(results, out or study, as_json=as_json)
+
+
+def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
+    """Judges results, writes the report to a folder and prints it; exits with 1 if a cell failed."""
     from rich.console import Console
 
     from plugformer_ablation.findings import find
     from plugformer_ablation.report import report_text, write_report
-    from plugformer_ablation.running import run_study
 
-    folder = out or declared.default_folder
-    console = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
-    results = run_study(declared, folder, known, _executor(executor, workers), console, costs=costs)
     findings = find(results)
-    files = write_report(findings, folder, partial(console.print, markup=False, highlight=False))
+    files = write_report(findings, folder, partial(_console().print, markup=False, highlight=False))
     if as_json:
-        typer.echo(json.dumps({"study": str(folder), **findings.record}, ensure_ascii=False))
+        typer.echo(json.dumps({"folder": str(folder), **findings.record}, ensure_ascii=False))
     else:
         typer.echo(report_text(findings, Console().width if sys.stdout.isatty() else None))
         typer.echo(f"\n{files[-1]}")
     if any(cell.failure is not None for cell in results.cells):
         raise typer.Exit(1)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 
 
 def _plan(study: "Study", registry: "Registry", *, as_json: bool) -> str:

@@ -39,9 +39,10 @@ Rows = tuple[list[str], list[list[str]]]
 def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -> list[Path]:
     """Writes the report and returns its files, the page last.
 
-    The page is `report.html`. The other files are `report.json`, `report.csv` (a row for each arm),
-    `cells.csv` (a row for each cell), and the figures as PNG and SVG. Figures come last: where one cannot be
-    drawn, `notify` hears why, and everything else is there.
+    The page is `report.html`. The other files are `report.json` and `cells.npz`, from which the report can be
+    written again, `report.csv` (a row for each arm), `cells.csv` (a row for each cell), and the figures as
+    PNG and SVG. Figures come last: where one cannot be drawn, `notify` hears why, and everything else is
+    there.
 
     Files of earlier reports are replaced. Raises RunError if a file cannot be written.
     """
@@ -51,9 +52,10 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
         write(out / name, content)
         files.append(out / name)
 
-    cells = findings.results.table().replace([math.inf, -math.inf], math.nan)  # an empty cell, not "inf"
-    cells["directory"] = ["/".join(Path(run).parts[-2:]) for run in cells["directory"]]  # in this folder
-    add("report.json", json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False))
+    results = findings.results.moved()
+    for name, content in results.files(findings.record).items():
+        add(name, content)
+    cells = results.table().replace([math.inf, -math.inf], math.nan)  # an empty cell, not "inf"
     add("report.csv", findings.table.to_csv(index=False, lineterminator="\n"))
     add("cells.csv", cells.to_csv(index=False, lineterminator="\n"))
     write(out / "report.html", report_page(findings, []))

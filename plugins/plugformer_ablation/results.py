@@ -7,10 +7,14 @@ pickled.
 import io
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float
@@ -18,8 +22,10 @@ from numpy import ndarray
 from pandas import DataFrame
 from pydantic import ConfigDict, TypeAdapter
 
-from plugformer.errors import RunError
+from plugformer.configuration import Component
+from plugformer.errors import RunError, described
 from plugformer.interfaces import Metric
+from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, replacing
 
 Record = dict[str, Any]
@@ -29,6 +35,7 @@ MEASURED = ("peak_memory_mb", "seconds")
 """Costs of a cell; seconds of different cells are facts and not compared."""
 
 RESULT, _STATISTICS = "cell.json", "cell_statistics.npz"
+REPORT, _ARRAYS = "report.json", "cells.npz"
 
 Statistics = dict[str, Float[ndarray, "examples statistics"]]
 """By a metric's name, the statistics of each example, in the order of the examples."""
@@ -68,16 +75,25 @@ class CellResult:
             RunError: The disk is full or the place cannot be written.
         """
         save_arrays(folder / _STATISTICS, self.statistics)
-        record = {key: value for key, value in vars(self).items() if key != "statistics"}
-        loss = None if math.isnan(self.loss) else self.loss
-        write(folder / RESULT, json.dumps({**record, "loss": loss}, ensure_ascii=False, indent=2))
+        write(folder / RESULT, json.dumps(self.record(), ensure_ascii=False, indent=2))
 
     @classmethod
     def load(cls, folder: Path) -> "CellResult":
-        """Returns the result that `save` wrote."""
-        record, statistics = read_json(folder / RESULT), load_arrays(folder / _STATISTICS)
-        record["loss"] = math.nan if record["loss"] is None else record["loss"]
-        return TypeAdapter(cls).validate_python({**record, "statistics": statistics})
+        """Returns the result that `save` wrote; raises RunError if a file is damaged."""
+        with _readable(folder / RESULT):
+            return cls.of(read_json(folder / RESULT), load_arrays(folder / _STATISTICS))
+
+    def record(self) -> Record:
+        """Returns everything but the statistics, as JSON can hold it: None for infinity and NaN."""
+        record: Record = _finite({key: value for key, value in vars(self).items() if key != "statistics"})
+        return record
+
+    @classmethod
+    def of(cls, record: Record, statistics: Statistics) -> "CellResult":
+        """Returns the result that a record was made of; raises ValueError if it is not one."""
+        metrics = {name: math.nan if value is None else value for name, value in record["metrics"].items()}
+        known = {"loss": math.nan if record["loss"] is None else record["loss"], "metrics": metrics}
+        return TypeAdapter(cls).validate_python({**record, **known, "statistics": statistics})
 
     def check(self, metrics: Mapping[str, Metric], files: Mapping[Path, Mapping[str, float]]) -> None:
         """Compares the scores in files, by metric, with those of the statistics, by which a study is judged.
@@ -119,6 +135,55 @@ class StudyResults:
     made_of: dict[str, Any]
     metrics: dict[str, Metric]
 
+    def files(self, judged: Record) -> dict[str, str | bytes]:
+        """Returns the files from which `load` reads these results, by name.
+
+        `judged` is the record of their findings. `report.json` holds it with a record of each cell, and
+        `cells.npz` the statistics of examples, under the number of the cell and the name of the metric.
+        """
+        record = {**judged, "cells": [cell.record() for cell in self.cells]}
+        arrays = {
+            f"{number}/{name}": rows
+            for number, cell in enumerate(self.cells)
+            for name, rows in cell.statistics.items()
+        }
+        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+        return {REPORT: text, _ARRAYS: _packed(arrays)}
+
+    @classmethod
+    def load(cls, folder: Path, registry: Registry) -> "StudyResults":
+        """Reads the results from the report in a folder, without any cell, data or checkpoint.
+
+        Raises:
+            RegistryError: The registry does not have a metric.
+            RunError: A file is missing or damaged, or its scores are not those of the statistics.
+        """
+        file = folder / REPORT
+        record, arrays = read_json(file), load_arrays(folder / _ARRAYS)
+        statistics: dict[str, Statistics] = defaultdict(dict)
+        for key, rows in arrays.items():
+            number, _, name = key.partition("/")
+            statistics[number][name] = rows
+        with _readable(file):
+            cells = [CellResult.of(cell, statistics[str(n)]) for n, cell in enumerate(record["cells"])]
+            kept = ("values", "baseline", "tuned", "task")
+            arms = [
+                {"name": arm["arm"], "notes": arm["remarks"], "cost": arm["cost"] or {}}
+                | {key: arm[key] for key in kept}
+                for arm in record["arms"]
+            ]
+            metrics = metrics_of(arms[0]["task"], registry)
+            results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics)
+        for cell in cells:
+            cell.check(metrics, {file: cell.metrics})
+        return results
+
+    def moved(self) -> "StudyResults":
+        """Returns the same with directories of cells relative to the study's folder."""
+        names = ["/".join(Path(cell.directory).parts[-2:]) for cell in self.cells]
+        cells = (replace(cell, directory=name) for cell, name in zip(self.cells, names, strict=True))
+        return replace(self, cells=tuple(cells))
+
     def cells_of(self, arm: str) -> list[CellResult]:
         """Returns an arm's cells that did not fail, by rising seed."""
         cells = (cell for cell in self.cells if cell.arm == arm and cell.failure is None)
@@ -132,6 +197,38 @@ class StudyResults:
             | {name: getattr(cell, name) for name in names}
             for cell in self.cells
         )
+
+
+def metrics_of(task: Record, registry: Registry) -> dict[str, Metric]:
+    """Returns the metrics of a task as a file has it, by the names of their scores."""
+    blocks = [Component.model_validate(block) for block in task["evaluation"]["metrics"]]
+    options = [dict(block.options) for block in blocks]
+    names = [given.pop("as", block.name) for block, given in zip(blocks, options, strict=True)]
+    return {
+        name: registry.create(Kind.METRIC, block.name, **given)
+        for name, block, given in zip(names, blocks, options, strict=True)
+    }
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Raises RunError if what is read from a file is not what was expected there."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # pydantic's, too
+        raise RunError(
+            f"{file} is damaged, or of another version of Plugformer ({described(error)}); restore it from a "
+            "copy, or run the study again"
+        ) from error
+
+
+def _finite(value: Any) -> Any:
+    """Returns nested dictionaries and lists, with None in place of numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
@@ -151,13 +248,23 @@ def write(path: Path, content: str | bytes) -> None:
 
 def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:
     """Writes arrays of numbers, replacing what was there in one step."""
+    write(path, _packed(arrays))
+
+
+def _packed(arrays: Mapping[str, ndarray]) -> bytes:
     numbers: dict[str, Any] = {name: np.asarray(rows, dtype=np.float64) for name, rows in arrays.items()}
     file = io.BytesIO()
     np.savez_compressed(file, **numbers)
-    write(path, file.getvalue())
+    return file.getvalue()
 
 
 def load_arrays(path: Path) -> Statistics:
-    """Reads arrays of numbers; nothing is unpickled."""
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    """Reads arrays of numbers; nothing is unpickled. Raises RunError if the file is missing or damaged."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return {name: file[name].astype(np.float64) for name in file.files}
+    except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile, zlib.error) as error:
+        raise RunError(
+            f"{path} is missing or damaged ({described(error)}); restore it from a copy, or remove its "
+            "folder and run the study again"
+        ) from error

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from plugformer.configuration import read_dictionary
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer.interfaces import Metric
-from plugformer.registry import Kind, Registry
+from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
@@ -27,7 +27,7 @@ from plugformer_ablation.executors import Event, Executor, InlineExecutor, Local
 from plugformer_ablation.findings import Findings, find
 from plugformer_ablation.matching import deciding_split, matched
 from plugformer_ablation.report import write_report
-from plugformer_ablation.results import CellResult, StudyResults, write
+from plugformer_ablation.results import CellResult, StudyResults, metrics_of, write
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
 from plugformer_cli.progress import is_live
 
@@ -214,10 +214,7 @@ def _same(before: Study, now: Study) -> bool:
 
 def _new_results(study: Study, baseline: Arm) -> StudyResults:
     """Returns results without arms and cells: the study with all defaults, and its metrics."""
-    registry, blocks = baseline.resolved.registry, baseline.resolved.task.evaluation.metrics
-    metrics = {
-        block.score_name: registry.create(Kind.METRIC, block.name, **block.options) for block in blocks
-    }
+    metrics = metrics_of(baseline.record()["task"], baseline.resolved.registry)
     record = {
         **study.model_dump(mode="json", by_alias=True),
         "study": study.title,

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from tests.ablation.studies import SETTINGS, Inline
@@ -29,6 +30,24 @@ def test_a_study_is_reported_and_lies_where_its_name_says(run, inline, tmp_path)
     assert outcome.out.splitlines()[-1] == "studies/dates-attention/report.html"
     assert (tmp_path / "studies/dates-attention/report.json").exists()
     assert "[2/2] attention=gqa(kv_heads=1), seed 1: done" in outcome.err
+
+
+def test_the_folder_of_a_finished_study_gets_its_report_again(run, inline, tmp_path):
+    inline()
+    first = ablate(run, "--out", "s")
+    shutil.rmtree(tmp_path / "s/cells")
+    (tmp_path / "s/report.html").unlink()
+    inline(break_in=["baseline, seed 1"])
+    again = run("ablate", "s")
+    assert again.status == 0, again.err
+    assert again.out == first.out
+    assert (tmp_path / "s/report.html").exists()
+    other = run("ablate", "s", "--out", "elsewhere", "--json")
+    assert json.loads(other.out)["folder"] == "elsewhere"
+    assert (tmp_path / "elsewhere/cells.npz").exists()
+    refused = run("ablate", "s", "--seeds", "3")
+    assert refused.status == 2
+    assert "s is the folder of a finished study" in refused.err
 
 
 def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
