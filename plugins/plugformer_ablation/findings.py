@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
 
-from plugformer_ablation.comparison import Scores, compare, judge
+from plugformer_ablation.comparison import Scores, Verdict, compare, judge
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.statistics import resampled, summarize
 
@@ -26,11 +26,19 @@ class Findings:
     `others`, metrics that are not judged, and its `cost`, all None where every cell failed: that of
     `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
     returns, with the difference of validation losses and its 95 % t interval over seeds, neither corrected
-    nor judged.
+    nor judged. `looks` are the reports of this study that gave verdicts.
     """
 
     results: StudyResults
     record: Record
+
+    @property
+    def looks(self) -> list[Record]:
+        """All looks at the primary metric on this split, this one included if it gives a verdict."""
+        keys = ("metric", "split")
+        return [
+            look for look in self.record["looks"] if all(look[key] == self.results.study[key] for key in keys)
+        ]
 
     @property
     def metric(self) -> str:
@@ -77,15 +85,25 @@ def find(results: StudyResults) -> Findings:
     """
     metric = str(results.study["metric"])
     higher_is_better = results.metrics[metric].higher_is_better
+    comparisons = _comparisons(results, metric, higher_is_better=higher_is_better)
     record = {
         "study": results.study,
         "metric": metric,
         "higher_is_better": higher_is_better,
         "arms": [_arm(results, arm, metric) for arm in results.arms],
-        "comparisons": _comparisons(results, metric, higher_is_better=higher_is_better),
+        "comparisons": comparisons,
+        "looks": _looks(results, comparisons),
         "made_of": results.made_of,
     }
     return Findings(results, record)
+
+
+def _looks(results: StudyResults, comparisons: list[Record]) -> list[Record]:
+    """Returns the earlier looks, and this one if it gives a verdict; it replaces one with the same seeds."""
+    now = {key: results.study[key] for key in ("metric", "split", "seeds")}
+    looks = [look for look in results.looks if now != {key: look[key] for key in now}]
+    verdicts = {comparison["arm"]: comparison["verdict"] for comparison in comparisons}
+    return looks if set(verdicts.values()) <= {Verdict.NONE} else [*looks, {**now, "verdicts": verdicts}]
 
 
 def _arm(results: StudyResults, arm: Record, metric: str) -> Record:

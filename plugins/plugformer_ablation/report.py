@@ -137,6 +137,8 @@ def heading(findings: Findings) -> str:
     direction = "higher" if findings.record["higher_is_better"] else "lower"
     seeds, split = (findings.results.study[key] for key in ("seeds", "split"))
     count = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    if (looks := len(findings.looks)) > 1:
+        count += f" (look {looks} at this study)"
     baseline = findings.record["arms"][0]["arm"]
     if baseline == BASELINE:
         values = findings.record["arms"][0]["values"]
@@ -182,6 +184,12 @@ def remarks(findings: Findings) -> list[str]:
         lines += [f"{arm['arm']}: {'; '.join(arm['remarks'])}"] if arm["remarks"] else []
         lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
         lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
+    if len(findings.looks) > 1:
+        counts = ", ".join(str(len(look["seeds"])) for look in findings.looks)
+        lines.append(
+            f"look {len(findings.looks)} at this study ({counts} seeds): the level of 95 % holds for one "
+            "look only"
+        )
     waiting = max((update["waiting"] for update in _updates(findings)), default=0.0)
     if waiting > BUSY:
         lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")

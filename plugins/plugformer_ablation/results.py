@@ -127,6 +127,8 @@ class StudyResults:
         cells: One for each arm and seed, failed ones included.
         made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock.
         metrics: The metrics, which aggregate statistics and know their direction.
+        looks: Earlier reports that gave a verdict: the `metric`, the `split` and the `seeds` of each, and the
+            `verdicts` by arm.
     """
 
     study: dict[str, Any]
@@ -134,6 +136,7 @@ class StudyResults:
     cells: tuple[CellResult, ...]
     made_of: dict[str, Any]
     metrics: dict[str, Metric]
+    looks: tuple[Record, ...] = ()
 
     def files(self, judged: Record) -> dict[str, str | bytes]:
         """Returns the files from which `load` reads these results, by name.
@@ -174,6 +177,7 @@ class StudyResults:
             ]
             metrics = metrics_of(arms[0]["task"], registry)
             results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics)
+            results = replace(results, looks=tuple(record["looks"]))
         for cell in cells:
             cell.check(metrics, {file: cell.metrics})
         return results
@@ -197,6 +201,14 @@ class StudyResults:
             | {name: getattr(cell, name) for name in names}
             for cell in self.cells
         )
+
+
+def read_looks(folder: Path) -> tuple[Record, ...]:
+    """Returns the looks that the last report in a study's folder records; none if there is no report."""
+    if not (folder / REPORT).exists():
+        return ()
+    with _readable(folder / REPORT):
+        return tuple(read_json(folder / REPORT).get("looks", ()))
 
 
 def metrics_of(task: Record, registry: Registry) -> dict[str, Metric]:

@@ -27,7 +27,7 @@ from plugformer_ablation.executors import Event, Executor, InlineExecutor, Local
 from plugformer_ablation.findings import Findings, find
 from plugformer_ablation.matching import deciding_split, matched
 from plugformer_ablation.report import write_report
-from plugformer_ablation.results import CellResult, StudyResults, metrics_of, write
+from plugformer_ablation.results import CellResult, StudyResults, metrics_of, read_looks, write
 from plugformer_ablation.study import TUNING_SEED, Study, read_study
 from plugformer_cli.progress import is_live
 
@@ -100,6 +100,7 @@ def run_study(
         notify(notice)
     with study_lock(out):
         _claim(study, out)
+        looks = read_looks(out)
         arms = matched(arms, study, notify)
         if study.match == "time":
             arms = with_equal_time(arms, out, executor.threads, notify)
@@ -127,6 +128,7 @@ def run_study(
             arms=tuple(arm.record() for arm in arms),
             cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
             made_of={**common, "components": dict(sorted(components.items()))},
+            looks=looks,
         )
 
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import find
+from plugformer_ablation.report import heading, remarks
 from plugformer_ablation.results import CellResult
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
@@ -66,3 +67,24 @@ def test_a_score_that_is_no_number_is_left_out(made_up):
     found = find(replace(results, cells=cells))
     arm, comparison = found.record["arms"][1], found.comparisons[0]
     assert arm["score"]["seeds"] == arm["loss"]["seeds"] == comparison["pairs"] == 4
+
+
+def test_looks_at_growing_seeds_are_counted(made_up):
+    results = made_up(ARMS, examples=100)
+    looks = ()
+    for seeds, split, expected in (
+        ([1], "test", []),
+        ([1, 2, 3], "test", [3]),
+        ([1, 2, 3], "test", [3]),
+        ([1, 2], "validation", [2]),
+        ([1, 2, 3, 4], "test", [3, 4]),
+        ([1, 2, 3, 4, 5], "test", [3, 4, 5]),
+    ):
+        cells = tuple(cell for cell in results.cells if cell.seed in seeds)
+        study = {**results.study, "seeds": seeds, "split": split}
+        found = find(replace(results, study=study, cells=cells, looks=looks))
+        looks = tuple(found.record["looks"])
+        assert [len(look["seeds"]) for look in found.looks] == expected
+    assert looks[0]["verdicts"].keys() == {"same", "better"}
+    assert "(look 3 at this study)" in heading(found)
+    assert any("look 3 at this study (3, 4, 5 seeds)" in line for line in remarks(found))

@@ -50,6 +50,16 @@ def test_the_folder_of_a_finished_study_gets_its_report_again(run, inline, tmp_p
     assert "s is the folder of a finished study" in refused.err
 
 
+def test_more_seeds_after_a_verdict_are_another_look(run, inline):
+    inline()
+    counts = []
+    for seeds in ("2", "2", "3"):
+        outcome = ablate(run, "--out", "s", "--seeds", seeds, "--json")
+        counts.append([len(look["seeds"]) for look in json.loads(outcome.out)["looks"]])
+    assert counts == [[2], [2], [2, 3]]
+    assert "look 2 at this study (2, 3 seeds)" in run("ablate", "s").out
+
+
 def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
     inline(break_in=["baseline, seed 1", "attention=gqa(kv_heads=1), seed 1", "norm=rms_norm, seed 1"])
     ablate(run, "--out", "s")
