@@ -129,9 +129,21 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
         "cost": cost,
         "tuned": arm["tuned"],
+        "edges": _edges(arm["tuned"], results.study.get("tune", {})) if cells else {},
         "remarks": list(arm["notes"]),
         "task": arm["task"],
     }
+
+
+def _edges(tuned: Record, tried: Record) -> dict[str, str]:
+    """Returns which tuned numbers are the smallest or the largest of those tried, by path."""
+    edges: dict[str, str] = {}
+    for path, value in tuned.items():
+        values = tried.get(path, [value])
+        if all(type(number) in (int, float) for number in values) and min(values) < max(values):
+            ends = {min(values): "smallest", max(values): "largest"}
+            edges |= {path: ends[value]} if value in ends else {}
+    return edges
 
 
 def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) -> list[Record]:

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -98,7 +99,8 @@ def _sentence(findings: Findings, comparison: Record) -> str:
     if comparison["low"] is not None:
         low, high = (f"{comparison[end]:.{places}f}" for end in ("low", "high"))
         text += f" ({_percent(comparison['level'])} interval {low} to {high})"
-    return "; ".join([f"{text}: {_conclusion(comparison, places)}", *_failures(findings, comparison)]) + "."
+    more = (*_failures(findings, comparison), *_edges(findings, comparison))
+    return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
 
 
 def _conclusion(comparison: Record, places: int) -> str:
@@ -119,6 +121,17 @@ def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
         failed = {arm["arm"] for arm in findings.record["arms"] if arm["failed"]}
         if failed & {comparison["arm"], comparison["baseline"]}:
             yield "the same command trains failed cells again"
+
+
+def _edges(findings: Findings, comparison: Record) -> Iterator[str]:
+    """Yields which side has a tuned setting at an end of the values tried."""
+    edges = {arm["arm"]: arm["edges"] for arm in findings.record["arms"]}
+    sides: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for side, name in zip(("arm", "baseline"), _names(findings, comparison), strict=True):
+        for path, end in edges[comparison[side]].items():
+            sides[path, end].append(name)
+    for (path, end), names in sides.items():
+        yield f"{' and '.join(names)} took the {end} {path} that was tried"
 
 
 def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
@@ -171,13 +184,16 @@ def remarks(findings: Findings) -> list[str]:
     """Returns the choices of tuning, and remarks on single arms: mismatches, failures, missing tests."""
     arms, lines = findings.record["arms"], []
     for path in findings.results.study.get("tune", {}):
-        chosen: dict[str, list[str]] = {}
+        chosen: dict[tuple[str, str], list[str]] = defaultdict(list)
         for arm in arms:
             if arm["cells"]:
-                chosen.setdefault(label(arm["tuned"][path]), []).append(arm["arm"])
-        if chosen:
-            choices = "; ".join(f"{value} for {', '.join(takers)}" for value, takers in chosen.items())
-            lines.append(f"tuning chose {path} {choices}")
+                chosen[label(arm["tuned"][path]), arm["edges"].get(path, "")].append(arm["arm"])
+        choices = [
+            f"{value} for {', '.join(takers)}"
+            + (f" (the {end} of those tried, a better one may lie beyond)" if end else "")
+            for (value, end), takers in chosen.items()
+        ]
+        lines += [f"tuning chose {path} {'; '.join(choices)}"] if choices else []
     notes = {comparison["arm"]: comparison["notes"] for comparison in findings.comparisons}
     for arm in arms:
         failed = sorted((int(seed), reason) for seed, reason in arm["failed"].items())
