@@ -91,12 +91,18 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
     """Returns the split of the final comparison.
 
     Raises:
-        ConfigurationError: The data have no split of the name that the study gives.
+        ConfigurationError: The data have no split of the name that the study gives, or tuning uses it.
     """
     known = sorted(name for name in hashes if name != "train")
     wanted = study.split
     if wanted is None:
-        return next((name for name in known if name.startswith("test")), "validation")
+        wanted = next((name for name in known if name.startswith("test")), "validation")
+    if wanted == "validation" and study.tune:
+        message = (
+            "the settings are chosen on validation, which also decides this study: choose a test split with "
+            "`split` (data without one: `data.split.test: 0.1`), or write the settings under `set`"
+        )
+        raise study.mistakes([(("tune",), message)])
     if wanted not in known:
         message = f"unknown split {wanted!r}{nearest(wanted, known)}\n  known: {', '.join(known)}"
         raise study.mistakes([(("split",), message)])

@@ -194,6 +194,7 @@ def remarks(findings: Findings) -> list[str]:
             for (value, end), takers in chosen.items()
         ]
         lines += [f"tuning chose {path} {'; '.join(choices)}"] if choices else []
+    lines += _selection(findings)
     notes = {comparison["arm"]: comparison["notes"] for comparison in findings.comparisons}
     for arm in arms:
         failed = sorted((int(seed), reason) for seed, reason in arm["failed"].items())
@@ -210,6 +211,18 @@ def remarks(findings: Findings) -> list[str]:
     if waiting > BUSY:
         lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")
     return lines
+
+
+def _selection(findings: Findings) -> Iterator[str]:
+    """Yields a remark if the split of the verdict has also chosen which parameters of a training are kept."""
+    losses = [(cell.loss, [point["loss"] for point in cell.curve]) for cell in findings.results.cells]
+    chosen = any(len(curve) > 1 and loss in curve for loss, curve in losses)  # an average is not chosen
+    if chosen and findings.results.study["split"] == "validation":
+        monitor = findings.record["arms"][0]["task"].get("training", {}).get("monitor", "loss")
+        yield (
+            "validation decides here and also chose the checkpoint of every training (the best evaluation by "
+            f"{monitor}), so that scores are slightly too good"
+        )
 
 
 def _updates(findings: Findings) -> list[Record]:

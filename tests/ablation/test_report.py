@@ -267,7 +267,7 @@ def test_tuning_has_chosen_nothing_for_an_arm_that_failed(made_up, failed, expec
         ),
         ([0.1, 0.2, 0.3], (0.2, 0.2), "0.2 for baseline, other"),
         ([0.1], (0.1, 0.1), "0.1 for baseline, other"),
-        (["cosine", "linear"], ("linear", "linear"), "linear for baseline, other"),
+        (["cosine", {"name": "linear"}], ("cosine", "cosine"), "cosine for baseline, other"),
     ],
 )
 def test_a_choice_at_the_edge_of_those_tried_is_told(made_up, tried, chosen, expected):
@@ -284,3 +284,14 @@ def test_a_choice_at_the_edge_of_those_tried_is_told(made_up, tried, chosen, exp
     if "smallest" in expected:
         assert sentence.endswith("; other took the smallest x.y that was tried.")
         assert edges == [{}, {"x.y": "smallest"}]
+
+
+@pytest.mark.parametrize(
+    ("split", "averaged", "said"),
+    [("validation", False, True), ("validation", True, False), ("test", False, False)],
+)
+def test_a_checkpoint_chosen_by_the_split_of_the_verdict_is_told(made_up, split, averaged, said):
+    results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
+    cells = tuple(replace(cell, loss=0.01) if averaged else cell for cell in results.cells)
+    found = find(replace(results, study={**results.study, "split": split}, cells=cells))
+    assert any("chose the checkpoint of every training" in line for line in remarks(found)) is said

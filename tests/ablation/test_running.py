@@ -240,6 +240,13 @@ def test_an_unknown_split_is_refused(registry, console, tmp_path):
         run(declared(split="tset"), tmp_path / "s", registry, console)
 
 
+def test_tuning_on_the_split_that_decides_is_refused(registry, console, tmp_path):
+    study = declared(split="validation", tune=("training.optimizer.lr=[0.0001, 0.01]",))
+    with pytest.raises(ConfigurationError, match=r"--tune .*tune: .*validation, which also decides"):
+        run(study, tmp_path / "s", registry, console)
+    assert not list((tmp_path / "s").glob("cells/*"))
+
+
 def test_two_studies_cannot_run_in_one_folder(registry, console, tmp_path):
     with study_lock(tmp_path / "s"), pytest.raises(RunError, match="a study is running there"):
         run(declared(), tmp_path / "s", registry, console)
