@@ -12,7 +12,7 @@ difference is planted.
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,9 @@ ACCURACY = 0.8
 RESAMPLES = 500  # a quarter of those of a study, which saves most of the time
 Judged = tuple[PairedComparison, dict[str, Any]]
 """A comparison, and what the report of its study says of it."""
+
+LOOKS = range(3, 13)
+"""Numbers of seeds after which an impatient reader looks."""
 
 _ASKED = 20  # studies whose minimum detectable differences are asked for
 
@@ -70,8 +73,20 @@ def study(
         seeds: Of each arm.
         examples: In the test set.
     """
+    baseline, *others = trained(world, number, [0.0, planted, *[0.0] * (arms - 1)], seeds, examples)
+    return judged([compare(arm, baseline, range(seeds)) for arm in others])
+
+
+def judged(comparisons: list[PairedComparison]) -> list[Judged]:
+    """Returns the comparisons of one study, each with its record."""
+    return list(zip(comparisons, judge(comparisons, higher_is_better=True), strict=True))
+
+
+def trained(
+    world: World, number: int, gains: Sequence[float], seeds: int, examples: int = 300
+) -> list[Scores]:
+    """Returns the scores of arms that are so much better, in accuracy, than the world's models."""
     generator = np.random.default_rng(number)
-    gains = [0.0, planted, *[0.0] * (arms - 1)]
     difficulty = world.difficulty * generator.standard_normal(examples)
     cells = [
         statistics
@@ -79,7 +94,7 @@ def study(
         for statistics in _answers(world, ACCURACY + gain, seeds, difficulty, generator)
     ]
     scores = resampled(cells, lambda rows: float(rows.sum()) / len(rows), RESAMPLES, number)
-    arms = [
+    return [
         Scores(
             {seed: float(cells[first + seed].mean()) for seed in range(seeds)},
             {seed: scores[first + seed] for seed in range(seeds)},
@@ -87,8 +102,27 @@ def study(
         )
         for first in range(0, len(cells), seeds)
     ]
-    comparisons = [compare(arm, arms[0], range(seeds)) for arm in arms[1:]]
-    return list(zip(comparisons, judge(comparisons, higher_is_better=True), strict=True))
+
+
+def found_by_looking(number: int) -> np.ndarray:
+    """Returns whether equal arms are called different after each number of seeds in `LOOKS`."""
+    arm, baseline = trained(WORLDS[0], number, (0.0, 0.0), LOOKS[-1])
+    looks = [judged([compare(arm, baseline, range(seeds))])[0][1]["verdict"] for seeds in LOOKS]
+    return np.array([verdict in (Verdict.BETTER, Verdict.WORSE) for verdict in looks])
+
+
+def with_divergence(number: int) -> tuple[bool, bool]:
+    """Returns whether an arm that diverges with half its seeds is called better, by the others and by all.
+
+    It is better by 0.15 where it does not diverge; each of six seeds does with a probability of 0.5.
+    """
+    arm, baseline = trained(WORLDS[0], number, (0.15, 0.0), 6)
+    diverged = np.flatnonzero(np.random.default_rng(-number % 2**32).random(6) < 0.5).tolist()
+    left = {seed: score for seed, score in arm.scores.items() if seed not in diverged}
+    failed = replace(arm, scores=left, failures=dict.fromkeys(diverged, "diverged"))
+    compared = compare(failed, baseline, range(6))
+    by_survivors, by_all = (judged([each])[0][1] for each in (replace(compared, failed=((), ())), compared))
+    return by_survivors["verdict"] == Verdict.BETTER, by_all["verdict"] == Verdict.BETTER
 
 
 def _answers(
@@ -169,11 +203,31 @@ def print_power(pool: Executor, studies: int, seeds: int) -> None:
         print(f"| {world.name} | {' | '.join(cells)} at {100 * minimum:.1f} points |", flush=True)
 
 
+def print_looks(pool: Executor, studies: int) -> None:
+    """Prints how often equal arms are called different by one look, and by looking after every seed."""
+    found = np.array(list(pool.map(found_by_looking, range(1, studies + 1))))
+    print(f"Equal arms, one comparison: % of {studies} studies that call them different")
+    print(f"| look after each of {LOOKS[0]} to {LOOKS[-1]} seeds | only after {LOOKS[-1]} |")
+    print("| --- | --- |")
+    print(f"| {share(found.any(axis=1))} | {share(found[:, -1])} |", flush=True)
+
+
+def print_divergence(pool: Executor, studies: int) -> None:
+    """Prints how often an arm that diverges with half its seeds is called better."""
+    found = np.array(list(pool.map(with_divergence, range(1, studies + 1))))
+    print(f"An arm that diverges with half its seeds: of {studies} studies call it better")
+    print("| by the seeds that are left | by the verdict |")
+    print("| --- | --- |")
+    print(f"| {found[:, 0].sum()} | {found[:, 1].sum()} |")
+
+
 def main() -> None:
-    """Prints false alarms, then power."""
+    """Prints false alarms, then power, repeated looks and divergence."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--studies", type=int, default=200, help="without a difference, for each row")
     parser.add_argument("--planted", type=int, default=50, help="with one, for each figure")
+    parser.add_argument("--looks", type=int, default=0, help="looked at again and again")
+    parser.add_argument("--diverging", type=int, default=0, help="with an arm that often diverges")
     parser.add_argument("--seeds", type=int, default=5, help="trainings of each arm")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
@@ -182,6 +236,10 @@ def main() -> None:
             print_false_alarms(pool, options.studies, options.seeds)
         if options.planted:
             print_power(pool, options.planted, options.seeds)
+        if options.looks:
+            print_looks(pool, options.looks)
+        if options.diverging:
+            print_divergence(pool, options.diverging)
 
 
 if __name__ == "__main__":

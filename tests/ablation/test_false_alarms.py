@@ -50,3 +50,11 @@ def test_a_large_difference_is_found(simulation):
         for number in range(5)
     ]
     assert all(record["verdict"] == Verdict.BETTER for _, record in judged)
+
+
+def test_an_arm_that_diverges_with_half_its_seeds_is_never_called_better(simulation, monkeypatch):
+    monkeypatch.setattr(simulation, "RESAMPLES", 200)
+    found = np.array([simulation.with_divergence(number) for number in range(1, STUDIES + 1)])
+    by_survivors, by_all = found.sum(axis=0)
+    assert by_survivors > STUDIES / 3
+    assert by_all == 0
