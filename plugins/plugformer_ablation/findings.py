@@ -22,8 +22,8 @@ LOSS = "validation loss"
 class Findings:
     """All that a report tells.
 
-    `record` is what `report.json` holds. `arms` has for each one summaries of `score` and `loss`, of the
-    `others`, metrics that are not judged, and its `cost`, all None where every cell failed: that of
+    `record` is what `report.json` holds. `arms` has for each one summaries of `score` and `loss`, None where
+    every cell failed, of the `others`, metrics that are not judged, and its `cost`: that of
     `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
     returns, with the difference of validation losses and its 95 % t interval over seeds, neither corrected
     nor judged. `looks` are the reports of this study that gave verdicts.
@@ -112,10 +112,7 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
         name: summarize(cell.metrics[name] for cell in cells if name in cell.metrics)
         for name in results.metrics
     }
-    cost = None
-    if cells:
-        measured = {name: median(getattr(cell, name) for cell in cells) for name in MEASURED}
-        cost = {**arm["cost"], **measured}
+    measured = {name: median(getattr(cell, name) for cell in cells) for name in MEASURED} if cells else {}
     return {
         "arm": arm["name"],
         "values": arm["values"],
@@ -127,7 +124,7 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
         "score": summaries.pop(metric),
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
-        "cost": cost,
+        "cost": {**arm["cost"], **measured},
         "tuned": arm["tuned"],
         "edges": _edges(arm["tuned"], results.study.get("tune", {})) if cells else {},
         "remarks": list(arm["notes"]),

@@ -227,8 +227,8 @@ def _selection(findings: Findings) -> Iterator[str]:
 
 def _updates(findings: Findings) -> list[Record]:
     """Returns what updates cost, of the arms of which it was measured."""
-    costs = [arm["cost"] or {} for arm in findings.record["arms"]]
-    return [cost["update"] for cost in costs if cost.get("update")]
+    costs = [arm["cost"].get("update") for arm in findings.record["arms"]]
+    return [update for update in costs if update]
 
 
 def report_text(findings: Findings, width: int | None) -> str:
@@ -305,7 +305,7 @@ def arms_table(findings: Findings) -> DataFrame:
     seeds, places = len(findings.results.study["seeds"]), _places(findings)
 
     def row(arm: Record) -> dict[str, str]:
-        cost = arm["cost"] or {}
+        cost = arm["cost"]
         update = cost.get("update")
         return {
             "arm": arm["arm"],

@@ -169,10 +169,9 @@ class StudyResults:
             statistics[number][name] = rows
         with _readable(file):
             cells = [CellResult.of(cell, statistics[str(n)]) for n, cell in enumerate(record["cells"])]
-            kept = ("values", "baseline", "tuned", "task")
+            kept = ("values", "baseline", "tuned", "task", "cost")
             arms = [
-                {"name": arm["arm"], "notes": arm["remarks"], "cost": arm["cost"] or {}}
-                | {key: arm[key] for key in kept}
+                {"name": arm["arm"], "notes": arm["remarks"], **{key: arm[key] for key in kept}}
                 for arm in record["arms"]
             ]
             metrics = metrics_of(arms[0]["task"], registry)

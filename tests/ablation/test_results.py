@@ -48,17 +48,22 @@ def test_arrays_of_objects_are_not_unpickled(tmp_path):
         load_arrays(tmp_path / "statistics.npz")
 
 
-FAILED = CellResult("other", 2, failure="it diverged")
+FAILED = (
+    CellResult("other", 2, failure="it diverged"),
+    *(CellResult("gone", seed, failure="it broke") for seed in (1, 2, 3)),
+)
 
 
 @pytest.fixture(scope="module")
 def written(made_up, tmp_path_factory):
     """A report in a folder, and the findings that it tells."""
-    found = find(made_up({"baseline": 0.9, "other": 0.6}, 3, 40, cells=(FAILED,)))
+    found = find(made_up({"baseline": 0.9, "other": 0.6, "gone": 0.6}, 3, 40, cells=FAILED))
     cells = tuple(
-        replace(
+        cell
+        if cell.failure
+        else replace(
             cell,
-            metrics={"exact_match": cell.metrics.get("exact_match", 0.0)},
+            metrics={"exact_match": cell.metrics["exact_match"]},
             curve=[{"step": 1, "loss": math.nan, "metrics": {}}],
         )
         for cell in found.results.cells
