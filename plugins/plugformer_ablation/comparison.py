@@ -89,10 +89,13 @@ class PairedComparison:
     def interval(self, level: float) -> Interval | None:
         """Returns the interval over seeds and examples, or over what of them there is.
 
-        It excludes 0 exactly where `p` is below 1 - level. None if there is none, or the arms are identical.
+        It excludes 0 exactly where `p` is below 1 - level. None if there is none, the arms are identical, or
+        examples alone are known and did not vary.
         """
         known = self.both or self.seeds or self.examples
-        return None if self.identical or known is None else known.interval(level)
+        if self.identical or known is None or (self.both is None and not known.total_error):
+            return None
+        return known.interval(level)
 
     def minimum_detectable_difference(self, alpha: float) -> float | None:
         """Returns the smallest true difference that is found with a power of 80 %.

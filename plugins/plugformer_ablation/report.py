@@ -94,11 +94,14 @@ def _sentence(findings: Findings, comparison: Record) -> str:
         return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
     direction = "better" if (difference > 0) == findings.record["higher_is_better"] else "worse"
     text = f"{arm} is {abs(difference):.{places}f} {direction} than {baseline}"
+    if comparison["pairs"] == 1:
+        text = f"{arm} and {baseline} differ by {difference:.{places}f}"
     if difference == 0:
         text = f"{arm} scores the same as {baseline}"
     if comparison["low"] is not None:
         low, high = (f"{comparison[end]:.{places}f}" for end in ("low", "high"))
-        text += f" ({_percent(comparison['level'])} interval {low} to {high})"
+        covered = " over test examples alone" if comparison["pairs"] == 1 else ""
+        text += f" ({_percent(comparison['level'])} interval{covered} {low} to {high})"
     more = (*_failures(findings, comparison), *_edges(findings, comparison))
     return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
 
@@ -162,13 +165,19 @@ def heading(findings: Findings) -> str:
 def explanation(findings: Findings) -> list[str]:
     """Returns an explanation of the numbers."""
     lines = ["± is the standard deviation over seeds."] if len(findings.results.study["seeds"]) > 1 else []
-    if number := len(findings.comparisons):
+    level = next((_percent(comparison["level"]) for comparison in findings.comparisons), "")
+    if level and len(findings.results.study["seeds"]) == 1:
+        lines.append(
+            f"A difference is the arm's score minus the baseline's. The {level} interval covers test "
+            "examples alone: how much seeds differ is unknown, so that there is no verdict."
+        )
+    elif level:
         lines += [
             "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-            f"The {_percent(findings.comparisons[0]['level'])} interval covers the variation over seeds and "
-            f"test examples; all of them (here {number}) hold together with 95 %. An arm is better or worse "
-            "where it excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05."
-            " A verdict in favor of a side also needs all of its seeds.",
+            f"The {level} interval covers the variation over seeds and test examples; all of them (here "
+            f"{len(findings.comparisons)}) hold together with 95 %. An arm is better or worse where it "
+            "excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05. A verdict "
+            "in favor of a side also needs all of its seeds.",
             "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
             f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
         ]

@@ -11,6 +11,7 @@ import pytest
 
 from plugformer_ablation.findings import find
 from plugformer_ablation.report import (
+    explanation,
     remarks,
     report_text,
     sentences,
@@ -224,6 +225,7 @@ def test_json_and_tables_agree(folder):
     ("arms", "seeds", "expected"),
     [
         ({"baseline": 0.9, "other": 0.5}, 1, "no verdict from one seed: how much seeds differ is unknown."),
+        ({"baseline": 1.0, "other": 1.0}, 1, "other: every cell scores 1: at its floor or ceiling"),
         ({"baseline": 1.0, "other": 1.0}, 3, "other: every cell scores 1: at its floor or ceiling"),
         ({"baseline": 0.9}, 3, "± is the standard deviation over seeds."),
     ],
@@ -295,3 +297,23 @@ def test_a_checkpoint_chosen_by_the_split_of_the_verdict_is_told(made_up, split,
     cells = tuple(replace(cell, loss=0.01) if averaged else cell for cell in results.cells)
     found = find(replace(results, study={**results.study, "split": split}, cells=cells))
     assert any("chose the checkpoint of every training" in line for line in remarks(found)) is said
+
+
+def test_one_seed_is_not_worded_as_a_verdict(made_up):
+    found = find(made_up({"baseline": 0.9, "other": 0.5}, seeds=1, examples=40))
+    number = r"-?\d\.\d{4}"
+    assert re.fullmatch(
+        rf"other and baseline differ by {number} \(95 % interval over test examples alone {number} to "
+        rf"{number}\): no verdict from one seed: how much seeds differ is unknown\.",
+        *sentences(found),
+    )
+    lines = " ".join(explanation(found))
+    assert "covers test examples alone" in lines
+    assert "hold together" not in lines
+
+
+def test_one_seed_at_the_ceiling_has_no_interval(made_up):
+    found = find(made_up({"baseline": 1.0, "other": 1.0}, seeds=1, examples=40))
+    assert (found.comparisons[0]["low"], found.comparisons[0]["interval_95"]["low"]) == (None, None)
+    (sentence,) = sentences(found)
+    assert "interval" not in sentence
