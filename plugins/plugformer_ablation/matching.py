@@ -26,6 +26,9 @@ STEP = 8
 TOLERANCE = 0.01
 """Arms that differ by less count as matched."""
 
+MOST_DIFFERENCE = 0.05
+"""Arms that differ by more are refused: their comparison would be one of sizes."""
+
 WIDEST = 2**16
 
 MOST_OTHERS = 0.05
@@ -49,8 +52,9 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
     """Returns arms with the hashes of their data and their costs, equal if the study asks for that.
 
     Raises:
-        ConfigurationError: The arms would not be measured on the same examples; or operations are to be
-            equal, and an arm does much that is not counted.
+        ConfigurationError: The arms would not be measured on the same examples; no feed-forward width makes
+            an arm equal to the baseline; or operations are to be equal, and an arm does much that is not
+            counted.
         DataError: The data cannot be read.
     """
     known: dict[str, DataSummary] = {}
@@ -71,7 +75,28 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
                     "have different tokenizers, let none drop examples: raise data.length.max"
                 )
     target = count_costs(arms[0].resolved.task, facts[0], arms[0].resolved.registry)
-    return [_equal(arm, summary, target, study.match) for arm, summary in zip(arms, facts, strict=True)]
+    equal = [_equal(arm, summary, target, study.match) for arm, summary in zip(arms, facts, strict=True)]
+    _refuse_unequal(equal, study)
+    return equal
+
+
+def _refuse_unequal(arms: Sequence[Arm], study: Study) -> None:
+    """Refuses arms that are far from the baseline even with the feed-forward width that comes nearest."""
+    if study.match not in _COUNTED:
+        return
+    counts = [(arm.name, arm.counted[study.match], arm.resolved.task.model.ffn_width) for arm in arms]
+    far = dict.fromkeys(
+        f"\n  {name!r}: {share:+.2%} with the width that comes nearest, {width}"
+        for name, count, width in counts
+        if abs(share := count / counts[0][1] - 1) > MOST_DIFFERENCE
+    )
+    if far:
+        message = (
+            f"no feed-forward width brings {_COUNTED[study.match]} within {MOST_DIFFERENCE:.0%} of the "
+            f"baseline's in these arms{''.join(far)}\n  write `match: none`, or a study for each size, whose "
+            "arms are then compared within that size"
+        )
+        raise study.mistakes([(("match",), message)])
 
 
 def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:

@@ -69,7 +69,18 @@ def test_operations_that_are_not_counted_forbid_equal_ones(registry):
         arms("flops", registry)
 
 
-def test_an_arm_that_cannot_be_matched_says_so(registry):
-    notes = arms("parameters", registry, "model.layers=[1, 8]")[1].notes
-    assert "feed-forward width 8 for 32" in notes
-    assert any("no feed-forward width comes nearer, it is not matched" in note for note in notes)
+def test_arms_that_cannot_be_matched_are_refused_together(registry):
+    grid = ("model.layers=[1, 8]", "model.feed_forward=[gelu, swiglu]")
+    message = (
+        r"--match parameters  match: .*within 5%(?s:.)*'layers=8': \+[\d.]+% with .*, 8\n"
+        r"(?s:.)*'layers=8, feed_forward=swiglu': (?s:.)*`match: none`"
+    )
+    study = declared(*grid, design="grid", match="parameters")
+    with pytest.raises(ConfigurationError, match=message) as error:
+        matched(resolve_arms(study, registry), study, str)
+    assert "'feed_forward=swiglu'" not in str(error.value), "it can be matched"
+
+
+def test_an_arm_that_is_a_little_off_says_so(registry):
+    notes = arms("parameters", registry, "model.layers=[1, 2]", settings=["model.ffn_width=256"])[1].notes
+    assert any("it is not matched" in note for note in notes), notes
