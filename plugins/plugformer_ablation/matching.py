@@ -3,13 +3,14 @@
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
 
 from plugformer.configuration import Task
+from plugformer.data import SplitStats
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
@@ -40,12 +41,21 @@ _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Sizes of vocabularies, an example of median length, and hashes of whole splits and of what is kept."""
+    """Facts about prepared data.
+
+    Attributes:
+        sizes: Sizes of the vocabularies.
+        example: An example of median length.
+        hashes: A hash of each whole split.
+        kept: A hash of what is left of each after examples were dropped.
+        counts: How many examples of each were dropped or cut; not of `train` if that is streamed.
+    """
 
     sizes: Sizes
     example: Batch
     hashes: dict[str, str]
     kept: dict[str, str]
+    counts: dict[str, SplitStats]
 
 
 def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) -> list[Arm]:
@@ -74,6 +84,11 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
                     "that they cannot be compared\n  let factors change training examples alone; where arms "
                     "have different tokenizers, let none drop examples: raise data.length.max"
                 )
+    baselines = {arm.tried: summary for arm, summary in zip(arms, facts, strict=True) if not arm.baseline}
+    arms = [
+        replace(arm, notes=tuple(_other_data(summary, baselines[arm.tried])))
+        for arm, summary in zip(arms, facts, strict=True)
+    ]
     target = count_costs(arms[0].resolved.task, facts[0], arms[0].resolved.registry)
     equal = [_equal(arm, summary, target, study.match) for arm, summary in zip(arms, facts, strict=True)]
     _refuse_unequal(equal, study)
@@ -109,7 +124,24 @@ def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummar
         if name != "train" and data.lengths[name].dropped:
             inputs = json.dumps([split.input(row) for row in range(len(split))])
             kept[name] = hashlib.sha256(inputs.encode()).hexdigest()
-    return DataSummary(data.processor.sizes, median_example(data)[1], data.hashes, kept)
+    return DataSummary(data.processor.sizes, median_example(data)[1], data.hashes, kept, data.lengths)
+
+
+def _other_data(summary: DataSummary, baseline: DataSummary) -> Iterator[str]:
+    """Yields in what an arm's examples differ from those of the baseline: other ones, or cut ones."""
+    ours, theirs = (facts.counts.get("train") for facts in (summary, baseline))
+    numbers = [stats and stats.rows - stats.dropped for stats in (ours, theirs)]  # None if streamed
+    same = summary.hashes["train"] == baseline.hashes["train"] and numbers[0] == numbers[1]
+    if not same and (ours is None) == (theirs is None):  # hashes of streamed examples are other ones
+        counted = f": {numbers[0]:,} for {numbers[1]:,}" if ours else ""
+        yield f"trains on other examples than the baseline{counted}"
+    cut = [
+        f"{stats.truncated:,} of {split} for {before:,}"
+        for split, stats in summary.counts.items()
+        if stats.truncated != (before := baseline.counts.get(split, SplitStats()).truncated)
+    ]
+    if cut:
+        yield f"other texts are cut than of the baseline: {', '.join(cut)}"
 
 
 def deciding_split(study: Study, hashes: dict[str, str]) -> str:

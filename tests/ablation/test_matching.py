@@ -5,6 +5,7 @@ from tests.ablation.studies import declared
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.model import build
@@ -14,6 +15,7 @@ from plugformer_ablation.matching import (
     read_data,
     solve_width,
 )
+from plugformer_ablation.study import read_study
 
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
 
@@ -84,3 +86,36 @@ def test_arms_that_cannot_be_matched_are_refused_together(registry):
 def test_an_arm_that_is_a_little_off_says_so(registry):
     notes = arms("parameters", registry, "model.layers=[1, 2]", settings=["model.ffn_width=256"])[1].notes
     assert any("it is not matched" in note for note in notes), notes
+
+
+def test_arms_with_other_training_examples_are_named(registry, tmp_path):
+    for name, count in {"all": 12, "few": 7, "validation": 5, "test": 5}.items():
+        rows = [f"{'good' if number % 2 else 'bad'} {'word ' * number}" for number in range(1, count + 1)]
+        lines = [f"{row.strip()},{row.split()[0]}" for row in rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    files = {name: str(tmp_path / f"{name}.csv") for name in ("validation", "test")}
+    task = {
+        "type": "classification",
+        "tokenizer": "words",
+        "data": {"name": "table", "files": {"train": str(tmp_path / "all.csv"), **files}},
+        "model": {"architecture": "encoder-only", "head": "classifier", "layers": 1, "width": 16},
+        "evaluation": {"metrics": ["accuracy"]},
+    }
+    arms = {
+        "all": {},
+        "wide": {"model": {"ffn_width": 64}},
+        "few": {"data": {"files": {"train": str(tmp_path / "few.csv")}}},
+        "short": {"data": {"length": {"max": 5, "training": 4, "over": "truncate"}}},
+        "dropped": {"data": {"length": {"training": 9, "over": "drop"}}},
+    }
+    study = read_study(read_dictionary({"task": task, "arms": arms}, "study", registry)[0])
+    found = {arm.name: list(arm.notes) for arm in matched(resolve_arms(study, registry), study, str)}
+    other = "trains on other examples than the baseline"
+    cut = "other texts are cut than of the baseline"
+    assert found == {
+        "all": [],
+        "wide": [],
+        "few": [f"{other}: 7 for 12"],
+        "short": [f"{cut}: 9 of train for 0, 1 of validation for 0, 1 of test for 0"],
+        "dropped": [f"{other}: 8 for 12"],
+    }
