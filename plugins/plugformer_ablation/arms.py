@@ -11,8 +11,8 @@ import yaml
 from plugformer.configuration import MappingNode, Task, dump, nested, plain, resolve, with_manifest
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
-from plugformer.registry import Registry
-from plugformer.validation import validate
+from plugformer.registry import Kind, Registry
+from plugformer.validation import fitting, measures, validate
 from plugformer_ablation.study import Place, Study, clearings
 
 BASELINE = "baseline"
@@ -141,11 +141,19 @@ def primary_metric(study: Study, resolved: Experiment) -> str:
         raise study.mistakes([(("task",), message)])
     wanted = study.metric or known[0]
     if wanted not in known:
-        message = (
-            f"unknown metric {wanted!r}{nearest(wanted, known)}\n  known: {', '.join(known)}; "
-            f"or add `evaluation.metrics: [..., {wanted}]` to `set`"
-        )
-        raise study.mistakes([(("metric",), message)])
+        task_type = resolved.task_type
+        fits = fitting(resolved.registry, Kind.METRIC, lambda metric: measures(metric, task_type))
+        others = sorted({*fits} - {*known})
+        guess = nearest(wanted, [*known, *others])
+        advice = f"others that fit it: {', '.join(others)}; add one to `evaluation.metrics` in `set`"
+        if wanted in others:
+            guess, advice = "", f"add `evaluation.metrics: [..., {wanted}]` to `set`"
+        elif wanted == "loss":
+            advice = (
+                "the validation loss is always reported; a verdict needs a metric, for texts `perplexity`"
+            )
+        message = f"the task has no metric {wanted!r}{guess}, but {', '.join(known)}"
+        raise study.mistakes([(("metric",), f"{message}\n  {advice}")])
     return wanted
 
 

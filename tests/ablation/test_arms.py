@@ -1,5 +1,7 @@
 """Every arm as a task: mistakes of all arms together, before anything runs."""
 
+import re
+
 import pytest
 from tests.ablation.studies import declared
 
@@ -67,9 +69,24 @@ def test_an_unknown_task_is_told(registry):
 
 
 def test_the_primary_metric_is_one_of_the_tasks(registry):
-    with pytest.raises(ConfigurationError, match=r"--metric exact_mtch  metric: unknown metric 'exact_mtch'"):
+    message = r"--metric exact_mtch  metric: .*'exact_mtch' \(did you mean 'exact_match'\?\)"
+    with pytest.raises(ConfigurationError, match=message):
         resolve_arms(declared(metric="exact_mtch"), registry)
     with pytest.raises(ConfigurationError, match="the task has no metric"):
         resolve_arms(declared(settings=["evaluation.metrics=[]"]), registry)
     study = declared()
     assert primary_metric(study, resolve_arms(study, registry)[0].resolved) == "exact_match"
+
+
+@pytest.mark.parametrize("wanted", ["bleu", "loss", "accurcy", "pearson"])
+def test_what_an_error_proposes_for_the_primary_metric_is_accepted(wanted, registry):
+    with pytest.raises(ConfigurationError, match=rf"--metric {wanted}  metric: .*{wanted!r}") as error:
+        resolve_arms(declared(metric=wanted), registry)
+    proposed = re.findall(r"`evaluation\.metrics: (\[.*\])`", str(error.value))
+    assert proposed == (["[..., bleu]"] if wanted == "bleu" else [])
+    assert ("validation loss is always reported" in str(error.value)) is (wanted == "loss")
+    assert "pearson," not in str(error.value), "it does not measure texts"
+    for metrics in proposed:
+        added = f"evaluation.metrics={metrics.replace('...', 'exact_match')}"
+        study = declared(metric=wanted, settings=[added])
+        assert primary_metric(study, resolve_arms(study, registry)[0].resolved) == wanted
