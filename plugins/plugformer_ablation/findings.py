@@ -25,8 +25,9 @@ class Findings:
     `record` is what `report.json` holds. `arms` has for each one summaries of `score` and `loss`, None where
     every cell failed, of the `others`, metrics that are not judged, and its `cost`: that of
     `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
-    returns, with the difference of validation losses and its 95 % t interval over seeds, neither corrected
-    nor judged. `looks` are the reports of this study that gave verdicts.
+    returns, with the number of `parameters` of both, and the difference of validation losses and its 95 % t
+    interval over seeds, neither corrected nor judged. `looks` are the reports of this study that gave
+    verdicts.
     """
 
     results: StudyResults
@@ -151,10 +152,12 @@ def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) 
         [compare(scores[arm], scores[baseline], seeds) for arm, baseline in compared],
         higher_is_better=higher_is_better,
     )
+    parameters = {arm["name"]: arm["cost"]["parameters"] for arm in results.arms}
     return [
         {
             "arm": arm,
             "baseline": baseline,
+            "parameters": {"arm": parameters[arm], "baseline": parameters[baseline]},
             **record,
             "loss_difference": _loss_difference(results, arm, baseline),
         }

@@ -20,6 +20,7 @@ from plugformer_ablation.arms import BASELINE, label
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.costs import BLOCK, ROUNDS
 from plugformer_ablation.findings import LOSS, Findings
+from plugformer_ablation.matching import TOLERANCE
 from plugformer_ablation.results import Record, flat, write
 from plugformer_ablation.statistics import POWER
 from plugformer_reports.page import render_page, save_figures
@@ -88,6 +89,7 @@ def sentences(findings: Findings) -> list[str]:
 
 def _sentence(findings: Findings, comparison: Record) -> str:
     arm, baseline = _names(findings, comparison)
+    arm += _other_size(comparison)
     difference, places = comparison["difference"], _places(findings)
     if difference is None:
         reasons = dict.fromkeys([*comparison["notes"], *_failures(findings, comparison)])
@@ -135,6 +137,16 @@ def _edges(findings: Findings, comparison: Record) -> Iterator[str]:
             sides[path, end].append(name)
     for (path, end), names in sides.items():
         yield f"{' and '.join(names)} took the {end} {path} that was tried"
+
+
+def _other_size(comparison: Record) -> str:
+    """Returns what a sentence adds to an arm that has more or fewer parameters than its baseline."""
+    arm, baseline = (comparison["parameters"][side] for side in ("arm", "baseline"))
+    if abs(arm - baseline) <= TOLERANCE * baseline:
+        return ""
+    more = "more" if arm > baseline else "fewer"
+    share = abs(arm / baseline - 1)
+    return f", with {100 * share:.0f} % {more} parameters ({arm:,} for {baseline:,}),"
 
 
 def _names(findings: Findings, comparison: Record) -> tuple[str, str]:

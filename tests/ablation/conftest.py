@@ -82,7 +82,7 @@ def made_up() -> MakeUp:
                 else [],
                 "tuned": {},
                 "cost": {
-                    "parameters": 200_000 + 2000 * index,
+                    "parameters": 200_000 + 600 * index,
                     "flops": 390_000.0 * (1 + 0.1 * index),
                     "elements": 8_000.0,
                     "update": relative_cost([(1 + 0.1 * index, 1, 0.8)] * 12, [(1.0, 1.0, 0.8)] * 12),

@@ -186,6 +186,23 @@ def test_sentences_name_the_values_of_the_factor_that_differs(made_up):
     assert re.match(r"attention mqa is 0\.\d+ worse than mha \(95 % interval", sentence)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        (55_488, r"other, with 84 % more parameters \(55,488 for 30,080\), is 0"),
+        (15_040, r"other, with 50 % fewer parameters \(15,040 for 30,080\), is 0"),
+        (30_380, "other is 0"),
+    ],
+)
+def test_sentences_say_that_parameters_differ(made_up, parameters, words):
+    results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
+    for arm, number in zip(results.arms, (30_080, parameters), strict=True):
+        arm["cost"]["parameters"] = number
+    found = find(results)
+    assert re.match(words, sentences(found)[0])
+    assert found.record["comparisons"][0]["parameters"] == {"arm": parameters, "baseline": 30_080}
+
+
 def test_the_terminal_gets_no_line_that_is_too_long(findings):
     text = report_text(findings, 80)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
