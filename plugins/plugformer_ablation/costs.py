@@ -25,7 +25,7 @@ from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.cells import identity, ingredients
-from plugformer_ablation.executors import hidden_script, worker_context
+from plugformer_ablation.executors import hidden_script, visible_gpus, worker_context
 from plugformer_ablation.results import Record, write
 from plugformer_ablation.statistics import RESAMPLES
 
@@ -102,14 +102,26 @@ def with_costs(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[s
         costs = read_json(file)
     if not all(key in costs for key in keys):
         notify(f"measuring costs: {len(alike)} arms make {BLOCK} updates in turn, {ROUNDS} times")
-        for start in range(0, max(len(others), 1), TOGETHER - 1):
-            group = [first, *others[start : start + TOGETHER - 1]]
-            with _started({key: alike[key] for key in group}, threads, notify) as run:
-                blocks = in_turn(group, run)
-            costs |= {key: relative_cost(blocks[key], blocks[first]) for key in group}
+        for group, gpu in _groups(others):
+            names = [first, *group]
+            with _started({key: alike[key] for key in names}, threads, gpu, notify) as run:
+                blocks = in_turn(names, run)
+            costs |= {key: relative_cost(blocks[key], blocks[first]) for key in names}
         costs = {key: cost for key, cost in costs.items() if isfinite(cost["ratio"])}
         write(file, json.dumps(costs))
     return [replace(arm, cost=costs.get(key)) for arm, key in zip(arms, keys, strict=True)]
+
+
+def _groups(others: Sequence[str]) -> Iterator[tuple[Sequence[str], str | None]]:
+    """Yields arms that are measured together, next to the baseline, and the GPU on which they are.
+
+    Groups are spread over the GPUs. An arm and its baseline are on the same one: GPUs of one model differ by
+    8 % on average (Sinha et al., 2022, https://arxiv.org/abs/2208.11035).
+    """
+    gpus: Sequence[str | None] = visible_gpus() or [None]
+    size = max(1, min(TOGETHER - 1, -(-len(others) // len(gpus))))  # rounded up
+    for number, start in enumerate(range(0, max(len(others), 1), size)):
+        yield others[start : start + size], gpus[number % len(gpus)]
 
 
 def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:
@@ -156,7 +168,7 @@ def _scaled(arm: Arm) -> Arm:
 
 @contextmanager
 def _started(
-    arms: Mapping[str, Arm], threads: int, notify: Callable[[str], None]
+    arms: Mapping[str, Arm], threads: int, gpu: str | None, notify: Callable[[str], None]
 ) -> Iterator[Callable[[str], Seconds]]:
     """Starts a process for each arm's training, and yields what runs a block; NaN if the training failed."""
     context = worker_context()
@@ -178,7 +190,7 @@ def _started(
             file = Path(folder, f"{name}.yaml")
             write(file, dump(arm.resolved.task.model_copy(update={"registry": None})))
             connections[name], theirs = context.Pipe()
-            arguments = (file, arm.resolved.registry.local, threads, theirs)
+            arguments = (file, arm.resolved.registry.local, threads, gpu, theirs)
             process = context.Process(target=train_in_turn, args=arguments)
             with hidden_script():
                 process.start()
@@ -188,8 +200,15 @@ def _started(
         yield run
 
 
-def train_in_turn(file: Path, manifests: Sequence[Path], threads: int, turns: Connection) -> None:
-    """Trains a task, a block for each message, which it answers with seconds, or words on what failed."""
+def train_in_turn(
+    file: Path, manifests: Sequence[Path], threads: int, gpu: str | None, turns: Connection
+) -> None:
+    """Trains a task, a block for each message, which it answers with seconds, or words on what failed.
+
+    `gpu` is the only GPU that it sees.
+    """
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)

@@ -1,12 +1,16 @@
 """Costs of updates: on a machine with a fake clock, whose second half is slow, and with real processes."""
 
 import json
+import os
+from contextlib import contextmanager
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from tests.ablation.studies import declared
 
 from plugformer.errors import RunError
+from plugformer_ablation import costs
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.costs import ROUNDS, in_turn, relative_cost, with_costs, with_equal_time
 from plugformer_ablation.findings import find
@@ -100,3 +104,45 @@ def test_arms_run_in_turn_and_one_that_cannot_be_trained_has_no_cost(registry, t
     assert [arm.cost for arm in kept] == costs[:2]
     with pytest.raises(RunError, match="needs the cost of ffn_width=64"):
         with_equal_time([narrow, third], tmp_path, 1, str)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "widths", "expected"),
+    [
+        ([], [32, 64, 96], [(None, ["baseline", "64", "96"])]),
+        (["0"], [32, 64, 96], [("0", ["baseline", "64", "96"])]),
+        (["2", "5"], [32, 64, 96], [("2", ["baseline", "64"]), ("5", ["baseline", "96"])]),
+        (["2", "5"], [32], [("2", ["baseline"])]),
+    ],
+)
+def test_timing_is_spread_over_the_gpus_and_an_arm_shares_one_with_the_baseline(
+    gpus, widths, expected, registry, tmp_path, monkeypatch
+):
+    groups = []
+
+    @contextmanager
+    def started(arms, threads, gpu, notify):
+        groups.append((gpu, [arm.name.removeprefix("ffn_width=") for arm in arms.values()]))
+        yield lambda name: np.ones(3)
+
+    monkeypatch.setattr(costs, "visible_gpus", lambda: gpus)
+    monkeypatch.setattr(costs, "_started", started)
+    study = declared(f"model.ffn_width={[*widths, 128]}", seeds=1)
+    arms = matched(resolve_arms(study, registry), study, str)[: len(widths)]
+    with_costs(arms, tmp_path, 1, str)
+    assert groups == expected
+
+
+def test_a_timing_process_sees_its_gpu_alone(registry, monkeypatch):
+    arm = resolve_arms(declared(seeds=1), registry)[0]
+    process = Mock()
+    context = Mock(Pipe=lambda: (Mock(), Mock()), Process=process)
+    monkeypatch.setattr(costs, "worker_context", lambda: context)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    with costs._started({"a": arm}, 1, "2", str):
+        arguments = process.call_args.kwargs["args"]
+    seen = []
+    monkeypatch.setattr(costs, "train", lambda *_, **__: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    costs.train_in_turn(*arguments)
+    assert seen == ["2"]

@@ -26,7 +26,7 @@ def started(seconds):
     """Returns a fake of the processes of arms, whose blocks take seconds."""
 
     @contextmanager
-    def fake(arms, threads, notify):
+    def fake(arms, *_):
         yield lambda name: np.array([seconds(arms[name])] * 3)
 
     return fake
