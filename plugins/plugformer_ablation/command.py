@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from plugformer.registry import Registry
     from plugformer_ablation.executors import Executor
     from plugformer_ablation.results import StudyResults
-    from plugformer_ablation.study import Study
 
 EXAMPLES = (
     "plugformer ablate study.yaml",
@@ -80,7 +79,12 @@ def command(
         bool, typer.Option("--costs/--no-costs", help="Compare in the end what an update of each arm costs.")
     ] = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check every arm and list them; train nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Prepare the data, check every arm, and list them with their parameters and about how much "
+            "time and disk the study takes; a few updates of the baseline are timed, and nothing is kept.",
+        ),
     ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
@@ -115,13 +119,16 @@ def command(
         metric=metric,
         split=split,
     )
+    chosen, console = _executor(executor, workers), _console()
     if dry_run:
-        typer.echo(_plan(declared, known, as_json=as_json))
+        from plugformer_ablation.plan import plan, plan_text
+
+        planned = plan(declared, known, chosen, partial(console.print, markup=False, highlight=False))
+        typer.echo(json.dumps(planned, ensure_ascii=False) if as_json else plan_text(planned))
         return
     from plugformer_ablation.running import run_study
 
     folder = out or declared.default_folder
-    chosen, console = _executor(executor, workers), _console()
     _show(run_study(declared, folder, known, chosen, console, costs=costs), folder, as_json=as_json)
 
 
@@ -157,28 +164,6 @@ def _console() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=not sys.stderr.isatty())
-
-
-def _plan(study: "Study", registry: "Registry", *, as_json: bool) -> str:
-    """Returns what a study would train, after all arms have been checked."""
-    from plugformer_ablation.arms import resolve_arms
-
-    arms = resolve_arms(study, registry)
-    values, seeds = {arm.name: arm.values for arm in arms}, study.seed_list
-    trainings, trials = len(values) * len(seeds), len(arms) if arms[0].tuned else 0
-    if as_json:
-        plan = {
-            "study": study.title,
-            "arms": [{"name": name, "values": labels} for name, labels in values.items()],
-            "seeds": seeds,
-            "trainings": trainings,
-            "tuning_trainings": trials,
-        }
-        return json.dumps(plan, ensure_ascii=False)
-    lines = [f"{study.title}: {trainings} trainings, of {len(values)} arms with {len(seeds)} seeds each"]
-    if trials:
-        lines.append(f"before them {trials} trainings that choose the settings of each arm")
-    return "\n".join([*lines, *(f"  {name}" for name in values)])
 
 
 def _executor(name: str, workers: int | None) -> "Executor":

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 
 import pytest
@@ -17,7 +18,9 @@ def inline(monkeypatch):
 
 
 def ablate(run, *arguments):
-    chosen = [word for setting in SETTINGS for word in ("--set", setting)]
+    given = {argument.partition("=")[0] for argument in arguments}
+    settings = [setting for setting in SETTINGS if setting.partition("=")[0] not in given]
+    chosen = [word for setting in settings for word in ("--set", setting)]
     swap = ("--swap", "model.attention=[mha, {name: gqa, kv_heads: 1}]")
     return run("ablate", "dates", *swap, "--seeds", "1", "--no-costs", *chosen, *arguments)
 
@@ -106,22 +109,39 @@ def test_mistakes_end_before_anything_is_run(run, tmp_path):
 
 
 def test_a_dry_run_lists_the_arms_and_makes_nothing(run, tmp_path):
-    outcome = ablate(run, "--seeds", "3", "--tune", "training.optimizer.lr=[0.001, 0.002]", "--dry-run")
+    tuned = ("--seeds", "3", "--tune", "training.optimizer.lr=[0.001, 0.002]", "--workers", "2")
+    outcome = ablate(run, *tuned, "--dry-run")
     assert outcome.status == 0, outcome.err
-    assert outcome.out.splitlines() == [
-        "dates: attention: 6 trainings, of 2 arms with 3 seeds each",
-        "before them 4 trainings that choose the settings of each arm",
-        "  baseline",
-        "  attention=gqa(kv_heads=1)",
+    lines = outcome.out.splitlines()
+    number = r"[\d,.]+"
+    expected = [
+        r"dates: attention: 6 trainings, of 2 arms with 3 seeds each",
+        r"before them 4 trainings that choose the settings of each arm",
+        rf"  baseline: {number} parameters",
+        rf"  attention=gqa\(kv_heads=1\): {number} parameters",
+        rf"about {number} \w+ of updates, {number} \w+ with 2 at a time: .* took {number} ms, .*",
+        rf"about {number} MB of disk .*",
     ]
-    assert json.loads(ablate(run, "--dry-run", "--json").out) == {
-        "study": "dates: attention",
-        "arms": [
-            {"name": "baseline", "values": {"attention": "mha"}},
-            {"name": "attention=gqa(kv_heads=1)", "values": {"attention": "gqa(kv_heads=1)"}},
-        ],
-        "seeds": [1],
-        "trainings": 2,
-        "tuning_trainings": 0,
-    }
+    assert [line for line, form in zip(lines, expected, strict=True) if not re.fullmatch(form, line)] == []
     assert not (tmp_path / "studies").exists()
+
+
+def test_the_plan_of_a_dry_run_counts_trainings_time_and_disk(run):
+    steps = ("--swap", "training.steps=[6, 18]", "--set", "training.keep_checkpoints=3")
+    plan = json.loads(ablate(run, *steps, "--dry-run", "--json").out)
+    baseline, gqa, long = plan["arms"]  # every arm but the last has 6 updates
+    assert [arm["name"] for arm in plan["arms"]] == ["baseline", "attention=gqa(kv_heads=1)", "steps=18"]
+    assert baseline["values"] == {"attention": "mha", "steps": "6"}
+    assert gqa["parameters"] < baseline["parameters"] == long["parameters"]
+    assert (plan["seeds"], plan["trainings"], plan["tuning_trainings"]) == ([1], 3, 0)
+    assert plan["bytes"] == (4 + 3 * 12) * sum(arm["parameters"] for arm in plan["arms"])
+    assert 6 + 18 < plan["seconds"] / plan["update_seconds"] < 6 + 6 + 18, "gqa has fewer operations"
+
+
+def test_a_dry_run_refuses_what_cannot_be_matched_and_shows_solved_widths(run):
+    layers = ("--swap", "model.layers=[1, 8]", "--match", "parameters", "--dry-run")
+    outcome = ablate(run, *layers)
+    assert outcome.status == 2
+    assert "'layers=8'" in outcome.err
+    narrow = ablate(run, *layers[2:], "--set", "model.width=64")
+    assert re.search(r"  attention=gqa\S+: \S+ parameters; feed-forward width \d+ for 32", narrow.out)
