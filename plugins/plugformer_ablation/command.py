@@ -56,7 +56,9 @@ def command(
     ] = None,
     match: Annotated[
         Literal["none", "parameters", "flops", "time"] | None,
-        typer.Option(help="Quantity that all arms share (parameters, flops or time)."),
+        typer.Option(
+            help="Quantity made equal over the arms; without one, sentences say how many parameters differ."
+        ),
     ] = None,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Primary metric.")] = None,
     split: Annotated[str | None, typer.Option(metavar="NAME", help="Split of the final comparison.")] = None,
@@ -83,13 +85,13 @@ def command(
         typer.Option(
             "--dry-run",
             help="Prepare the data, check every arm, and list them with their parameters and about how much "
-            "time and disk the study takes; a few updates of the baseline are timed, and nothing is kept.",
+            "time and disk the study takes; a few updates of the baseline are timed and thrown away.",
         ),
     ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Compare parts of a model fairly, and report which differences are more than chance.
+    """Compare parts of a model on the same data and seeds, and report which differences are more than chance.
 
     Trains every arm with every seed, in parallel processes, then prints a sentence for each comparison and
     writes report.html. Everything is checked before anything runs. Ctrl-C saves checkpoints; the same command
