@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from plugformer import train
 from plugformer.configuration import dump
-from plugformer.errors import ConfigurationError, PlugformerError, RunError, described
+from plugformer.errors import PlugformerError, RunError, described
 from plugformer.hooks import Update, hookimpl, must_not_fail
 from plugformer.registry import Registry
 from plugformer.runs import read_json
@@ -128,14 +128,8 @@ def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callab
     """Returns arms whose numbers of updates take as long as those of the baseline, the first.
 
     Raises:
-        ConfigurationError: The task counts epochs, not updates.
         RunError: What an arm costs cannot be measured.
     """
-    if arms[0].resolved.task.training.steps is None:
-        raise ConfigurationError(
-            "`match: time` changes the number of updates, and the task has none\n"
-            "  add `training.steps: NUMBER` to `set`"
-        )
     measured = with_costs(arms, out, threads, notify)
     if missing := [arm.name for arm in measured if arm.cost is None]:
         raise RunError(f"`match: time` needs the cost of {missing[0]}, which cannot be measured")

@@ -63,10 +63,15 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
 
     Raises:
         ConfigurationError: The arms would not be measured on the same examples; no feed-forward width makes
-            an arm equal to the baseline; or operations are to be equal, and an arm does much that is not
-            counted.
+            an arm equal to the baseline; operations are to be equal, and an arm does much that is not
+            counted; or times are to be equal, and the task counts epochs, not updates.
         DataError: The data cannot be read.
     """
+    if study.match == "time" and arms[0].resolved.task.training.steps is None:
+        message = (
+            "changes the number of updates, and the task has none: add `training.steps: NUMBER` to `set`"
+        )
+        raise study.mistakes([(("match",), message)])
     known: dict[str, DataSummary] = {}
     facts = []
     for arm in arms:

@@ -83,6 +83,11 @@ def test_arms_that_cannot_be_matched_are_refused_together(registry):
     assert "'feed_forward=swiglu'" not in str(error.value), "it can be matched"
 
 
+def test_equal_time_needs_a_number_of_updates(registry):
+    with pytest.raises(ConfigurationError, match=r"--match time  match: .*`training\.steps: NUMBER`"):
+        arms("time", registry, settings=["training.steps=null"])
+
+
 def test_an_arm_that_is_a_little_off_says_so(registry):
     notes = arms("parameters", registry, "model.layers=[1, 2]", settings=["model.ffn_width=256"])[1].notes
     assert any("it is not matched" in note for note in notes), notes
