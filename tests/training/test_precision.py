@@ -1,13 +1,16 @@
 """The numbers that a training computes with: the task's choice, the launcher's, noted in the lock."""
 
 import json
+from collections import Counter
 
 import pytest
 import torch
 from tests.batches import pairs
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from plugformer.configuration.task import TrainingSettings
+from plugformer.data.processor import Inputs
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
@@ -62,7 +65,7 @@ class Seen(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         found = function(*args, **(kwargs or {}))
-        if function is torch.nn.functional.linear and torch.is_inference_mode_enabled():
+        if function is torch.nn.functional.linear and not torch.is_grad_enabled():
             self.types.add(found.dtype)
         return found
 
@@ -80,6 +83,32 @@ def test_evaluation_has_the_precision_of_the_training(train_tiny, tmp_path, sett
     with Seen() as seen:
         model.predict("May 1, 2001")
     assert seen.types == {expected}
+
+
+class WeightCasts(TorchDispatchMode):
+    """Counts how often each parameter of a model is cast."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.names = {id(parameter): name for name, parameter in model.named_parameters()}
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        if args and id(args[0]) in self.names and isinstance(found, torch.Tensor):
+            self.counts[self.names[id(args[0])]] += found.dtype != args[0].dtype
+        return found
+
+
+def test_mixed_precision_casts_each_weight_once_for_all_steps_of_decoding(trained):
+    run = load(trained.directory, device="cpu")
+    predictor = run.predictor()
+    predictor.precision = "bf16"
+    questions = Inputs.of(["May 1, 2001", "5 May 2020"], run.experiment, run.processor).split
+    with WeightCasts(run.model) as casts:
+        predictor.predict(questions)
+    assert casts.counts["decoder.layers.0.feed_forward.up.weight"] == 1
+    assert max(casts.counts.values()) == 1
 
 
 def test_products_of_float32_matrices_are_as_precise_as_the_task_says():

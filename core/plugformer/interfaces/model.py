@@ -178,7 +178,7 @@ def evaluating(model: Model) -> Iterator[None]:
     if training:  # each change visits every module
         model.eval()
     try:
-        with torch.inference_mode():
+        with torch.no_grad():  # in inference mode, autocast would cast every weight again at every use
             yield
     finally:
         if training:
