@@ -37,3 +37,14 @@ def test_long_distances_stay_apart_under_bfloat16():
     encoding = ALiBi(ModelContext(width=4, heads=1, ffn_width=1)).bfloat16()
     positions = Positions.of(torch.ones(1, 400, dtype=torch.bool), encoding, Padding.NONE)
     assert encoding.bias(positions, positions)[0, 0, -1].unique().numel() == 400
+
+
+def test_rounding_to_bfloat16_hardly_changes_what_a_query_weighs():
+    """Penalties by the number of the key, which softmax cannot tell from these, would be wrong by 0.27."""
+    encoding = ALiBi(ModelContext(width=8, heads=8, ffn_width=1))
+    keys = Positions.of(torch.ones(1, 4096, dtype=torch.bool), encoding, Padding.NONE)
+    last = Positions.of(torch.ones(1, 1, dtype=torch.bool), encoding, Padding.NONE, start=4095)
+    bias = encoding.bias(last, keys)
+    rounded = bias.bfloat16().float()
+    assert torch.equal(rounded[..., -257:], bias[..., -257:])
+    torch.testing.assert_close(rounded.softmax(-1), bias.softmax(-1), rtol=0.05, atol=1e-5)

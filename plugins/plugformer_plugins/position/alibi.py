@@ -23,7 +23,12 @@ class ALiBi(PositionalEncoding):
         self.slopes = slopes(model.heads)
 
     def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch heads query key"]:
-        """Returns the penalties, always float32: bfloat16 cannot tell 256 from 257."""
+        """Returns the penalties in float32, zero at the query's own position.
+
+        Softmax would allow any constant for each row. With this one, the rounding of mixed precision
+        (bfloat16 cannot tell 256 from 257) is at most 1/512 of a penalty, so that near keys keep their
+        weights.
+        """
         distance = (query.index[:, None, :, None] - key.index[:, None, None, :]).abs()
         slope = torch.tensor(self.slopes, dtype=torch.float32, device=distance.device)
         return distance * -slope[:, None, None]
