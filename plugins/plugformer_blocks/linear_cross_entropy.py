@@ -1,5 +1,6 @@
 """The cross-entropy of a linear map, without the scores of all targets in memory."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -48,29 +49,34 @@ def linear_cross_entropy(
 
 
 class _Gradients(torch.autograd.Function):
-    """The loss; its gradients are computed with it, and scaled in the backward pass."""
+    """The loss; the gradients that are needed are computed with it, and scaled in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         hidden, weight, bias, targets, smoothing, rows = inputs
-        of_weight, of_bias = weight, None if bias is None else torch.zeros_like(bias)
+        for_hidden, for_weight, for_bias, *_ = ctx.needs_input_grad
+        of_weight = None
+        of_bias = torch.zeros_like(bias) if for_bias else None
         losses, of_hidden = [], []
         for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
             scores = functional.linear(some, weight, bias)
             loss, of_scores = _loss_and_gradient(_precise(scores), right[:, None], smoothing)
             losses.append(loss)
-            if scores.dtype == torch.float16:  # too small for much of this, before losses are scaled
-                with torch.autocast(scores.device.type, enabled=False):
-                    of_some, product = of_scores @ weight.float(), of_scores.T @ some.float()
-            else:
-                of_scores = of_scores.to(scores.dtype)
-                of_some, product = of_scores @ weight, (of_scores.T @ some).to(weight.dtype)
-            of_hidden.append(of_some)
-            of_weight = product if len(losses) == 1 else of_weight.add_(product)
+            half = scores.dtype == torch.float16  # too small for much of this, before losses are scaled
+            of_scores = of_scores if half else of_scores.to(scores.dtype)
+            with torch.autocast(scores.device.type, enabled=False) if half else nullcontext():
+                if for_hidden:
+                    of_hidden.append(of_scores @ (weight.float() if half else weight))
+                if for_weight:
+                    product = of_scores.T @ (some.float() if half else some)
+                    product = product if half else product.to(weight.dtype)
+                    of_weight = product if of_weight is None else of_weight.add_(product)
             if of_bias is not None:
                 of_bias = of_bias + of_scores.sum(dim=0)
-        gradient = torch.cat(of_hidden)
-        gradient = gradient.to(torch.promote_types(gradient.dtype, hidden.dtype))
+        gradient = None
+        if for_hidden:
+            gradient = torch.cat(of_hidden)
+            gradient = gradient.to(torch.promote_types(gradient.dtype, hidden.dtype))
         ctx.save_for_backward(gradient, of_weight, of_bias)
         return torch.stack(losses).sum()
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from plugformer_blocks import linear_cross_entropy
 
@@ -103,3 +104,27 @@ def test_scores_are_not_kept():
     ):
         linear_cross_entropy(hidden, weight, targets)
     assert set(kept) == {(64, 5), (512, 5)}
+
+
+class Products(TorchDispatchMode):
+    """Counts products of matrices."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("frozen", ["hidden", "weight", "bias"])
+def test_no_gradient_of_what_is_frozen_is_computed(frozen):
+    hidden, weight, added, targets = inputs()
+    parts = {"hidden": hidden, "weight": weight, "bias": added}
+    parts.pop(frozen).requires_grad_(False)
+    with Products() as products:
+        loss = linear_cross_entropy(hidden, weight, targets, bias=added)
+    assert products.count == 3 - (frozen != "bias")
+    found = gradients(loss, *parts.values())
+    torch.testing.assert_close(
+        found, gradients(reference(hidden, weight, added, targets, 0.0), *parts.values())
+    )
