@@ -204,6 +204,17 @@ def test_whatever_an_optimizer_keeps_comes_back():
     assert str(join_tensors(json.loads(json.dumps(record)), tensors)) == str(kept)
 
 
+def test_keys_that_look_alike_keep_their_own_tensors():
+    kept = {
+        1: torch.tensor(1),
+        "1": torch.tensor(2),
+        "a/b": torch.tensor(3),
+        "a": {"b": torch.tensor(4)},
+    }
+    record, tensors = split_tensors(kept, "hooks")
+    assert str(join_tensors(json.loads(json.dumps(record)), tensors)) == str(kept)
+
+
 def test_what_an_optimizer_cannot_keep(state, tmp_path):
     next(iter(state.optimizer.state.values()))["secret"] = {1, 2}
     state.progress.step = 2

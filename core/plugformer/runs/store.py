@@ -202,6 +202,8 @@ def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
     def record(part: object, path: str) -> object:
         match part:
             case Tensor():
+                while path in tensors:  # 1 and "1" are different keys
+                    path += "'"
                 tensors[path] = part.detach().contiguous()
                 return {"tensor": path}
             case Mapping():
