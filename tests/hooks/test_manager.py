@@ -10,6 +10,7 @@ import pytest
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HOOKS, HookManager, load_observers, output_pattern
+from plugformer.interfaces import Hook
 from plugformer.registry import Registry
 from plugformer.registry.manifest import parse
 
@@ -103,6 +104,45 @@ def test_one_that_raises_is_not_called_again():
     hooks.call("run_ended", run=None)
     assert len(warnings) == 1
     assert warnings[0].endswith("Careless is switched off: its run_ended raised KeyError: 'a'")
+
+
+def test_a_component_may_wrap_what_others_do_in_a_hook_of_observers():
+    told = []
+
+    class Observer:
+        @hookimpl
+        def step_ended(self, update):
+            told.append(update)
+
+    class Failing:
+        @hookimpl
+        def step_ended(self):
+            raise KeyError("a")
+
+    class Wrapper(Hook):
+        @hookimpl(wrapper=True)
+        def step_ended(self):
+            told.append("before")
+            result = yield
+            told.append("after")
+            return result
+
+    warnings = []
+    hooks = HookManager([Observer(), Failing()], warnings.append, {"wrapper": Wrapper()})
+    for step in (1, 2):
+        hooks.call("step_ended", run=None, update=step)
+    assert told == ["before", 1, "after", "before", 2, "after"]
+    assert len(warnings) == 1
+
+
+def test_an_error_of_a_component_is_raised():
+    class Strict(Hook):
+        @hookimpl
+        def step_ended(self):
+            raise KeyError("a")
+
+    with pytest.raises(KeyError, match="a"):
+        HookManager([], pytest.fail, {"strict": Strict()}).call("step_ended", run=None, update=None)
 
 
 def hooks_of(*modules, cause=""):

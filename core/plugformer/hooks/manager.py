@@ -1,7 +1,7 @@
 """Calls hooks: an observer that raises is switched off; an error of a component ends the run."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,36 +92,35 @@ class HookManager:
                     f"{name} changes what {caller.name} does, but observers only watch: derive it from "
                     "plugformer.interfaces.Hook and list it in training.hooks, or remove wrapper=True"
                 )
+            for item in () if takes_part else own:
+                item.function = self._isolated(item)  # type: ignore[misc]  # pluggy calls what is here
 
-    def call(self, hook: str, **arguments: Any) -> list[Any]:
-        """Calls a hook on all observers and components, in the order of pluggy; returns results but None.
+    def call(self, hook: str, **arguments: Any) -> Any:
+        """Calls a hook on all observers and components; returns what pluggy does.
+
+        That is a list of all results but None, or the first result or None if the hook has `firstresult`.
 
         Raises:
             Exception: The exception of a component, or of an implementation marked `must_not_fail`.
         """
-        return list(self._results(hook, arguments))
+        return getattr(self._manager.hook, hook)(**arguments)
 
-    def first(self, hook: str, **arguments: Any) -> Any:
-        """Calls a hook as `call` does, up to the first result; returns that, or None."""
-        return next(self._results(hook, arguments), None)
+    def _isolated(self, implementation: pluggy.HookImpl) -> Callable[..., Any]:
+        """Returns the function of an observer's hook; if it raises, the observer is switched off."""
+        function: Callable[..., Any] = implementation.function
 
-    def _results(self, hook: str, arguments: Mapping[str, Any]) -> Iterator[Any]:
-        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
+        def isolated(*arguments: Any) -> Any:
             try:
-                result = implementation.function(
-                    **{name: arguments[name] for name in implementation.argnames}
-                )
+                return function(*arguments)
             except (Exception, SystemExit) as error:
-                must_not_fail = getattr(implementation.function, "plugformer_must_not_fail", False)
-                if must_not_fail or isinstance(implementation.plugin, Hook):
+                if getattr(function, "plugformer_must_not_fail", False):
                     raise
                 self._manager.unregister(implementation.plugin)
-                self._warn(
-                    f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
-                )
-            else:
-                if result is not None:
-                    yield result
+                name = f"{implementation.plugin_name} is switched off: its {function.__name__}"
+                self._warn(f"{name} raised {described(error)}")
+                return None
+
+        return isolated
 
     def ask(self, hook: str, **arguments: Any) -> Any:
         """Returns pluggy's result of calling a hook on all components.
@@ -129,7 +128,7 @@ class HookManager:
         Raises:
             RegistryError: A component returned a value of the wrong type.
         """
-        result = getattr(self._manager.hook, hook)(**arguments)
+        result = self.call(hook, **arguments)
         expected = _RESULTS.get(hook, object)
         if not isinstance(result, expected):
             names, returned = " or ".join(self._implementers(hook)), type(result).__name__
@@ -183,7 +182,7 @@ def _first_result(hook: str, registry: Registry, **arguments: Any) -> Any:
     """Returns the first result of a hook that must have one."""
     notices: list[str] = []
     hooks = HookManager(load_observers(registry.entries("hooks"), notices.append), notices.append)
-    result = hooks.first(hook, **arguments)
+    result = hooks.call(hook, **arguments)
     if result is None:
         raise ConfigurationError("\n".join([f"no installed plugin implements the hook {hook}", *notices]))
     return result

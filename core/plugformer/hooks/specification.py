@@ -164,14 +164,14 @@ class ConsistencyCheck:
 class Hooks:
     """The hooks that observers implement."""
 
-    @hookspec
+    @hookspec(firstresult=True)
     def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
         """Returns a function like `plugformer.interfaces.Constraint` for `decoding.pattern`, or None.
 
         Mark the implementation `must_not_fail`; it raises ConfigurationError if that is no pattern.
         """
 
-    @hookspec
+    @hookspec(firstresult=True)
     def streamed_data(self, experiment: Experiment, processor: Processor | None) -> Any:
         """Returns the `plugformer.data.PreparedData` of a task with `data.streaming`; its `batches` is set.
 
@@ -179,11 +179,11 @@ class Hooks:
         implementation `must_not_fail`.
         """
 
-    @hookspec
+    @hookspec(firstresult=True)
     def grouped_optimizer(self, experiment: Experiment, model: Model) -> Optimizer | None:
         """Returns the optimizer of a task with groups of parameters, and marks itself `must_not_fail`."""
 
-    @hookspec
+    @hookspec(firstresult=True)
     def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
         """Returns a `plugformer.training.TrainingStrategy`, or None; by default each process has all."""
 
@@ -195,7 +195,7 @@ class Hooks:
     def samples_shown(self, run: Run, samples: list[SampleOutput]) -> None:
         """The model has answered a few examples before its first update."""
 
-    @hookspec
+    @hookspec(firstresult=True)
     def explain_nonfinite(self, run: Run, model: Model, batches: Sequence[Batch]) -> str | None:
         """Returns what is known about an update whose loss or gradients are not finite; the run ends then.
 

@@ -92,7 +92,7 @@ def strategy_of(
     if processes.count == 1:
         return TrainingStrategy(model, settings)
     hooks = HookManager(load_observers(registry.entries("hooks"), notify), notify)
-    strategy: TrainingStrategy | None = hooks.first(
+    strategy: TrainingStrategy | None = hooks.call(
         "training_strategy", model=model, settings=settings, processes=processes
     )
     if strategy is None and settings.shard:

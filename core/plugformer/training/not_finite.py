@@ -97,7 +97,7 @@ class NotFiniteGuard:
         batches = [batch for share in self.processes.gather(plain) for batch in share]
         with self.strategy.full_model() as model:
             explained = self.processes.on_main(
-                lambda: self.hooks.first("explain_nonfinite", run=self.run, model=model, batches=batches)
+                lambda: self.hooks.call("explain_nonfinite", run=self.run, model=model, batches=batches)
             )
         self._end(problem, explained)
 
