@@ -124,7 +124,7 @@ def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
     for line, text in enumerate(read_lines(file, strict=strict), start=1):
         place = f"{file}:{line}"
         try:
-            cells = json.loads(text)
+            cells = _DECODER.decode(text)
             if not isinstance(cells, dict):
                 raise DataError(f"expected a JSON object, found {text[:40]!r}; name the columns")
             values = list(cells.values())
@@ -133,6 +133,21 @@ def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
             yield DataError(f"{place}: {error}")
         except (ValueError, RecursionError) as error:
             yield DataError(f"{place}: not JSON: {error}; each line must be one object")
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the object of these keys and values, of which the last would silently win."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(
+            f"the key {twice!r} occurs {names.count(twice)} times, expected once; remove the others"
+        )
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unrepeated)
 
 
 def _parquet(file: Path, find: Find) -> Rows:
