@@ -22,6 +22,7 @@ from plugformer.data.processor import Processor, save_tokenizers
 from plugformer.distributed import Processes, use_device
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.evaluator import unscored
+from plugformer.evaluation.references import unreachable
 from plugformer.evaluation.report import SelfCheck
 from plugformer.experiment import Experiment, by_split
 from plugformer.hooks.manager import prepared_data
@@ -125,6 +126,8 @@ def train(
         experiment.raise_for(unscored(experiment, prepared.splits["validation"]))
     model = build(experiment.spec, prepared.processor.sizes)
     trained = TrainedModel(path, experiment, model, prepared.processor)
+    for notice in unreachable(trained.predictor(), prepared.splits["validation"], experiment.task):
+        notify(notice)
     processes.on_main(lambda: _make_directory(path, experiment, prepared, where))
     try:
         with training_lock(path, processes):
