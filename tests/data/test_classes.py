@@ -70,6 +70,11 @@ def test_one_class_is_no_choice(registry, tmp_path):
     assert "'good'" in notice
 
 
+def test_a_class_that_is_a_missing_value(registry, tmp_path):
+    (notice,) = notices(registry, tmp_path, "good,NaN")
+    assert "'NaN'" in notice
+
+
 def test_a_declared_class_without_examples(registry, tmp_path):
     (notice,) = notices(registry, tmp_path, "good,bad", "data.labels=[good, bad, ugly]")
     assert "'ugly'" in notice

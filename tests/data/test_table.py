@@ -270,6 +270,17 @@ def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:
     ]
 
 
+def test_of_learned_classes_an_error_names_no_numbers(tmp_path: Path) -> None:
+    files = {
+        "train": written(tmp_path, "train.tsv", "a\tgood\nb\tbad\n"),
+        "test": written(tmp_path, "test.tsv", "c\tugly\n"),
+    }
+    with pytest.raises(
+        DataError, match=r"test\.tsv:1: unknown label 'ugly'; expected one of \['bad', 'good'\]"
+    ):
+        load(LABELS, files, header=False)
+
+
 def test_rows_with_unknown_labels_can_be_skipped(tmp_path: Path) -> None:
     file = written(tmp_path, "rows.tsv", "a\tx\nb\tz\nc\ty\n\tx\nd\tz\n")
     data, notices = skipping(LABELS, {"train": file}, header=False, labels=["x", "y"])

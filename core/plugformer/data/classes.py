@@ -19,6 +19,10 @@ _LATIN = str.maketrans(
 """Letters that look like Latin ones: https://www.unicode.org/reports/tr39/#Confusable_Detection."""
 
 
+_MISSING = ("nan", "nat", "null", "<na>")
+"""Values that libraries write where there is none."""
+
+
 def _visible(name: str) -> str:
     seen = (char for char in name if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
     return " ".join("".join(seen).split())
@@ -70,12 +74,15 @@ def doubtful_classes(
         return []
     kind = "tags" if task_type.output_type is OutputType.TAGS else "classes"
     notices, used = look_alikes(names, kind), set(names)
+    if missing := [name for name in names if name.casefold() in _MISSING]:
+        values = ", ".join(map(repr, missing))
+        notices.append(f"of the {kind}, {values} looks like a missing value; remove such rows")
     for column in columns if "train" in splits else ():
         if isinstance(column.kind.feature, ClassLabel):
             train = splits["train"]
             used = {train.features[column.name].names[number] for number in train.unique(column.name)}
-            if missing := [name for name in names if name not in used]:
-                notices.append(f"train: no example has the class {', '.join(map(repr, missing))}")
+            if unused := [name for name in names if name not in used]:
+                notices.append(f"train: no example has the class {', '.join(map(repr, unused))}")
     if len(used) == 1 and task_type.output_type is not OutputType.LABELS:
         notices.append(
             f"WARNING: {min(used)!r} is the only one of the {kind} in train: every answer is right; name the "

@@ -184,7 +184,8 @@ class RowData(Data):
             for unknown in (name for name in written[split] if name not in numbers):
                 rows = [row for row, name in enumerate(data[label.name]) if name == unknown]
                 place = data[rows[0]]["place"]
-                self._reject(_unknown_label(unknown, place, numbers), stats[split], len(rows))
+                known = names if declared is None else numbers  # numbers are for declared names
+                self._reject(_unknown_label(unknown, place, known), stats[split], len(rows))
         return DatasetDict(
             {split: _classified(data, label.name, numbers, names) for split, data in examples.items()}
         )
