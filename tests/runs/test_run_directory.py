@@ -160,7 +160,7 @@ def test_not_a_run(tmp_path):
         ("tokenizer-shared.json", None, r"tokenizer-shared\.json"),
         ("tokenizer-shared.json", pickle.dumps(1), r"tokenizer-shared\.json"),
         ("learned.json", None, r"learned\.json is missing"),
-        ("learned.json", b"{}", r"learned\.json is damaged: .*\n.*Input should be None"),
+        ("learned.json", b"{}", r"learned\.json is damaged"),
     ],
 )
 def test_damaged_runs(run_copy, act, file, content, message):

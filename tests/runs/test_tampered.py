@@ -1,5 +1,6 @@
 """Runs that somebody has tampered with: refused by name of the file, nothing outside of them is touched."""
 
+import json
 import re
 import shutil
 
@@ -9,7 +10,7 @@ import torch
 from plugformer.errors import RunError
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
-from plugformer.training.train import resume
+from plugformer.training.train import resume, train
 from plugformer_inspection.plot import plot
 
 
@@ -48,6 +49,25 @@ def test_a_flipped_bit_in_the_model_is_noticed(run_copy):
     file.write_bytes(content)
     with pytest.raises(RunError, match=r"model\.safetensors is damaged"):
         load(run_copy)
+
+
+def test_exchanged_labels_are_noticed(tmp_path, registry):
+    """They are names of classes like the others, but every answer would be another one."""
+    labels = ["bad", "good"]
+    task = {
+        "type": "classification",
+        "data": {"name": "memory"},
+        "tokenizer": "characters",
+        "model": {"architecture": "encoder-only", "width": 8, "heads": 1, "layers": 1, "head": "classifier"},
+        "training": {"steps": 1},
+    }
+    rows = [{"text": f"{label} {number}", "label": label} for label in labels for number in range(2)]
+    data = {"train": rows, "validation": rows}
+    run = train(task, data=data, out=tmp_path / "run", registry=registry, notify=str).directory
+    assert json.loads((run / "learned.json").read_text()) == labels
+    (run / "learned.json").write_text(json.dumps(labels[::-1]))
+    with pytest.raises(RunError, match=rf"{re.escape(str(run))}/learned\.json is damaged"):
+        load(run, registry)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.complex64])

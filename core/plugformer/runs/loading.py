@@ -13,7 +13,6 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import files_version
 from plugformer.data.processor import Inputs, Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, RegistryError, RunError, nearest
@@ -26,8 +25,15 @@ from plugformer.interfaces import Constraint, Example, Generative, Level, Model,
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory, located
-from plugformer.runs.lock import AFTER_TRAINING, ANSWERING, check_overrides, require_installed, resolve_run
-from plugformer.runs.store import RESTORE, load_tensors, read_json, restore
+from plugformer.runs.lock import (
+    AFTER_TRAINING,
+    ANSWERING,
+    check_overrides,
+    refuse_other_files,
+    require_installed,
+    resolve_run,
+)
+from plugformer.runs.store import load_tensors, read_json, restore
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""
@@ -342,10 +348,6 @@ def load(
 
 def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:
     """Returns the processor of a run; RunError if a file is damaged, or does not fit the task type."""
+    refuse_other_files(directory)
     schema: TypeAdapter[object] = TypeAdapter(experiment.task_type.state_type, config=ConfigDict(strict=True))
-    processor = load_processor(experiment, directory.path, read_json(directory.learned, schema))
-    for side, expected in directory.lock().get("tokenizers", {}).items():
-        file = directory.path / f"tokenizer-{side}.json"
-        if files_version([file]) != expected:
-            raise RunError(f"{file} is damaged: it is not the file that the run was trained with; {RESTORE}")
-    return processor
+    return load_processor(experiment, directory.path, read_json(directory.learned, schema))

@@ -1,5 +1,6 @@
 """The lock of a run: what the run was made of, and whether the installed components still fit it."""
 
+import hashlib
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import metadata
@@ -23,17 +24,10 @@ from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.store import RESTORE, read_file
 from plugformer.validation import unfit_decoding, unfit_metrics
-from plugformer.yaml_tree import (
-    Key,
-    MappingNode,
-    Node,
-    Origin,
-    Problem,
-    dotted,
-    read_file,
-    report,
-)
+from plugformer.yaml_tree import Key, MappingNode, Node, Origin, Problem, dotted, report
+from plugformer.yaml_tree import read_file as read_yaml
 
 LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """Libraries besides torch that compute; `environment` notes their versions."""
@@ -77,6 +71,23 @@ def made_of(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
     entries = [experiment.registry.find(kind, name) for kind, name in sorted(components(experiment.task))]
     code = code_hash(entries, plugformer.__name__, BLOCKS)
     return {**make_lock(experiment, data), **other_runs(experiment.task), "code": code}
+
+
+def file_hashes(directory: RunDirectory) -> dict[str, str]:
+    """Returns a SHA-256 of each JSON file that answers depend on: vocabularies, what the task type learned.
+
+    The parameters have a checksum of their own.
+    """
+    files = [directory.learned, *sorted(directory.path.glob("tokenizer-*.json"))]
+    return {file.name: hashlib.sha256(read_file(file)).hexdigest() for file in files}
+
+
+def refuse_other_files(directory: RunDirectory) -> None:
+    """Raises RunError if a file that answers depend on is missing, or not the one of the training."""
+    for name, expected in directory.lock().get("files", {}).items():
+        file = directory.path / name
+        if hashlib.sha256(read_file(file)).hexdigest() != expected:
+            raise RunError(f"{file} is damaged: it is not the file that the run was trained with; {RESTORE}")
 
 
 def other_runs(task: Task) -> dict[str, Any]:
@@ -204,7 +215,7 @@ def resolve_run(
     """
     locked = directory.lock()["components"]
     registry = registry.preferring({path: record["distribution"] for path, record in locked.items()})
-    tree = read_file(directory.task, str(directory.task))
+    tree = read_yaml(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
     last = read_overrides(overrides)
     kinds = set(kinds)

@@ -35,6 +35,7 @@ from plugformer.runs.lock import (
     DURATION,
     check_overrides,
     environment,
+    file_hashes,
     make_lock,
     other_runs,
     refuse_changes,
@@ -240,9 +241,9 @@ def _make_directory(path: Path, experiment: Experiment, data: PreparedData, wher
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
         write_json(directory.learned, data.processor.learned)
-        tokenizers = save_tokenizers(data.processor.tokenizers, directory.path)
+        save_tokenizers(data.processor.tokenizers, directory.path)
         counts = {name: len(split) for name, split in data.splits.items()}
-        lock = {**make_lock(experiment, data.hashes), "tokenizers": tokenizers, "examples": counts}
+        lock = {**make_lock(experiment, data.hashes), "files": file_hashes(directory), "examples": counts}
         directory.write_lock({**lock, **other_runs(experiment.task), "environment": where})
 
 
