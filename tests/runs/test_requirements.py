@@ -9,7 +9,9 @@ from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Registry
 from plugformer.registry.discovery import discover_built_in
 from plugformer.registry.manifest import parse
+from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
+from plugformer.runs.lock import task_hashes
 from plugformer.training.train import resume
 
 PLUGIN = {"distribution": "plugformer-differential", "version": "0.1.0", "source": "0" * 64}
@@ -28,6 +30,7 @@ def lost(run_copy):
         locked = json.loads(lock.read_text())
         del locked["components"][replaced]
         locked["components"][f"{kind}/{name}"] = {**PLUGIN, **record}
+        locked["task"] = task_hashes(RunDirectory(run_copy))
         lock.write_text(json.dumps(locked))
         return run_copy
 

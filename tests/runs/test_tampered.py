@@ -6,9 +6,12 @@ import shutil
 
 import pytest
 import torch
+import yaml
 
 from plugformer.errors import RunError
+from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
+from plugformer.runs.lock import task_hashes
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume, train
 from plugformer_inspection.plot import plot
@@ -68,6 +71,49 @@ def test_exchanged_labels_are_noticed(tmp_path, registry):
     (run / "learned.json").write_text(json.dumps(labels[::-1]))
     with pytest.raises(RunError, match=rf"{re.escape(str(run))}/learned\.json is damaged"):
         load(run, registry)
+
+
+def edit_task(run, change):
+    task = yaml.safe_load((run / "task.yaml").read_text())
+    change(task)
+    (run / "task.yaml").write_text(yaml.safe_dump(task, sort_keys=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda task: task["model"].update(heads=1), "model"),
+        (lambda task: task["model"]["position"].update(base=10.0), "model"),
+        (lambda task: task["model"]["embeddings"].update(scaled=True), "model"),
+        (lambda task: task["tokenizer"].update(min_frequency=2), "tokenizer"),
+        (lambda task: task["type"].update(name="masked-language-modelling"), "type"),
+    ],
+)
+@pytest.mark.parametrize("act", [load, resume])
+def test_settings_of_the_training_cannot_be_edited(run_copy, act, change, part):
+    edit_task(run_copy, change)
+    with pytest.raises(RunError, match=rf"{re.escape(str(run_copy))}/task\.yaml: {part}: .*restore the file"):
+        act(run_copy)
+
+
+def test_other_settings_of_a_run_can_be_edited(run_copy):
+    def change(task):
+        task["description"] = "mine"
+        task["training"]["on_nonfinite"] = "skip"
+        task["decoding"]["max_length"] = 3
+        task["model"]["initialization"] = {"name": "normal"}
+
+    edit_task(run_copy, change)
+    assert len(load(run_copy).predict("1 2").output) <= 3
+
+
+def test_the_folder_of_a_file_is_no_setting_of_the_training(run_copy):
+    """A published run names its files alone."""
+    before = [None, None]
+    for number, path in enumerate(["/home/me/words/a.json", "words/a.json", "/home/me/words/b.json"]):
+        edit_task(run_copy, lambda task, path=path: task["tokenizer"].update(path=path, run=f"/x/{path}"))
+        before.append(task_hashes(RunDirectory(run_copy)))
+        assert (before[-2] == before[-1]) is (number == 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.complex64])

@@ -1,7 +1,9 @@
 """The lock of a run: what the run was made of, and whether the installed components still fit it."""
 
 import hashlib
+import json
 import platform
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -26,7 +28,7 @@ from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import RESTORE, read_file
 from plugformer.validation import unfit_decoding, unfit_metrics
-from plugformer.yaml_tree import Key, MappingNode, Node, Origin, Problem, dotted, report
+from plugformer.yaml_tree import Key, MappingNode, Node, Origin, Problem, dotted, plain, report
 from plugformer.yaml_tree import read_file as read_yaml
 
 LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
@@ -88,6 +90,34 @@ def refuse_other_files(directory: RunDirectory) -> None:
         file = directory.path / name
         if hashlib.sha256(read_file(file)).hexdigest() != expected:
             raise RunError(f"{file} is damaged: it is not the file that the run was trained with; {RESTORE}")
+
+
+def task_hashes(directory: RunDirectory) -> dict[str, str]:
+    """Returns a SHA-256 of each part of a run's task that cannot be changed after the training.
+
+    Neither initial values count nor the run that the tokenizers come from. Of a text only what follows the
+    last slash counts, because a published run names files without their folders.
+    """
+    return _task_hashes(read_yaml(directory.task, str(directory.task)))
+
+
+def _task_hashes(tree: MappingNode) -> dict[str, str]:
+    task, hashes = plain(tree), {}
+    for name in ("type", "model", "tokenizer"):
+        part = task.get(name)
+        if isinstance(part, dict):
+            part = {key: value for key, value in part.items() if key not in ("initialization", "run")}
+        text = re.sub(r'"[^"]*[/\\]', '"', json.dumps(part, sort_keys=True))
+        hashes[name] = hashlib.sha256(text.encode()).hexdigest()
+    return hashes
+
+
+def _refuse_other_task(directory: RunDirectory, tree: MappingNode) -> None:
+    before, now = directory.lock().get("task", {}), _task_hashes(tree)
+    if changed := [key for key in before if before[key] != now.get(key)]:
+        words = f"{' and '.join(changed)}: edited since the parameters were trained with other settings"
+        new = f"train a new run with these: `plugformer train {directory.task} --out DIR`"
+        raise RunError(f"{directory.task}: {words}; restore the file, or {new}")
 
 
 def other_runs(task: Task) -> dict[str, Any]:
@@ -209,8 +239,9 @@ def resolve_run(
         rows: Examples in memory, by split.
 
     Raises:
-        RunError: A component of the run is not installed; or the task names a manifest or another task, which
-            no run does: a directory cannot ask for imports.
+        RunError: A component of the run is not installed; or a part of the task that it was trained with was
+            edited; or the task names a manifest or another task, which no run does: a directory cannot ask
+            for imports.
         ConfigurationError: The task cannot be used for another reason: an override does not fit its answers.
     """
     locked = directory.lock()["components"]
@@ -227,6 +258,7 @@ def resolve_run(
         last = read_overrides([*overrides, "training.monitor=loss"])
     resolved = resolve_changed(tree, [last] if last.items else [], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
+    _refuse_other_task(directory, tree)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
     if "evaluation" in last.items:

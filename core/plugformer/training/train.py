@@ -40,6 +40,7 @@ from plugformer.runs.lock import (
     other_runs,
     refuse_changes,
     resolve_run,
+    task_hashes,
 )
 from plugformer.runs.store import refuse_links, write_json
 from plugformer.training.fitting import Notify, epochs_of, fit, updates
@@ -231,8 +232,9 @@ def _other_duration(
 def _record(directory: RunDirectory, experiment: Experiment, now: dict[str, Any], changed: list[str]) -> None:
     """Records the changes of a resumed run."""
     before = directory.lock()
-    directory.write_lock({**before, **now, "changes": [*before.get("changes", []), *changed]})
     directory.write_task(dump(experiment.task))
+    hashes = {"task": task_hashes(directory)}  # a component may have got another option
+    directory.write_lock({**before, **now, **hashes, "changes": [*before.get("changes", []), *changed]})
 
 
 def _make_directory(path: Path, experiment: Experiment, data: PreparedData, where: dict[str, Any]) -> None:
@@ -243,7 +245,8 @@ def _make_directory(path: Path, experiment: Experiment, data: PreparedData, wher
         write_json(directory.learned, data.processor.learned)
         save_tokenizers(data.processor.tokenizers, directory.path)
         counts = {name: len(split) for name, split in data.splits.items()}
-        lock = {**make_lock(experiment, data.hashes), "files": file_hashes(directory), "examples": counts}
+        hashes = {"task": task_hashes(directory), "files": file_hashes(directory)}
+        lock = {**make_lock(experiment, data.hashes), **hashes, "examples": counts}
         directory.write_lock({**lock, **other_runs(experiment.task), "environment": where})
 
 
