@@ -1,6 +1,7 @@
 """The hashes of source code: what they cover, and that nothing is imported for them."""
 
 import sys
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -31,24 +32,58 @@ def edited(file):
         stream.write("# changed\n")
 
 
-@pytest.mark.parametrize(("module", "counts"), [("part", True), ("near", False), ("deep/far", False)])
-def test_of_an_installed_component_its_own_file_counts(package, module, counts):
-    before = source_hash(ENTRY)
-    assert source_hash(ENTRY) == before != sha256().hexdigest()
+IMPORTING = """
+import json, sys, numpy
+from . import near
+from .deep import far
+
+def later():
+    import deeper.last
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "counts"),
+    [
+        ("part", True),
+        ("near", True),
+        ("__init__", True),  # Python executes it first
+        ("deep/__init__", True),
+        ("deep/far", True),
+        ("deeper/last", True),
+        ("other", False),
+        ("deep/other", False),
+        ("data/script", False),
+    ],
+)
+@pytest.mark.parametrize("local", [True, False])
+def test_of_a_component_what_it_imports_counts(package, module, counts, local):
+    (package / "part.py").write_text(IMPORTING.replace("deeper", "deeper" if local else f"{PLUGIN}.deeper"))
+    (package / "near.py").write_text("from .part import later")  # a circle
+    for name in ("other", "deep/other", "deeper/last"):
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / f"{name}.py").write_text("")
+    entry = replace(ENTRY, file=str(package / "registry.yaml")) if local else ENTRY
+    before = source_hash(entry)
+    assert before == source_hash(entry) != sha256().hexdigest()
     edited(package / f"{module}.py")
-    assert (source_hash(ENTRY) != before) is counts
+    assert (source_hash(entry) != before) is counts
+
+
+def test_of_a_component_that_python_cannot_read_its_file_counts(package):
+    (package / "part.py").write_text("def (")
+    assert source_hash(ENTRY) != sha256().hexdigest()
 
 
 PARTS = [("part", True), ("near", True), ("deep/far", True), ("data/script", False)]
 
 
 @pytest.mark.parametrize(("module", "counts"), PARTS)
-def test_of_a_local_component_its_folder_counts(package, module, counts):
-    entry = Entry(Kind.ATTENTION, "mine", "part:Mine", file=str(package / "registry.yaml"))
-    before, code = source_hash(entry), code_hash([entry])
+def test_the_code_of_a_local_component_is_its_folder(package, module, counts):
+    entry = replace(ENTRY, file=str(package / "registry.yaml"))
+    before = code_hash([entry])
     edited(package / f"{module}.py")
-    assert (source_hash(entry) != before) is counts
-    assert (code_hash([entry]) != code) is counts
+    assert (code_hash([entry]) != before) is counts
 
 
 @pytest.mark.parametrize(("module", "counts"), PARTS)

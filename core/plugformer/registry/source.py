@@ -1,48 +1,102 @@
 """Hashes of the source code of components."""
 
+import ast
 import hashlib
+import json
 import re
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from plugformer.registry.catalog import Registry
-from plugformer.registry.discovery import interface_of
+from plugformer.registry.discovery import BUILT_IN, interface_of
 from plugformer.registry.manifest import Entry, Kind
 
 BLOCKS = "plugformer_blocks"
 """The package with building blocks of components."""
 
 
-def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
+def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, Any]:
     """Returns a component's distribution, its version, and a hash of its source.
 
-    A class of a session also has its name and the version of Python, on which its hash depends.
+    One that is not built in also has a hash of each of its `files`. A class of a session has its name and the
+    version of Python, on which its hash depends.
     """
     entry = registry.find(kind, name)
     lock = {"distribution": entry.distribution, "version": entry.version, "source": source_hash(entry)}
     if entry.component is not None:  # bytecode can only be compared within one version of Python
-        lock |= {"class": entry.target, "python": ".".join(map(str, sys.version_info[:2]))}
-    return lock
+        return {**lock, "class": entry.target, "python": ".".join(map(str, sys.version_info[:2]))}
+    return lock if entry.distribution == BUILT_IN else {**lock, "files": _file_hashes(entry)}
 
 
 def source_hash(entry: Entry) -> str:
-    """Returns a SHA-256 of a component's own file; of a local component, of the folder of its manifest.
+    """Returns a SHA-256 of a component's own file, and of the modules of its distribution that it imports.
 
-    The version of the distribution covers the other modules that it uses. A folder counts with its Python
-    files and those of the packages in it. Nothing is imported. A missing file has the hash of nothing.
+    Of a built-in component only the file counts; the version covers the others. A local component's modules
+    are those in the folder of its manifest. Nothing is imported. A missing file has the hash of nothing.
     """
     if entry.component is not None:
         return class_hash(entry.component, interface_of(Kind(entry.kind)))
-    if entry.file:
-        return _hash([Path(entry.file).parent])
-    places = _places(entry.target.partition(":")[0])
-    files = [file for place in places for file in (place, place / "__init__.py") if file.is_file()]
-    return hashlib.sha256(files[0].read_bytes() if files else b"").hexdigest()
+    hashes = _file_hashes(entry)
+    text = json.dumps(hashes, sort_keys=True) if len(hashes) > 1 else ""
+    return hashlib.sha256(text.encode()).hexdigest() if text else next(iter(hashes.values()), _NOTHING)
+
+
+_NOTHING = hashlib.sha256().hexdigest()
+
+
+def _file_hashes(entry: Entry) -> dict[str, str]:
+    """Returns a SHA-256 of a component's own file and of what it imports, by path in folder or package."""
+    module = entry.target.partition(":")[0]
+    own = [file for place in _places(module) for file in (place, place / "__init__.py") if file.is_file()][:1]
+    if entry.distribution == BUILT_IN or not (own or entry.file):
+        files = {file.name: file for file in own}
+    else:
+        within = [Path(entry.file).parent] if entry.file else _places(module.partition(".")[0])
+        roots = {root: None for place in within for root in (place, place.parent)}
+        waiting = [*own, *(file for root in roots for file in _module_files(root, module))]
+        files = {}
+        while waiting:
+            file = waiting.pop()
+            place = next((place for place in within if file.is_relative_to(place)), None)
+            name = file.name if place in (None, file) else file.relative_to(place or "").as_posix()
+            if name not in files and (place or file in own):
+                files[name] = file
+                waiting += _imports(file, roots)
+    return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
+
+
+def _imports(file: Path, roots: Iterable[Path]) -> Iterator[Path]:
+    """Yields the files below some folders that the import statements of a file may name."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the import itself warns
+            nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except (SyntaxError, ValueError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names, places = [alias.name for alias in node.names], [*roots]
+        elif isinstance(node, ast.ImportFrom):
+            names = [".".join(filter(None, (node.module, alias.name))) for alias in node.names]
+            places = list(file.parents[node.level - 1 : node.level]) if node.level else [*roots]
+        else:
+            continue
+        for place, name in product(places, names):
+            yield from _module_files(place, name)
+
+
+def _module_files(folder: Path, module: str) -> Iterator[Path]:
+    """Yields the file of a module and those of the packages that it lies in."""
+    for name in module.split("."):
+        yield from (file for file in (folder / f"{name}.py", folder / name / "__init__.py") if file.is_file())
+        folder /= name
 
 
 def code_hash(entries: Iterable[Entry], *packages: str) -> str:

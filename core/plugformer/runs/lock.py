@@ -187,14 +187,23 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: boo
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     def shown(value: object) -> str:
         if isinstance(value, dict):
-            return f"{value['distribution']} {value['version']} ({value['source'][:12]})"
+            return f"{value['distribution']} {value['version']} ({value['source'][:12]})".replace("  ", " ")
         return "nothing" if value is None else str(value)[:12]
 
+    pairs = {name: (before.get(name), now.get(name)) for name in sorted(before.keys() | now.keys())}
     return [
-        f"{name}: {shown(before.get(name))} -> {shown(now.get(name))}"
-        for name in sorted(before.keys() | now.keys())
-        if before.get(name) != now.get(name)
+        f"{name}: {shown(old)} -> {shown(new)}{_changed_files(old, new)}"
+        for name, (old, new) in pairs.items()
+        if old != new
     ]
+
+
+def _changed_files(before: object, now: object) -> str:
+    """Returns the names of the files of a component that have changed, after a colon."""
+    if not (isinstance(before, dict) and isinstance(now, dict) and "files" in before):
+        return ""
+    pairs = before["files"].items() ^ now.get("files", {}).items()
+    return f": {', '.join(sorted({name for name, _ in pairs}))}" if pairs else ""
 
 
 def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]) -> Sequence[str]:
