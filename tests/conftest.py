@@ -197,8 +197,8 @@ def train_tiny(registry: Registry) -> Callable[..., Report]:
     """Trains a tiny `dates` in a run directory, with overrides as after --set."""
 
     def run(out: Path, *overrides: str, **watching: Any) -> Report:
-        given = {"overrides": tiny(*SHORT, *overrides), "notify": str, **watching}
-        return train("dates", out=out, registry=registry, **given).report
+        given = {"overrides": tiny(*SHORT, *overrides), "notify": str, "registry": registry, **watching}
+        return train("dates", out=out, **given).report
 
     return run
 

@@ -46,6 +46,7 @@ def verified(
         ConfigurationError: The folder exists, or a library is missing.
         Refused: Parts of the model have no counterpart in the format.
         DataError: No held-out examples can be read.
+        RunError: Components have changed since training, and give other answers.
         ExportError: The engine computes something else. No file remains.
     """
     with needing(target.extra, f"`plugformer export --to {target.name}`"):
@@ -55,6 +56,7 @@ def verified(
         raise Refused("\n".join(f"{problem} has no counterpart in {target.name}" for problem in problems))
     if out.exists():
         raise ConfigurationError(f"{out} exists already; give --out a folder that does not")
+    trained.refuse_changes()
     split, rows, name = held_out(trained, examples, data, notify)
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as folder:

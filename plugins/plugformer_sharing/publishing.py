@@ -60,8 +60,10 @@ def publication(
         checkpoints: Also publish the checkpoints, with which others can resume the training.
 
     Raises:
-        RunError: A file is damaged, or names the home folder of this machine where nothing may be changed.
+        RunError: A file is damaged, or names the home folder of this machine where nothing may be changed; or
+            components have changed since training, and give other answers.
     """
+    trained.refuse_changes()
     folder = trained.place
     values = {name: _read(folder / name) for name in _REWRITTEN if (folder / name).exists()}
     shortener = PathShortener.of(*values.values())

@@ -94,6 +94,7 @@ def test_every_training_ends_with_it(sequences, labels):
         assert record["tolerance"] == 1e-3
         assert [each["check"] for each in record["checks"]] == names
         assert all(each.keys() == {"check", "passed", "difference"} for each in record["checks"])
+        assert len(record.pop("answers")) == 4
         assert record == {**load(directory).check_itself().as_json(), "checks": record["checks"]}
 
 

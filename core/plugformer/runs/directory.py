@@ -124,6 +124,11 @@ class RunDirectory:
         path = self.path / "evaluation.json"
         return read_json(path) if path.exists() else {}
 
+    def self_check(self) -> dict[str, Any]:
+        """Returns the self-check, with the recorded `answers`; nothing if the run has not ended."""
+        path = self.path / "self_check.json"
+        return read_json(path) if path.exists() else {}
+
     def rewind(self, step: int) -> None:
         """Removes temporary files of killed processes, and lines of the log that are written again.
 

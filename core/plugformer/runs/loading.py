@@ -1,5 +1,6 @@
 """From a run directory back to a model that answers."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -28,12 +29,16 @@ from plugformer.runs.directory import RunDirectory, located
 from plugformer.runs.lock import (
     AFTER_TRAINING,
     ANSWERING,
+    changed_components,
     check_overrides,
     refuse_other_files,
     require_installed,
     resolve_run,
 )
+from plugformer.runs.recorded_answers import same_answers
 from plugformer.runs.store import load_tensors, read_json, restore
+
+_LOG = logging.getLogger(__name__)
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""
@@ -50,6 +55,7 @@ class TrainedModel:
         experiment: What it was trained for, and with.
         model: The parameters in their places.
         processor: What turns text into numbers and back.
+        changes: How the components that answer differ from those of the training, a line each.
 
     Raises:
         ConfigurationError: No output can respect the task's constraints.
@@ -57,6 +63,7 @@ class TrainedModel:
 
     def __init__(self, directory: Path, experiment: Experiment, model: Model, processor: Processor) -> None:
         self._report: Report | None = None
+        self.changes: Sequence[str] = ()
         self.directory = directory
         self.place = directory.absolute()
         self.experiment = experiment
@@ -192,7 +199,12 @@ class TrainedModel:
             DataError: The task has no such split, or the data cannot be read.
             RunError: The data component or a metric is not installed.
         """
-        require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
+        directory = RunDirectory(self.place)
+        require_installed(directory, self.task, self.registry, {Kind.DATA, Kind.METRIC})
+        for change in changed_components(directory, self.experiment, {Kind.METRIC}):
+            notify(f"changed since training: {change}")
+        if self.changes:
+            notify(self.changed_answers() or "the answers that were recorded after training are the same")
         return self.measure(*self.read(split, data=data, notify=notify))
 
     def read(
@@ -234,6 +246,28 @@ class TrainedModel:
             found = {"equal": sum(equal) / len(equal), "metrics": exact.metrics} if equal else {}
             report = replace(report, float32=found)
         return report
+
+    def changed_answers(self) -> str:
+        """Returns what is wrong with the answers that changed components give; nothing if they are equal.
+
+        Those to a few made-up questions were recorded when training ended, decoded as the task says.
+        """
+        if not self.changes:
+            return ""
+        directory = RunDirectory(self.place)
+        if not (recorded := directory.self_check().get("answers")):
+            return "no answers were recorded that could be compared"
+        experiment = resolve_run(directory, self.registry, (), ANSWERING)
+        model = TrainedModel(self.directory, experiment, self.model, self.processor)
+        same = same_answers(model, recorded)
+        return "" if same else f"they give other answers than those in {self.directory}/self_check.json"
+
+    def refuse_changes(self) -> None:
+        """Raises RunError if components have changed, unless they give the answers that were recorded."""
+        if problem := self.changed_answers():
+            command = f"plugformer train --resume --allow-changes --out {self.directory}"
+            way_on = f"restore them, or measure and record the model with the new ones: `{command}`"
+            raise RunError(f"{_changes(self)}\n{problem}; {way_on}")
 
     def check_itself(
         self,
@@ -323,6 +357,8 @@ def load(
 ) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
 
+    A warning is logged if components that answer have changed since training.
+
     Args:
         run: The run directory; or `hub:NAME`, a run on the Hugging Face Hub, with `@REVISION` if need be.
         registry: What is installed; discovered if None.
@@ -342,8 +378,15 @@ def load(
     processor = read_processor(directory, experiment)
     model = build(experiment.spec, processor.sizes)
     restore(model, load_tensors(directory.model), directory.model)
-    model = model.to(place).eval()
-    return TrainedModel(directory.path, experiment, model, processor)
+    trained = TrainedModel(directory.path, experiment, model.to(place).eval(), processor)
+    trained.changes = changed_components(directory, experiment)
+    if trained.changes:
+        _LOG.warning("%s", _changes(trained))
+    return trained
+
+
+def _changes(trained: TrainedModel) -> str:
+    return "\n  ".join([f"{trained.directory}: components have changed since training:", *trained.changes])
 
 
 def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:

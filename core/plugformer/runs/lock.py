@@ -184,6 +184,27 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: boo
     raise RunError("\n".join([*lines, f"restore them to resume exactly, or start a new run{also}"]))
 
 
+def changed_components(
+    directory: RunDirectory, experiment: Experiment, kinds: Collection[Kind] = ANSWERING
+) -> list[str]:
+    """Returns how the components of some kinds differ from those that a run was trained with, a line each.
+
+    Of other versions with the same code there is one line for each distribution.
+    """
+    locked = directory.lock()["components"]
+    names = {f"{kind}/{name}": (kind, name) for kind, name in components(experiment.task) if kind in kinds}
+    before = {path: locked[path] for path in names if path in locked}
+    now = {path: component_lock(*names[path], experiment.registry) for path in before}
+    same_code = {path for path in before if before[path]["source"] == now[path]["source"]}
+    owners = [
+        [f"{record['distribution']} {record['version']}".rstrip() for record in (before[path], now[path])]
+        for path in same_code
+    ]
+    versions = sorted({f"{old} -> {new}" for old, new in owners if old != new})
+    before, now = ({path: lock[path] for path in lock.keys() - same_code} for lock in (before, now))
+    return [*versions, *_differences(before, now)]
+
+
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     def shown(value: object) -> str:
         if isinstance(value, dict):

@@ -42,6 +42,7 @@ from plugformer.runs.lock import (
     resolve_run,
     task_hashes,
 )
+from plugformer.runs.recorded_answers import record_answers
 from plugformer.runs.store import refuse_links, write_json
 from plugformer.training.fitting import Notify, epochs_of, fit, updates
 from plugformer.training.strategy import precision
@@ -285,7 +286,8 @@ def _finish(
         check = trained.check_itself(data.splits["validation"], observers, notify)
         if not check.comparisons:
             return None
-        write_json(directory.path / "self_check.json", check.as_json())
+        record = {**check.as_json(), "answers": record_answers(trained)}
+        write_json(directory.path / "self_check.json", record)
         return check
 
     check = processes.on_main(check_itself)
