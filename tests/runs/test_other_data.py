@@ -145,3 +145,39 @@ def test_data_that_read_no_files_say_what_can_be_changed(trained, write):
         model.evaluate(data=write("new.tsv", "a\tb"))
     with pytest.raises(ConfigurationError, match=r"data\.siez: unknown"):
         load(trained.directory, overrides=["data.siez=3"])
+
+
+@pytest.fixture
+def edited(write, registry, tmp_path):
+    """A run that divided its examples at random, and that its file has changed since."""
+    task = TASK.replace("validation: train.tsv, test: train.tsv}", "validation: train.tsv}, split: {test: 3}")
+    rows = [ROWS[0], *(f"{number} {row}" for number, row in enumerate(ROWS[1:] * 3))]
+    write("train.tsv", *rows)
+    train(str(write("task.yaml", task)), out=tmp_path / "run", registry=registry, notify=str)
+    write("train.tsv", rows[0], *reversed(rows[1:]))
+    return tmp_path / "run"
+
+
+def test_data_that_have_changed_are_not_measured_as_those_of_the_training(edited, capsys):
+    """Other rows are drawn for the test, of which training has seen some."""
+    with pytest.raises(DataError, match=r"split 'test' are not those of the training.*\n.*--data FILE"):
+        load(edited).evaluate()
+    with pytest.raises(SystemExit) as left:
+        main(["evaluate", str(edited)])
+    assert left.value.code == 2
+    assert "split 'test'" in capsys.readouterr().err
+    assert load(edited).check_itself().passed
+
+
+def test_other_data_are_measured_if_somebody_names_them(edited):
+    here, notices = edited.parent / "train.tsv", []
+    named = load(edited, overrides=[f"data.files.train={here}"])
+    assert named.evaluate(notify=notices.append).examples == 3
+    assert [notice for notice in notices if "not those of the training" in notice]
+    assert load(edited).evaluate(data=here).examples == 12
+
+
+def test_the_same_examples_elsewhere_are_those_of_the_training(classifier, write):
+    here, notices = write("elsewhere.tsv", *ROWS), []
+    load(classifier, overrides=[f"data.files.test={here}"]).evaluate(notify=notices.append)
+    assert not [notice for notice in notices if "not those of the training" in notice]

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from pydantic import ConfigDict, TypeAdapter
 from torch import Tensor
 
+from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Inputs, Processor, load_processor
@@ -56,6 +57,7 @@ class TrainedModel:
         model: The parameters in their places.
         processor: What turns text into numbers and back.
         changes: How the components that answer differ from those of the training, a line each.
+        other_data: Whether it was loaded with other settings of data than those of the training.
 
     Raises:
         ConfigurationError: No output can respect the task's constraints.
@@ -64,6 +66,7 @@ class TrainedModel:
     def __init__(self, directory: Path, experiment: Experiment, model: Model, processor: Processor) -> None:
         self._report: Report | None = None
         self.changes: Sequence[str] = ()
+        self.other_data = False
         self.directory = directory
         self.place = directory.absolute()
         self.experiment = experiment
@@ -196,7 +199,8 @@ class TrainedModel:
 
         Raises:
             ConfigurationError: The task's data component reads no such files.
-            DataError: The task has no such split, or the data cannot be read.
+            DataError: The task has no such split, the data cannot be read, or the examples are not those of
+                the training, and no override of `load` names other data.
             RunError: The data component or a metric is not installed.
         """
         directory = RunDirectory(self.place)
@@ -212,7 +216,7 @@ class TrainedModel:
     ) -> tuple[EncodedSplit, str]:
         """Returns what `evaluate` measures, and its name; for arguments and errors see there."""
         if data is None:
-            return self._read(split, notify), split
+            return self._read(split, notify, same=True), split
         from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
@@ -295,8 +299,8 @@ class TrainedModel:
             raise RegistryError("no installed plugin implements the hook self_check")
         return SelfCheck(comparisons, len(rows))
 
-    def _read(self, name: str, notify: Notify = lambda _: None) -> EncodedSplit:
-        """Returns a split of the data that the run was trained with."""
+    def _read(self, name: str, notify: Notify = lambda _: None, *, same: bool = False) -> EncodedSplit:
+        """Returns a split of the task's data; with `same`, of the training's, or of what overrides name."""
         from plugformer.data.preparation import missing_files  # predict does not wait for data's libraries
 
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
@@ -313,7 +317,18 @@ class TrainedModel:
         if name not in data.splits:
             known = sorted(data.splits)
             raise DataError(f"unknown split {name!r}{nearest(name, known)}; known: {', '.join(known)}")
-        for notice in (*data.notices, f"{name}: {data.lengths[name]}"):
+        notices = [*data.notices, f"{name}: {data.lengths[name]}"]
+        if same and data.hashes[name] != RunDirectory(self.place).lock()["data"].get(name):
+            words = (
+                f"the examples of split {name!r} are not those of the training; it may have seen some of them"
+            )
+            if not self.other_data:
+                raise DataError(
+                    f"{words}\nrestore the data; to measure other examples, name them with "
+                    "`plugformer evaluate RUN --data FILE`, or with --set data.OPTION=VALUE"
+                )
+            notices.insert(0, words)
+        for notice in notices:
             notify(notice)
         return data.splits[name]
 
@@ -380,6 +395,7 @@ def load(
     restore(model, load_tensors(directory.model), directory.model)
     trained = TrainedModel(directory.path, experiment, model.to(place).eval(), processor)
     trained.changes = changed_components(directory, experiment)
+    trained.other_data = "data" in read_overrides(overrides).items
     if trained.changes:
         _LOG.warning("%s", _changes(trained))
     return trained
