@@ -1,7 +1,7 @@
 """A trained model that answers texts of several requests together."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -43,8 +43,8 @@ class Manner:
     options: tuple[tuple[str, float], ...] = ()
 
 
-def _ignore(_: int) -> None:
-    """Does nothing with a token."""
+def _ignore(*_: int) -> None:
+    """Does nothing with a token, or without one."""
 
 
 def _never() -> bool:
@@ -60,12 +60,15 @@ class Numbered:
         number: Its number in the request, from 0; random choices depend on it.
         hear: Receives each token of the output, but END, when it is chosen, if the search keeps one sequence
             for each text, as greedy search and sampling do.
+        begin: Is called when a search begins. Tokens that were heard before are then void: a batch that
+            failed, as when memory ran out, is searched again in smaller ones.
         enough: Whether nobody wants more of the output. A search ends early when all its texts have enough.
     """
 
     question: Question
     number: int
     hear: Callable[[int], None] = _ignore
+    begin: Callable[[], None] = field(default=_ignore, kw_only=True)
     enough: Callable[[], bool] = _never
 
 
@@ -124,6 +127,8 @@ class RequestDecoding(Decoding):
         """Returns each sentence's hypotheses, the best first; those heard so far if that is enough."""
         texts = [self._texts[row] for row in session.sentence_ids]
         session.sentence_ids = [text.number for text in texts]
+        for text in texts:
+            text.begin()
         outputs: list[list[int]] = [[] for _ in texts]
         vars(session)["extend"] = _heard(session, texts, outputs)
         try:

@@ -31,8 +31,9 @@ class Choice:
         prompt: What it continues.
         tokenizer: Of prompts and continuations.
         stops: Texts that end it; they are not part of it.
-        tokens: The tokens that were heard.
-        text: The text so far.
+        tokens: The tokens that were heard since the search began.
+        sent: What a stream has of the text.
+        text: The whole text, when it has ended.
         stopped: Whether a stop was found.
     """
 
@@ -40,8 +41,14 @@ class Choice:
     tokenizer: Tokenizer
     stops: Sequence[str]
     tokens: list[int] = field(default_factory=list)
+    sent: str = ""
     text: str = ""
     stopped: bool = False
+
+    def begin(self) -> None:
+        """Forgets what was heard: a search begins, perhaps once more."""
+        self.tokens.clear()
+        self.stopped = False
 
     def hear(self, token: int) -> str:
         """Appends a token; returns what is new of the text and cannot change any more."""
@@ -53,7 +60,8 @@ class Choice:
 
     def end(self, text: str) -> str:
         """Returns what is new of the whole text."""
-        return self._grown(self._cut(text))
+        self.text = self._cut(text)
+        return self._grown(self.text)
 
     @property
     def length(self) -> int:
@@ -61,9 +69,10 @@ class Choice:
         return len(self.tokens or self.tokenizer.encode([self.text])[0])
 
     def _grown(self, text: str) -> str:
-        if not text.startswith(self.text):
+        """Returns what a text has beyond what was sent; nothing if it has less, or is another."""
+        if not text.startswith(self.sent):
             return ""
-        more, self.text = text[len(self.text) :], text
+        more, self.sent = text[len(self.sent) :], text
         return more
 
     def _cut(self, text: str) -> str:
@@ -111,7 +120,7 @@ class Completion:
             if more := choice.hear(token):
                 self._tell(index, more)
 
-        return Numbered(choice.prompt, index, hear, lambda: choice.stopped)
+        return Numbered(choice.prompt, index, hear, lambda: choice.stopped, begin=choice.begin)
 
     def end(self, answers: Sequence[Prediction | PlugformerError]) -> list[str]:
         """Returns the last part of each choice.
@@ -200,7 +209,11 @@ async def _streamed(
                 yield event(*following)
                 following = await parts.get()
             for index, more in enumerate(completion.end(answered.result()) if ends is None else ends):
-                yield event(index, more, completion.reason(completion.choices[index]))
+                choice = completion.choices[index]
+                if choice.sent != choice.text:
+                    reason = f"choice {index} was computed again, and is not what was sent; ask again"
+                    raise Refused(500, reason)
+                yield event(index, more, completion.reason(choice))
             yield b"data: [DONE]\n\n"
         except Refused as error:
             yield b"data: " + as_json({"error": {"message": error.reason}}) + b"\n\n"

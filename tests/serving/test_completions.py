@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from tests.serving.conftest import TEXTS
 
 
@@ -72,6 +73,50 @@ def test_a_stream_says_nothing_of_a_stop(served):
     texts, reasons, _ = streamed(server, prompt="rain", max_tokens=12, stop=whole[5:8])
     assert texts == {0: whole[: whole.index(whole[5:8])]}
     assert reasons == {0: "stop"}
+
+
+def fail_once(server, monkeypatch, error, *, spoilt=False):
+    """Lets the model fail at its fifth step, once; until then it may say something else."""
+    model, steps = server.trained.model, []
+    step = model.step
+
+    def failing(tokens, past):
+        steps.append(tokens)
+        if len(steps) == 5:
+            raise error
+        hidden = step(tokens, past)
+        return -hidden if spoilt and len(steps) < 5 else hidden
+
+    monkeypatch.setattr(model, "step", failing)
+
+
+@pytest.mark.filterwarnings("ignore:memory has run out")
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_batch_that_is_tried_again_repeats_no_text(served, monkeypatch, stream):
+    server = served("continuation")
+    body = {"prompt": TEXTS[:2], "max_tokens": 9}
+    expected = complete(server, **body)
+    fail_once(server, monkeypatch, torch.OutOfMemoryError("CUDA out of memory"))
+    if stream:
+        texts, _, _ = streamed(server, **body)
+        assert texts == {choice["index"]: choice["text"] for choice in expected["choices"]}
+    else:
+        found = complete(server, **body)
+        assert (found["choices"], found["usage"]) == (expected["choices"], expected["usage"])
+
+
+@pytest.mark.filterwarnings("ignore:memory has run out")
+def test_a_text_that_changes_after_it_was_sent_is_an_error(served, monkeypatch):
+    server = served("continuation")
+    body = {"prompt": TEXTS[:2], "max_tokens": 9}
+    expected = complete(server, **body)["choices"]
+    fail_once(server, monkeypatch, torch.OutOfMemoryError("CUDA out of memory"), spoilt=True)
+    assert complete(server, **body)["choices"] == expected
+    monkeypatch.undo()
+    fail_once(server, monkeypatch, torch.OutOfMemoryError("CUDA out of memory"), spoilt=True)
+    response = server.post("/v1/completions", **body, stream=True)
+    *_, last = [line for line in response.text.splitlines() if line]
+    assert "choice 0" in json.loads(last.removeprefix("data: "))["error"]["message"]
 
 
 def test_temperature_seed_and_top_p_are_those_of_the_decoding(served):
