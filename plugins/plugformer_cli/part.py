@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plugformer.errors import ConfigurationError, RunError
+from plugformer.errors import ConfigurationError, DataError, RunError
 from plugformer_cli.answer_files import AnswerFile
 
 COUNTS = ("errors", "truncated", "unknown")
@@ -22,10 +22,21 @@ def hash_of(file: Path) -> str:
 
 
 @dataclass
+class _State:
+    """The content of `OUT.part.json`."""
+
+    rows: int
+    bytes: int
+    counts: dict[str, int]
+    requested: dict[str, Any]
+
+
+@dataclass
 class Part:
     """The unfinished file of answers, and what is known of it.
 
-    It is `OUT.part`; `OUT.part.json` holds how many rows and bytes are complete, and what was requested.
+    It is `OUT.part`; `OUT.part.json` holds how many rows and bytes are complete, and what was requested. That
+    stays if rows have no answer: the command, when it is repeated, says so again.
 
     Attributes:
         out: The file when it is complete.
@@ -56,27 +67,38 @@ class Part:
             ConfigurationError: There is a file and no `resume`; or something else was requested.
             RunError: The state is damaged.
         """
+        begun = self.file.exists() and self.state.exists()
         if self.out.exists() and (not self.file.exists() or not resume):
             if not resume:
                 raise ConfigurationError(f"--out {self.out} exists; delete it, or choose another")
-            self.state.unlink(missing_ok=True)
+            if self.state.exists():
+                self._read()
+                self._forget()
             return False
         if not resume:
-            if self.state.exists():
+            if begun:
                 raise ConfigurationError(
                     f"{self.file} holds answers of an interrupted command; add --resume, or delete it"
                 )
-        elif self.state.exists():
-            self._read()
+        elif begun:
+            self._cut(self._read())
             return True
         self.out.parent.mkdir(parents=True, exist_ok=True)
+        self.state.unlink(missing_ok=True)
         self.file.write_bytes(b"")
         return True
 
-    def _read(self) -> None:
+    def _read(self) -> dict[str, Any]:
+        from pydantic import TypeAdapter
+
         from plugformer.runs import read_json
 
-        state = read_json(self.state)
+        state: dict[str, Any] = read_json(self.state, TypeAdapter(_State))
+        self.rows, self.counts = state["rows"], state["counts"]
+        return state
+
+    def _cut(self, state: Mapping[str, Any]) -> None:
+        """Cuts off what was written after the last complete row, if the same was requested."""
         for name in self.requested.keys() | state["requested"].keys():
             before, now = state["requested"].get(name), self.requested.get(name)
             if before != now:
@@ -85,7 +107,11 @@ class Part:
                     f"--resume: {self.file} was begun with another {name}: {change}\n"
                     "write the same command as before, or delete the file"
                 )
-        self.rows, self.counts = state["rows"], state["counts"]
+        if (size := self.file.stat().st_size) < state["bytes"]:
+            raise RunError(
+                f"{self.file} is damaged: it has {size:,} bytes, expected at least {state['bytes']:,}\n"
+                "delete it, and begin again without --resume"
+            )
         os.truncate(self.file, state["bytes"])
 
     def save(self, data: bytes, rows: int, counts: Mapping[str, int]) -> None:
@@ -120,4 +146,14 @@ class Part:
     def finish(self, form: AnswerFile) -> None:
         """Gives the complete file its name."""
         form.finish(self.file, self.out)
-        self.state.unlink(missing_ok=True)
+        self._forget()
+
+    def refuse_errors(self) -> None:
+        """Raises DataError if rows of the complete file have no answer."""
+        if count := self.counts["errors"]:
+            raise DataError(f"{count:,} of {self.rows:,} rows had no answer; {self.out} says why")
+
+    def _forget(self) -> None:
+        """Deletes the state, unless the command, when it is repeated, has to say that rows have no answer."""
+        if not self.counts["errors"]:
+            self.state.unlink(missing_ok=True)

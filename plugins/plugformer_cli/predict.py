@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import ConfigurationError
 from plugformer_cli.answer_columns import Columns
 from plugformer_cli.answer_files import answer_file, refuse_form
 from plugformer_cli.answer_printer import AnswerPrinter
@@ -249,6 +249,7 @@ def _write(
     processes = Processes.join() if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Processes()
     if not processes.on_main(lambda: part.begin(resume=resume)):
         typer.echo(f"{part.out} is complete", err=True)
+        part.refuse_errors()
         return
     part.rows = done = processes.on_main(lambda: part.rows)
     say = partial(typer.echo, err=True) if processes.main else str
@@ -267,5 +268,4 @@ def _write(
     ):
         if part.counts[name]:
             say(f"{part.counts[name]:,} rows are {meaning}")
-    if count := part.counts["errors"]:
-        raise DataError(f"{count:,} of {part.rows:,} rows had no answer; {part.out} says why")
+    part.refuse_errors()

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+import os
 
 import pyarrow
 import pyarrow.parquet
@@ -295,6 +296,41 @@ def test_another_input_or_other_settings_are_refused(predict, classifier, tmp_pa
     nothing = predict(classifier, "--file", file, "--out", "new.csv", "--resume")
     assert "nothing to continue: begins with the first row" in nothing.err
     assert "--resume continues a file of answers" in predict(classifier, "a", "--resume").err
+
+
+def test_a_part_that_is_damaged_is_refused(predict, classifier, tmp_path, monkeypatch):
+    arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--out", "out.csv")
+    interrupted(predict, monkeypatch, KeyboardInterrupt(), 3, *arguments)
+    state, begun = tmp_path / "out.csv.part.json", tmp_path / "out.csv.part"
+    size = json.loads(state.read_text())["bytes"]
+    os.truncate(begun, size - 4)
+    outcome = predict(*arguments, "--resume")
+    assert outcome.status == 2
+    assert f"out.csv.part is damaged: it has {size - 4:,} bytes, expected at least {size:,}" in outcome.err
+    assert begun.stat().st_size == size - 4
+    state.write_text('{"rows": 1}')
+    outcome = predict(*arguments, "--resume")
+    assert outcome.status == 2
+    assert "out.csv.part.json is damaged" in outcome.err
+    begun.unlink()  # as the message advises
+    assert predict(*arguments).status == 0
+    assert len(read(tmp_path / "out.csv")) == len(ROWS)
+
+
+def test_a_complete_file_whose_rows_have_no_answer_has_the_same_status_again(
+    predict, classifier, tmp_path, monkeypatch
+):
+    rows = [*ROWS, {"text": "a" * 300}]
+    arguments = (classifier, "--file", write(tmp_path / "rows.jsonl", rows), "--out", "out.csv", "--resume")
+    for _ in range(3):
+        outcome = predict(*arguments)
+        assert outcome.status == 2
+        assert f"1 of {len(rows)} rows had no answer" in outcome.err
+    assert "out.csv is complete" in outcome.err
+    (tmp_path / "out.csv").unlink()
+    assert interrupted(predict, monkeypatch, KeyboardInterrupt(), 0, *arguments).status == 130
+    assert predict(*arguments).status == 2
+    assert len(read(tmp_path / "out.csv")) == len(rows)
 
 
 KILLED = """
