@@ -277,7 +277,8 @@ class SmallTask:
 
     def encode(self, examples: Any = None, task_type: TaskType | None = None) -> dict[str, list[Any]]:
         """Returns examples, by default the task's, as the type or another one encodes them."""
-        encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
+        known = replace(self.known, task_type=task_type or self.task_type)
+        encoded = known.encode(examples or self.examples)
         require.that(isinstance(encoded, Mapping), f"it encodes {type(encoded)}, expected lists by name")
         found: dict[str, Any] = dict(encoded)
         for part, rows in found.items():

@@ -122,7 +122,7 @@ def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
     columns = {}
     many = [item.name for item in processor.task_type.inputs if item.many]
     by_token = processor.task_type.level is Level.TOKEN
-    for name, values in processor.task_type.encode(examples, processor.tokenizers).items():
+    for name, values in processor.encode(examples).items():
         if name in many:
             if not all(map(len, values)):
                 raise ExampleError([*map(len, values)].index(0), f"it has no {name}; give at least one")

@@ -307,15 +307,22 @@ class EncodedSplit:
         return Encoded(inputs, output, targets, start)
 
     def example(self, row: int) -> Example:
-        """Returns the values of an example by column, a label by its name; none for a piece."""
-        return {} if self._packed is not None else cast("Example", self._examples[int(self._rows[row])])
+        """Returns the values of an example by column, a label by its name; none for a piece.
+
+        Optional columns that it lacks are left out.
+        """
+        if self._packed is not None:
+            return {}
+        example = self._examples[int(self._rows[row])].items()
+        return {name: value for name, value in example if value is not None}
 
     def input(self, row: int) -> str:
         """Returns the input of an example as text."""
         example = self.example(row)
         if not example:
             return f"piece {row + 1}"
-        return "\t".join(as_text(example[name]) for name in self._input_names or list(example)[:1])
+        names = self._input_names or list(example)[:1]
+        return "\t".join(as_text(example[name]) for name in names if name in example)
 
     def references(self, row: int) -> list[Any]:
         """Returns the right answers to an example: texts, labels, tags or numbers."""
@@ -341,11 +348,16 @@ class EncodedSplit:
 
         texts = [column for column in self._type.columns if column.holds == "text"]
         if self._packed is not None:
-            total = sum(size(example[column.name]) for example in self._examples for column in texts)
+            total = sum(
+                size(example.get(column.name) or "") for example in self._examples for column in texts
+            )
             return cast("ndarray", targets * (total / self._packed.lengths.sum()))
         counted = [column for column in texts if column.role == "output"] or texts
         sizes = np.array(
-            [sum(size(self.example(row)[column.name]) for column in counted) for row in range(len(self))],
+            [
+                sum(size(self.example(row).get(column.name) or "") for column in counted)
+                for row in range(len(self))
+            ],
             float,
         )
         if (column := self._columns.get("output")) is None:

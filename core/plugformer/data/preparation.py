@@ -131,8 +131,9 @@ def _learn_processor(experiment: Experiment, train: Dataset) -> Processor:
     task_type.state = task_type.learn(train)
     tokenizers = create_tokenizers(experiment, None if run is None else Path(run))
     if run is None:
+        names = train.column_names
         source, target = (
-            [column.name for column in task_type.columns if column.tokenizer == side]
+            [each.name for each in task_type.columns if each.tokenizer == side and each.name in names]
             for side in ("source", "target")
         )
         one = tokenizers.target is tokenizers.source

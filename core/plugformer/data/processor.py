@@ -16,6 +16,7 @@ from plugformer.interfaces import (
     UNKNOWN,
     Encoded,
     Example,
+    Examples,
     Level,
     Limits,
     OutputType,
@@ -60,6 +61,16 @@ class Processor:
         outputs = self.task_type.outputs
         return Sizes(source=self.source.size, outputs=self.target.size if outputs is None else outputs)
 
+    def encode(self, examples: Examples, tokenizers: Tokenizers | None = None) -> Mapping[str, Sequence[Any]]:
+        """Returns the numbers of examples, as the task type encodes them, with other tokenizers if given.
+
+        The task type receives all optional inputs, None where examples lack them.
+        """
+        count = len(next(iter(examples.values())))
+        optional = (each for each in self.task_type.columns if each.optional and each.role == "input")
+        missing = {each.name: [None] * count for each in optional if each.name not in examples}
+        return self.task_type.encode({**examples, **missing}, tokenizers or self.tokenizers)
+
 
 def sample_subwords(
     encoded: Encoded,
@@ -79,7 +90,7 @@ def sample_subwords(
 
     def draw(example: Example, generator: np.random.Generator) -> Mapping[str, Any] | None:
         tokenizers = Tokenizers(*(tokenizer.sampling(generator) for tokenizer in processor.tokenizers))
-        columns = task_type.encode({name: [value] for name, value in example.items()}, tokenizers)
+        columns = processor.encode({name: [value] for name, value in example.items()}, tokenizers)
         if task_type.level is not Level.TOKEN:
             columns = {name: values for name, values in columns.items() if name != "targets"}
         rows = {name: values[0] if name in many else [values[0]] for name, values in columns.items()}
@@ -188,12 +199,11 @@ class Inputs:
             questions.append(question)
         sound = {name: value for question in questions for name, value in question.items()}
         # In place of a text with a fault there is an empty text, or an empty list.
-        examples = [
-            {name: question.get(name, type(value)()) for name, value in sound.items()}
-            for question in questions
-        ]
+        optional = {column.name for column in experiment.columns if column.optional}
+        empty = {name: None if name in optional else type(value)() for name, value in sound.items()}
+        examples = [{**empty, **question} for question in questions]
         columns = {name: [example[name] for example in examples] for name in sound}
-        encoded = task_type.encode(columns, processor.tokenizers) if columns else {}
+        encoded = processor.encode(columns) if columns else {}
         many = [item.name for item in task_type.inputs if item.many]
         tokens = {name: TokenColumn.of(rows, many=name in many) for name, rows in encoded.items()}
         targets = tokens.pop("targets", None)

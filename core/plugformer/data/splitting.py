@@ -84,7 +84,8 @@ def refuse_other_order(features: Features, classes: Sequence[str]) -> None:
 
 def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequence[Column]) -> None:
     """Raises RegistryError if labels are not classes, or not the same classes in all splits."""
-    for label in (column.name for column in columns if isinstance(column.kind.feature, ClassLabel)):
+    needed = [column for column in columns if not column.optional]
+    for label in (column.name for column in needed if isinstance(column.kind.feature, ClassLabel)):
         expected = (splits["train"] or {}).get(label)
         for name, features in splits.items():
             labels = (features or {}).get(label)
@@ -97,11 +98,12 @@ def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequenc
 def overlaps(splits: Mapping[str, Dataset], columns: Sequence[Column]) -> list[str]:
     """Returns a notice for each other split that shares examples with `train`: scores on it are too good.
 
-    Two examples are the same if all columns of the task's type are.
+    Two examples are the same if all columns of the task's type are that examples must have.
     """
+    needed = [column.name for column in columns if not column.optional]
     hashes = {}
     for name, data in splits.items() if "train" in splits else ():
-        kept = data.select_columns([column.name for column in columns if column.name in data.column_names])
+        kept = data.select_columns(needed)
         tables = (table.to_pydict().values() for table in kept.with_format("arrow").iter(10_000))
         rows = (row for values in tables for row in zip(*values, strict=True))
         hashes[name] = np.fromiter((hash(repr(row)) for row in rows), dtype=np.int64, count=len(data))

@@ -51,7 +51,8 @@ class Column:
         role: `input` if it is given, `output` if it is to be predicted: questions have no outputs.
         tokenizer: The side whose tokenizer learns from it, if any; one column at least has `source`.
         along: The name of the column with whose items its own are aligned, such as the words of tags.
-        optional: Whether examples may lack it.
+        optional: Whether examples may lack it, all those of a split together. `encode` receives every
+            optional input, None for examples and questions that lack it.
         kind: The `ColumnKind` that `holds` names; the core sets it.
 
     Raises:

@@ -1,7 +1,7 @@
 """CoNLL files: one word per line with its tags in columns, and blank lines between sentences."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, require_columns
 from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
-from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed
+from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")
 """The number of a CoNLL-U line that is not a word: a multiword token or an empty node."""
@@ -39,13 +39,13 @@ class CoNLL(FileData):
         bad_rows: Policy = "refuse",
     ) -> None:
         self._files = files
-        self._columns = columns
+        self._columns: Mapping[str, int] = columns
         self._bad_rows = bad_rows
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Requires columns that `columns` names and that hold words, or something for each word."""
         require_columns("conll", list(self._columns), columns)
-        for column in needed(columns):
+        for column in (column for column in columns if column.name in self._columns):
             if column.holds != "words" and not column.kind.aligned:
                 raise ConfigurationError(
                     f"data 'conll' has words and tags, but the task's column {column.name} holds "

@@ -18,8 +18,8 @@ from plugformer_plugins.data.rows import (
     RowData,
     label_column,
     loaded_row,
-    needed,
     stream_features,
+    to_read,
 )
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class Hub(RowData):
         self._configuration = configuration
         self._revision = revision
         self._splits = splits
-        self._columns = columns or {}
+        self._columns: Mapping[str, str] = columns or {}
         self._bad_rows = bad_rows
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields keys of `columns` that the task does not have; nothing is downloaded."""
-        names = [column.name for column in needed(columns)]
+        names = [column.name for column in columns]
         for name in self._columns:
             if name not in names:
                 yield ("columns", name), f"unknown key {name!r}{nearest(name, names)}; the task has {names}"
@@ -91,6 +91,10 @@ class Hub(RowData):
             DataError: The data set cannot be fetched.
         """
         return {split: [name] for split, name in self._chosen(self._found).items()}
+
+    def names(self, source: str) -> Sequence[str]:
+        """Returns the names of the data set's columns."""
+        return [*self._found[source].features]
 
     def read(self, source: str, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
         """Yields the rows of a split."""
@@ -116,10 +120,7 @@ class Hub(RowData):
 
         found = self._fetched(load_dataset, streaming=True)
         return IterableDatasetDict(
-            {
-                split: self._streamed(found[name], name, needed(columns))
-                for split, name in self._chosen(found).items()
-            }
+            {split: self._streamed(found[name], name, columns) for split, name in self._chosen(found).items()}
         )
 
     def version(self) -> str:
@@ -182,7 +183,9 @@ class Hub(RowData):
     def _streamed(self, data: "IterableDataset", split: str, columns: Sequence[Column]) -> "IterableDataset":
         """Returns a split with the columns of a task."""
         data = data if data.features else data._resolve_features()
-        types = self._types(data.features.flatten(), columns)
+        features = data.features.flatten()
+        columns = to_read(columns, self._columns, features)
+        types = self._types(features, columns)
         label = label_column(columns)
         names = None if label is None else getattr([*types.values()][columns.index(label)], "names", None)
         select = partial(

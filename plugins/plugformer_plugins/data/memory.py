@@ -31,7 +31,7 @@ class InMemoryData(RowData):
         labels: list[str] | None = None,
         zero_based: bool | None = None,
     ) -> None:
-        self._columns = columns or {}
+        self._columns: Mapping[str, str] = columns or {}
         self._labels = labels
         self._zero_based = zero_based
 
@@ -48,6 +48,10 @@ class InMemoryData(RowData):
                 "data 'memory' has no rows: a run does not keep them; pass them with the argument `data`"
             )
         return {split: [split] for split in self.rows}
+
+    def names(self, source: str) -> Sequence[str]:
+        """Returns the names of the first row's columns."""
+        return [*next(records(self.rows[source]), {})]
 
     def read(self, source: str, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
         """Yields the rows of a split.

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -40,6 +40,7 @@ class RowData(Data):
     _labels: Sequence[str] | None = None
     _zero_based: bool | None = None
     _notices: Sequence[str] = ()
+    _columns: Mapping[str, Any] | None = None
 
     @abstractmethod
     def sources(self) -> Mapping[str, Sequence[Any]]:
@@ -51,12 +52,22 @@ class RowData(Data):
 
         Args:
             source: One of `sources`.
-            columns: Those of the task that are not optional, in the order of a row's values.
+            columns: Those of the task that are to be read, in the order of a row's values.
 
         Raises:
             ConfigurationError: A column is not there.
             DataError: The source cannot be read to its end.
         """
+
+    def names(self, source: Any) -> Sequence[str]:
+        """Returns the names of the columns of a source, where optional inputs of these names are read."""
+        return ()
+
+    def present(self, columns: Sequence[Column], sources: Sequence[Any]) -> list[Column]:
+        """Returns the columns of a task that are read from the sources of a split."""
+        optional = any(column.optional and column.role == "input" for column in columns)
+        names = self.names(sources[0]) if optional and sources else ()
+        return to_read(columns, self._columns or {}, names)
 
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits as memory-mapped data sets; a label is a `ClassLabel`.
@@ -70,15 +81,15 @@ class RowData(Data):
         from plugformer.data import on_disk
 
         self.check_columns(columns)
-        columns = needed(columns)
-        types = features_of(columns)
-        # Errors of encoding come later and need the place; a text that is only tokenized has none.
-        if any(column.holds != "text" or column.tokenizer is None for column in columns):
-            types["place"] = Value("string")
         stats: dict[str, SplitStats] = defaultdict(SplitStats)
         examples = DatasetDict()
         for split, sources in self.sources().items():
-            rows = chain.from_iterable(self.read(source, columns) for source in sources)
+            present = self.present(columns, sources)
+            types = features_of(present)
+            # Errors of encoding come later and need the place; a text that is only tokenized has none.
+            if any(column.holds != "text" or column.tokenizer is None for column in present):
+                types["place"] = Value("string")
+            rows = chain.from_iterable(self.read(source, present) for source in sources)
             values = (
                 (*row.values, row.place)[: len(types)] for row in self._sound(split, rows, stats[split])
             )
@@ -103,19 +114,16 @@ class RowData(Data):
         self.check_columns(columns)
         for _, message in self.problems(columns):
             raise DataError(message)
-        columns = needed(columns)
-        features = stream_features(columns, self._labels)
-        return IterableDatasetDict(
-            {
-                split: IterableDataset.from_generator(
-                    self._records,
-                    features=features,
-                    # `datasets` takes lists for shards.
-                    gen_kwargs={"sources": list(sources), "columns": tuple(columns)},
-                )
-                for split, sources in self.sources().items()
-            }
-        )
+        streams = IterableDatasetDict()
+        for split, sources in self.sources().items():
+            present = self.present(columns, sources)
+            streams[split] = IterableDataset.from_generator(
+                self._records,
+                features=stream_features(present, self._labels),
+                # `datasets` takes lists for shards.
+                gen_kwargs={"sources": list(sources), "columns": tuple(present)},
+            )
+        return streams
 
     def notices(self) -> Sequence[str]:
         """Returns the number of skipped rows and the first errors."""
@@ -214,11 +222,23 @@ def needed(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if not column.optional]
 
 
+def to_read(columns: Sequence[Column], named: Collection[str], names: Collection[str]) -> list[Column]:
+    """Returns the columns that are read from data whose columns have these names.
+
+    An optional one is read if the option `columns` has named it, or if it is an input and the data have it.
+    """
+    return [
+        column
+        for column in columns
+        if not column.optional or column.name in named or (column.role == "input" and column.name in names)
+    ]
+
+
 def label_column(columns: Sequence[Column]) -> Column | None:
-    """Returns the column with one class for each example, if there is one."""
+    """Returns the column with one class for each example, if there is one; an optional one holds names."""
     from datasets import ClassLabel
 
-    return next((column for column in columns if isinstance(column.kind.feature, ClassLabel)), None)
+    return next((column for column in needed(columns) if isinstance(column.kind.feature, ClassLabel)), None)
 
 
 def features_of(columns: Sequence[Column]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from plugformer.interfaces import Column
 from plugformer_blocks import TableColumn, find_column, table_cells
 from plugformer_plugins.column.texts import read_text
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
-from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row, needed
+from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row
 
 
 class TabularData(FileData):
@@ -22,7 +22,7 @@ class TabularData(FileData):
         files: For each split a file, or several that are concatenated.
         columns: For each column of the task, such as `source` and `target`, the column of the table: by name,
             or by number from 1; the columns of a list are joined. If None, the columns of the same names, or
-            the first ones if columns have no names.
+            the first ones if columns have no names. Columns that are optional may be left out.
         separator: Between the texts of joined columns. With white space, empty texts are left out; with
             anything else, such as " [SEP] ", every column keeps its place.
         header: Whether the first line of separated text names the columns.
@@ -61,12 +61,24 @@ class TabularData(FileData):
         """Yields columns that the task does not have, and what is wrong with files up to their first row."""
         for keys, file in self.placed():
             try:
-                next(self.read(file, needed(columns)), None)
+                next(self.read(file, self.present(columns, [file])), None)
             except ConfigurationError as error:
                 yield ("columns",), str(error)
                 return
             except DataError as error:
                 yield keys, str(error)
+
+    def names(self, source: Path) -> Sequence[str]:
+        """Returns the names of a file's columns, unless the option `columns` says what is read."""
+        found: list[str] = []
+
+        def find(names: Sequence[str], _: int) -> list[int]:
+            found.extend(names)
+            return []
+
+        if self._columns is None and self._header:
+            next(table_cells(source, find, delimiter=self._delimiter, strict=False), None)
+        return found
 
     def read(self, source: Path, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
         """Yields the rows of a file.

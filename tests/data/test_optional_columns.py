@@ -1,0 +1,110 @@
+"""Columns that examples may lack: which data have them, and what a task type receives."""
+
+import csv
+
+import pytest
+from tests.columns import with_kinds
+from tests.data.test_table import REGISTRY, load, written
+
+import plugformer
+from plugformer.interfaces import Column
+from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
+from plugformer_testing import check
+
+SMALL = {"architecture": "encoder-decoder", "head": "language_model", "layers": 1, "width": 16, "heads": 2}
+TASK = {
+    "type": "weighted",
+    "tokenizer": "characters",
+    "model": SMALL,
+    "training": {"steps": 2},
+    "evaluation": {"metrics": []},
+}
+ROWS = [
+    {"source": word, "target": word[::-1], "weight": number / 4} for number, word in enumerate("abcdefgh")
+]
+
+
+class Weighted(SequenceToSequence):
+    """Examples that may have a weight, which a hook reads."""
+
+    columns = (
+        Column("source", "text", "input", tokenizer="source"),
+        Column("weight", "number", "input", optional=True),
+        Column("hint", "text", "input", tokenizer="source", optional=True),
+        Column("target", "text", "output", tokenizer="target"),
+        Column("references", "texts", "output", optional=True),
+    )
+
+    def encode(self, examples, tokenizers):
+        """Returns the tokens of sources, with a mark at those without a weight."""
+        marks = ["" if weight is None else "!" * round(weight) for weight in examples["weight"]]
+        assert len(examples["hint"]) == len(marks)
+        marked = [f"{source}{mark}" for source, mark in zip(examples["source"], marks, strict=True)]
+        return super().encode({**examples, "source": marked}, tokenizers)
+
+
+def without(rows, name="weight"):
+    return [{key: value for key, value in row.items() if key != name} for row in rows]
+
+
+def train(folder, data=None, files=None):
+    components = {"task_type": {"weighted": Weighted}}
+    splits = data and {"train": data, "validation": data[:4], "test": without(data[:4])}
+    task = {**TASK, "data": {"name": "table", "files": files}} if files else TASK
+    return plugformer.train(task, data=splits, components=components, out=folder / "run", notify=str)
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_an_optional_input_is_read_where_the_data_have_it(tmp_path, table):
+    if table:
+        for name, rows in (("rows.csv", ROWS), ("test.csv", without(ROWS))):
+            with (tmp_path / name).open("w") as stream:
+                writer = csv.DictWriter(stream, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
+        file = str(tmp_path / "rows.csv")
+        files = {"train": file, "validation": file, "test": str(tmp_path / "test.csv")}
+        model = train(tmp_path, files=files)
+    else:
+        model = train(tmp_path, ROWS)
+    validation, _ = model.read("validation")
+    assert validation.batch([1, 2]).asked(1) == {"source": "c", "weight": 0.5}
+    assert validation.input(1) == "b\t0.25"
+    test, _ = model.read("test")
+    assert test.batch([1]).asked(0) == {"source": "b"}
+    assert test.input(1) == "b"
+
+
+def test_an_optional_input_may_be_missing(tmp_path):
+    model = train(tmp_path, without(ROWS))
+    assert model.predict("ab") == model.predict({"source": "ab"})
+
+
+def test_a_question_without_an_optional_input_is_answered_alike_among_others(tmp_path):
+    model = train(tmp_path, ROWS)
+    questions = [{"source": "ab"}, {"source": "ab", "weight": 3}, {"source": "ab", "hint": "a"}]
+    split = model.questions(questions)
+    assert split.lengths[:, 0].tolist() == [3, 6, 3]  # with END
+    assert split.batch(range(3)).asked(0) == {"source": "ab"}
+    assert [answer.output for answer in model.predict_each(questions)] == [
+        model.predict(question).output for question in questions
+    ]
+
+
+def test_an_optional_output_is_read_if_columns_name_it(tmp_path):
+    file = written(tmp_path, "rows.jsonl", '{"source": "a", "target": "b", "references": ["c", "d"]}\n')
+    columns = with_kinds(Weighted.columns)
+    assert set(load(columns, {"train": file})["train"].column_names) == {"source", "target"}
+    named = {"source": "source", "target": "target", "references": "references"}
+    assert load(columns, {"train": file}, columns=named)["train"]["references"][:] == [["c", "d"]]
+
+
+def test_streams_have_them_too(tmp_path):
+    file = written(tmp_path, "rows.jsonl", '{"source": "a", "target": "b", "weight": 2}\n')
+    stream = REGISTRY.create("data", "table", files={"train": file}).stream(with_kinds(Weighted.columns))
+    assert next(iter(stream["train"]))["weight"] == 2
+
+
+def test_a_type_with_an_optional_input_passes_its_checks():
+    report = check(Weighted)
+    assert report, str(report)
