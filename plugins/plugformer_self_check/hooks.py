@@ -245,7 +245,8 @@ def _apart(
 def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, "..."]]:
     """Returns the head's log-probabilities at the predicted positions of each example.
 
-    Of a head whose loss depends on the batch it returns the vectors, which do not.
+    Of a head without probabilities it returns the scores: their softmax depends on those of rows that are not
+    there. Of a head whose loss depends on the batch it returns the vectors, which do not.
     """
     log_probabilities = []
     for batch in batches:
@@ -253,7 +254,8 @@ def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, 
             scores = model.head.vectors(model.hidden(batch)).float()
         else:
             logits = model.logits(batch).float()
-            scores = logits.log_softmax(dim=-1) if logits.shape[-1] > 1 else logits
+            probable = model.head.probabilities and logits.shape[-1] > 1
+            scores = logits.log_softmax(dim=-1) if probable else logits
         real = model.targets(batch)[1]
         log_probabilities += [row[real[n]] if row.dim() > 1 else row for n, row in enumerate(scores)]
     return log_probabilities

@@ -7,10 +7,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+import plugformer
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.interfaces import END, AttentionContext, Hypothesis, Padding, Positions, evaluating
+from plugformer.interfaces import (
+    END,
+    AttentionContext,
+    Column,
+    Head,
+    Hypothesis,
+    Input,
+    Level,
+    OutputType,
+    Padding,
+    Positions,
+    Prediction,
+    TaskType,
+    evaluating,
+)
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
 from plugformer_blocks import PositionwiseState
@@ -124,6 +140,62 @@ def test_every_search_passes(train_tiny, tmp_path, search):
 def test_every_part_passes(train_tiny, tmp_path, any_parts):
     report = train_tiny(tmp_path / "run", *any_parts, *LONGER)
     assert report.self_check.passed, report.self_check.failed
+
+
+class Choice(TaskType):
+    """Chooses one of several candidates."""
+
+    level = Level.VECTOR
+    output_type = OutputType.TEXT
+    columns = (
+        Column("candidates", "texts", "input", tokenizer="source"),
+        Column("answer", "text", "output", tokenizer="target"),
+    )
+    inputs = (Input("candidates", many=True),)
+
+    def encode(self, examples, tokenizers):
+        return {
+            "candidates": [tokenizers.source.encode(texts) for texts in examples["candidates"]],
+            "targets": [0] * len(examples["candidates"]),
+        }
+
+    def answer(self, model, batch, tokenizers, n_best):
+        scores = zip(batch.rows, model.logits(batch).tolist(), strict=True)
+        return [Prediction(str(max(row))) for _, row in scores]
+
+
+class Scores(Head):
+    """Scores the candidates of an example by a hinge loss; those that are not there have a score of 0."""
+
+    levels = frozenset({Level.VECTOR})
+    output_types = frozenset({OutputType.TEXT})
+    probabilities = False
+
+    def __init__(self, model):
+        super().__init__()
+        self.score = nn.Linear(model.width, 1)
+
+    def logits(self, hidden, real):
+        return self.score(hidden)[..., 0].masked_fill(~real, 0.0)
+
+    def losses(self, logits, targets):
+        return (1 - logits[:, 0]).clamp(min=0.0)
+
+
+def test_a_head_without_probabilities_is_checked_by_its_scores(tmp_path):
+    rows = [{"candidates": list("abcdef"[: 1 + number % 5]), "answer": "a"} for number in range(12)]
+    task = {
+        "type": "choice",
+        "tokenizer": "characters",
+        "model": {"architecture": "encoder-only", "head": "scores", "layers": 1, "width": 16, "heads": 2},
+        "training": {"steps": 2, "batch_size": 4},
+        "evaluation": {"metrics": [], "samples": 0},
+    }
+    components = {"task_type": {"choice": Choice}, "head": {"scores": Scores}}
+    splits = {"train": rows, "validation": rows, "test": rows}
+    model = plugformer.train(task, data=splits, components=components, out=tmp_path / "run", notify=str)
+    assert model.report.self_check.passed, model.report.self_check.failed
+    assert [each.name for each in model.report.self_check.comparisons] == LABELS
 
 
 def test_constrained_outputs_pass(train_tiny, tmp_path):
