@@ -86,13 +86,20 @@ def test_a_question_reads_as_a_text_of_training_with_a_masked_token(tokenizer, q
     assert behind == whole[len(whole) - len(behind) :]
 
 
-def test_a_mask_is_not_reported_as_unknown(registry):
+@pytest.mark.parametrize(
+    ("tokenizer", "questions", "unknown"),
+    [
+        (Pieces(["a cat sat"]), ["a [MASK] sat", "a dog [MASK]"], {1: ("dog",)}),
+        (Characters(), ["ab[MASK]ba", "[MASK]", "ab[MASK]c[MASK]"], {2: ("c",)}),  # that learns no space
+    ],
+)
+def test_a_mask_is_not_reported_as_unknown(registry, tokenizer, questions, unknown):
     task_type = MaskedLanguageModelling()
-    pieces = Pieces(["a cat sat"])
-    known = Processor(pieces, pieces, task_type)
+    if isinstance(tokenizer, Characters):
+        tokenizer.train(["abba"])
+    known = Processor(tokenizer, tokenizer, task_type)
     block = {"name": "-"}
     model = {"architecture": block, "head": block}
     task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": model})
     experiment = Experiment(task, registry, task_type, EncoderOnly())
-    inputs = Inputs.of(["a [MASK] sat", "a dog [MASK]"], experiment, known)
-    assert inputs.unknown == {1: ("dog",)}
+    assert Inputs.of(questions, experiment, known).unknown == unknown

@@ -1,5 +1,6 @@
 """Tokenizers and the task's type, which turn examples into numbers, and input texts for a trained model."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -255,10 +256,10 @@ class Inputs:
 def _unknown(example: Example, processor: Processor) -> tuple[str, ...]:
     """Returns the parts of an example that the vocabulary cannot spell, each once."""
     parts: dict[str, None] = {}
+    masks = "|".join(map(re.escape, processor.task_type.mask_tokens))
     for value in example.values():
         items = value if isinstance(value, list) else [value]
         for text in (item for item in items if isinstance(item, str)):
-            for mask_token in processor.task_type.mask_tokens:
-                text = text.replace(mask_token, " ")
-            parts |= dict.fromkeys(processor.source.unknown(text))
+            for piece in re.split(masks, text) if masks else [text]:
+                parts |= dict.fromkeys(processor.source.unknown(piece))
     return tuple(parts)
