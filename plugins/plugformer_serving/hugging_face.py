@@ -70,7 +70,7 @@ def shape_of(service: Service) -> tuple[Shape, bool]:
         return _texts, True
     if service.finds:
         return _vectors, False
-    if service.classes:
+    if service.classes and service.trained.model.head.probabilities:
         return _classes, True
     if task_type.mask_tokens:
         return _masks, False

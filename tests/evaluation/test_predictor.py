@@ -6,7 +6,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
+import plugformer
 from plugformer.configuration import resolve
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
@@ -18,6 +20,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
+from plugformer_plugins.head.pooling import Classifier
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity
 from plugformer_plugins.task_type.classification import Classification
@@ -152,6 +155,32 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
     with pytest.raises(ConfigurationError, match="n_best is 13, but there are only 12 labels"):
         Predictor(model, processor, 100, n_best=13).answer(batch, 0)
+
+
+class Margins(Classifier):
+    """The class with the largest score, learned by margins: https://arxiv.org/abs/1306.0239, equation 8."""
+
+    probabilities = False
+
+    def losses(self, logits, targets):
+        return functional.multi_margin_loss(logits, targets, reduction="none")
+
+
+def test_answers_of_a_head_without_probabilities_have_no_scores(tmp_path):
+    task = {
+        "type": "classification",
+        "tokenizer": "characters",
+        "model": {"architecture": "encoder-only", "head": "margins", "layers": 1, "width": 16, "heads": 2},
+        "training": {"steps": 2},
+        "evaluation": {"metrics": []},
+    }
+    rows = [{"text": text, "label": label} for text, label in zip("abcdefgh", "xyxyxyxy", strict=True)]
+    data = {"train": rows, "validation": rows, "test": rows}
+    components = {"head": {"margins": Margins}}
+    model = plugformer.train(task, data=data, components=components, out=tmp_path / "run", notify=str)
+    answer = model.predict("a", n_best=2)
+    assert {answer.output, answer.alternatives[0].output} == {"x", "y"}
+    assert [(each.score, each.probability) for each in (answer, *answer.alternatives)] == [(None, None)] * 2
 
 
 def test_loss_and_accuracy_with_the_right_answers_given(run, data):

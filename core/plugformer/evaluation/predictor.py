@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import torch
@@ -102,7 +102,8 @@ class Predictor:
         if self.n_best < 1:
             raise ConfigurationError(f"{self.n_best} outputs are asked for; ask for one or more")
         rows = range(len(split)) if rows is None else rows
-        return self.computed(split, rows, lambda batch: self.answer(batch, first))
+        answers = self.computed(split, rows, lambda batch: self.answer(batch, first))
+        return answers if self.model.head.probabilities else [*map(_without_scores, answers)]
 
     def vectors(self, split: EncodedSplit, rows: Sequence[int]) -> list[Float[Tensor, "inputs size"]]:
         """Returns the vectors of each example's inputs, in main memory."""
@@ -142,6 +143,12 @@ class Predictor:
                     break
                 results.update(zip(batch.rows, values, strict=True))
         return [results[row] for row in rows]
+
+
+def _without_scores(answer: Prediction) -> Prediction:
+    """Returns an answer of a head that has no probabilities: scores of the task type are none."""
+    alternatives = tuple(replace(other, score=None) for other in answer.alternatives)
+    return replace(answer, score=None, probabilities=None, alternatives=alternatives)
 
 
 @dataclass(eq=False)

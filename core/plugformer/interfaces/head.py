@@ -80,7 +80,8 @@ class Head(nn.Module, ABC):
         output_types: The types of answers that its outputs can represent.
         depends_on: What the loss of a target may depend on: the target's own hidden state (all of them at
             level `sequence`), those of the example, as in a structured head, or those of the whole batch.
-        probabilities: Whether it predicts probabilities of outputs, as perplexity needs them.
+        probabilities: Whether it predicts probabilities of outputs, as perplexity needs them. Without them
+            answers have no score.
     """
 
     levels: ClassVar[frozenset[Level]]

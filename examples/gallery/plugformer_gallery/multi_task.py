@@ -79,15 +79,15 @@ class LabelAndNumber(TaskType):
         tokenizers: Tokenizers,  # noqa: ARG002
         n_best: int,
     ) -> list[Prediction]:
-        """Returns the most probable class and the number of each text, and the probability of the class."""
+        """Returns the most probable class and the number of each text."""
         if n_best > 1:
             raise ConfigurationError(f"{n_best} outputs are asked for, but a number has no alternatives")
         logits = model.logits(batch).double()
-        scores, classes = logits[:, :-1].log_softmax(dim=-1).max(dim=-1)
+        classes = logits[:, :-1].argmax(dim=-1)
         numbers = logits[:, -1] * self.state["deviation"] + self.state["mean"]
         return [
-            Prediction({"label": self.state["labels"][label], "number": number}, score)
-            for label, number, score in zip(classes.tolist(), numbers.tolist(), scores.tolist(), strict=True)
+            Prediction({"label": self.state["labels"][label], "number": number})
+            for label, number in zip(classes.tolist(), numbers.tolist(), strict=True)
         ]
 
     def references(self, example: Example) -> list[Any]:
