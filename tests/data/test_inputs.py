@@ -6,10 +6,11 @@ from plugformer.configuration.task import Length
 from plugformer.data.processor import Inputs, Processor
 from plugformer.errors import DataError, LengthError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Level
+from plugformer.interfaces import Column, Level
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
+from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_plugins.tokenizer.word_level import Characters
 
 
@@ -72,6 +73,27 @@ def test_a_request_makes_no_data_set(read, monkeypatch):
     split = read("ab", "c d").split
     assert [split.input(row) for row in range(2)] == ["ab", "c d"]
     assert split.batch([1, 0]).asked(0) == {"source": "c d"}
+
+
+class Trees(Tagging):
+    """Tags of words, given the number of each word's head."""
+
+    columns = (Tagging.columns[0], Column("heads", "numbers", "input", along="words"), *Tagging.columns[1:])
+
+    def encode(self, examples, tokenizers):
+        for words, heads in zip(examples["words"], examples["heads"], strict=True):
+            assert len(words) == len(heads)
+        return super().encode(examples, tokenizers)
+
+
+def test_a_list_along_another_has_as_many_items(read):
+    good, bad = {"words": "a b", "heads": "0 1"}, {"words": "a b c", "heads": [0, 1]}
+    task_type = Trees()
+    task_type.state = ["x"]
+    inputs = read(good, bad, task_type=task_type)
+    assert inputs.answerable == [0]
+    assert isinstance(inputs.faults[1], DataError)
+    assert "3 words and 2 heads; expected one of the heads for each of the words" in str(inputs.faults[1])
 
 
 def test_a_question_may_be_an_example(read):

@@ -26,6 +26,8 @@ from plugformer.interfaces import (
     TaskType,
     Tokenizer,
     Tokenizers,
+    as_text,
+    require_aligned,
 )
 from plugformer.registry import Kind
 
@@ -187,7 +189,9 @@ class Inputs:
                 given = task_type.example_from_text(text) if isinstance(text, str) else text
                 if not asked <= given.keys() <= kinds.keys():
                     raise DataError(f"found {', '.join(given)}, expected {', '.join(sorted(asked or kinds))}")
-                question = {name: kinds[name].read(value) for name, value in given.items()}
+                values = {name: kinds[name].read(value) for name, value in given.items()}
+                require_aligned(values, experiment.columns, repr(as_text(text)[:40]))
+                question = values
             except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
                 faults[row] = DataError(
                     f"{str(text)[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for "

@@ -15,7 +15,7 @@ from plugformer.interfaces.batch import (
     unpad,
 )
 from plugformer.interfaces.column import Column, ColumnKind
-from plugformer.interfaces.data import Data, require_columns
+from plugformer.interfaces.data import Data, require_aligned, require_columns
 from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.layer import FeedForward, Norm, Residual, Sublayer
@@ -119,6 +119,7 @@ __all__ = [
     "evaluating",
     "next_tokens",
     "places_of",
+    "require_aligned",
     "require_columns",
     "token_targets",
     "unpad",

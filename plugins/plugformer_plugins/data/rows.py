@@ -10,7 +10,7 @@ import numpy as np
 
 from plugformer.data import SplitStats
 from plugformer.errors import ConfigurationError, DataError, nearest
-from plugformer.interfaces import Column, Data
+from plugformer.interfaces import Column, Data, require_aligned
 from plugformer_plugins.data.labels import (
     class_names,
     class_numbers,
@@ -277,12 +277,7 @@ def loaded_row(cells: Sequence[Any], columns: Sequence[Column], place: str) -> L
     values = {
         column.name: read_cell(cell, column, place) for cell, column in zip(cells, columns, strict=True)
     }
-    for column in columns:
-        if column.along is not None and len(values[column.name]) != len(values[column.along]):
-            raise DataError(
-                f"{place}: {len(values[column.along])} {column.along} and {len(values[column.name])} "
-                f"{column.name}; expected one of the {column.name} for each of the {column.along}"
-            )
+    require_aligned(values, columns, place)
     return LoadedRow(tuple(values.values()), place)
 
 
