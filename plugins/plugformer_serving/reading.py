@@ -50,7 +50,7 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
 def parse_object(body: bytes) -> dict[str, Any]:
     """Returns the JSON object in bytes; Refused (400) if there is none that is sound."""
     try:
-        value = json.loads(body.decode(), parse_constant=_refuse_constant)
+        value = json.loads(body.decode(), parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
     except UnicodeDecodeError as error:
         raise Refused(400, f"the body is not UTF-8 at byte {error.start}") from None
     except RecursionError:
@@ -61,6 +61,16 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise Refused(400, f"the body is {kind_of(value)}, expected an object")
     _check_values(value)
     return value
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object; Refused (400) if it has a name twice: only one of the values would count."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Refused(400, f"the name {name[:80]!r} occurs twice in an object; give it once")
+        found[name] = value
+    return found
 
 
 def _check_values(value: Any) -> None:

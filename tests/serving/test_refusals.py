@@ -22,6 +22,8 @@ JSON = {"content-type": "application/json"}
         (b'{"inputs": NaN}', 400, "NaN"),
         (b'{"inputs": {"text": 1e999}}', 400, "too large"),
         (b'{"inputs": ' + b"9" * 4500 + b"}", 400, "no JSON"),
+        (b'{"inputs": "a", "inputs": "b"}', 400, "'inputs' occurs twice"),
+        (b'{"inputs": {"text": "a", "text": "b"}}', 400, "'text' occurs twice"),
         (b"[]", 400, "the body is a list"),
         (b"{}", 400, 'no "inputs"'),
         (b'{"inputs": null}', 400, "inputs is null"),
