@@ -69,7 +69,7 @@ def observing(model: Model) -> Iterator[list[AttentionRecord]]:
 
     An observed attention takes its plain path (`AttentionContext.observed`) and records the weights that it
     uses. A linear attention has no weights and records nothing. Each call of the model adds to the records,
-    and so does each step of incremental decoding.
+    and so does each step of incremental decoding; layers that a backward pass computes again do not.
     """
     records: list[AttentionRecord] = []
     places: dict[Attention, list[AttentionLocation]] = {}
@@ -86,6 +86,10 @@ def _recording(
 ) -> Callable[..., Tensor]:
     """Returns `attend` with an observer; `calls` are several where layers share their parameters."""
     attend, turns = attention.attend, cycle(calls)
+    repeated = getattr(attend, "again", attend)
+
+    def again(query: Tensor, state: State, context: AttentionContext) -> Tensor:
+        return cast("Tensor", repeated(query, state, replace(context, observer=lambda *_: None)))
 
     def recorded(query: Tensor, state: State, context: AttentionContext) -> Tensor:
         place = next(turns)
@@ -97,6 +101,7 @@ def _recording(
 
         return attend(query, state, replace(context, observer=record))
 
+    vars(recorded)["again"] = again
     return recorded
 
 

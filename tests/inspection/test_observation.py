@@ -1,5 +1,7 @@
 """Observing a model: every attention is seen, at its place, and nothing stays behind."""
 
+from contextlib import ExitStack
+
 import pytest
 import torch
 
@@ -75,6 +77,27 @@ def test_two_look_at_once(tiny_model, batch):
     assert [record.place for record in inner] == PLACES
     assert [record.place for record in outer] == PLACES * 3
     assert all(mine.value is yours.value for mine, yours in zip(inner, outer[6:12], strict=True))
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_layers_that_are_computed_again_are_observed_once(tiny_model, batch, inside):
+    """The loss depends on the weights, and the backward pass comes inside of the context or after it."""
+    gradients = []
+    for settings in ((), ("training.gradient_checkpointing=true",)):
+        model = tiny_model("model.layers=2", "model.dropout=0.2", *settings).train()
+        torch.manual_seed(3)
+        with ExitStack() as stack:
+            records = stack.enter_context(observing(model))
+            with observing(model) as inner:
+                loss = model.hidden(batch).square().sum()
+            loss = loss + sum(record.value[..., 0].sum() for record in records)
+            if not inside:
+                stack.close()
+            loss.backward()
+        assert [record.place for record in records] == [record.place for record in inner] == PLACES
+        gradients.append({name: each.grad for name, each in model.named_parameters()})
+    plain, again = gradients
+    assert all(torch.equal(again[name], each) for name, each in plain.items() if each is not None)
 
 
 def test_incremental_decoding_records_the_rows_of_the_whole(tiny_model, batch):

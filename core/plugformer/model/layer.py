@@ -26,6 +26,7 @@ from plugformer.interfaces import (
     unpad,
 )
 from plugformer.interfaces.layer import Stream
+from plugformer.model.watching import repetition
 
 LEVELS = 2**16
 
@@ -310,7 +311,8 @@ def compute_layers(
             cross.prepare()
     for layer, cache, source in zip(layers, caches, sources, strict=True):
         if recompute:
-            x = checkpoint(_recomputed, layer, x, context, cache, cross, source, use_reentrant=False)
+            inputs = (layer, x, context, cache, cross, source)
+            x = checkpoint(_recomputed, *inputs, use_reentrant=False, context_fn=repetition(layer))
         else:
             x = layer(x, context, cache, cross, source)
     return x
