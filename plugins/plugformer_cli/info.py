@@ -1,7 +1,7 @@
 """`plugformer info`: a component with its options, a task with its model, or a plugin."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,10 +38,11 @@ def command(
 ) -> None:
     """Show a component's options, a task's model, or a plugin.
 
-    A component: types, ranges, defaults and meaning of its options. A task: the modules of its model with
-    the shapes of their outputs, parameters and floating-point operations. Without --data the length of the
-    example is assumed, and the sizes of vocabularies unless the tokenizers' options give them. A plugin, by
-    the name of its distribution: its version, components, tasks, commands and hooks.
+    A component: types, ranges, defaults and meaning of its options; of a task type or head also its level,
+    columns and answers, and what fits. A task: the modules of its model with the shapes of their outputs,
+    parameters and floating-point operations. Without --data the length of the example is assumed, and the
+    sizes of vocabularies unless the tokenizers' options give them. A plugin, by the name of its distribution:
+    its version, components, tasks, commands and hooks.
     """
     known = installed(ctx, registry)
     if what.startswith("hub:") or (Path(what) / "task.yaml").is_file():
@@ -64,15 +65,18 @@ def command(
 
 def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) -> None:
     entry = registry.find(kind, name)
-    options = describe_options(registry.load(kind, name))
+    component: Any = registry.load(kind, name)
+    options, fits = describe_options(component), describe_fit(component, kind, registry)
     if as_json:
-        record = {**as_record(entry), "class": entry.target, "options": options}
+        record = {**as_record(entry), "class": entry.target, **fits, "options": options}
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
     print_text(entry.summary)
     typer.echo()
     print_text(f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
+    for what, values in fits.items():
+        print_text(f"{what.replace('_', ' '):<14}{', '.join(values) or 'none'}")
     typer.echo("\noptions:" if options else "\nno options")
     for option in options:
         default = "required" if option["required"] else f"default {json.dumps(option['default'])}"
@@ -111,6 +115,34 @@ def _suggest_component(name: str, registry: Registry) -> None:
     if kinds and all(task.name != name for task in registry.entries("task")):
         choices = " or ".join(f"`plugformer info {kind}/{name}`" for kind in kinds)
         raise RegistryError(f"{name!r} is a component, not a task\nwrite {choices}")
+
+
+def describe_fit(component: Any, kind: str, registry: Registry) -> dict[str, list[str]]:
+    """Returns the columns, level and answers of a task type or head, and which installed components fit.
+
+    Of other kinds it returns nothing, and of a task type whose options have no defaults only what its class
+    declares.
+    """
+    if kind not in (Kind.TASK_TYPE, Kind.HEAD):
+        return {}
+    from plugformer.validation import fitting, measures, reads, serves
+
+    def names(kind: Kind, fits: Callable[[Any], bool]) -> list[str]:
+        return sorted(fitting(registry, kind, fits))
+
+    if kind == Kind.HEAD:
+        found = {"levels": sorted(component.levels), "answers": sorted(component.output_types)}
+        return {**found, "task_types": names(Kind.TASK_TYPE, lambda other: serves(component, other))}
+    found = {"levels": [component.level], "answers": [component.output_type]}
+    if not any(option["required"] for option in describe_options(component)):
+        component = component()
+        columns = [(column, [column.holds, column.role]) for column in component.columns]
+        for column, words in columns:
+            words += [f"along {column.along}"] * (column.along is not None) + ["optional"] * column.optional
+        found["columns"] = [f"{column.name} ({' '.join(words)})" for column, words in columns]
+        found["architectures"] = names(Kind.ARCHITECTURE, lambda other: reads(component, other))
+    found["heads"] = names(Kind.HEAD, lambda other: serves(other, component))
+    return {**found, "metrics": names(Kind.METRIC, lambda other: measures(other, component))}
 
 
 def describe_options(component: type) -> list[dict[str, Any]]:

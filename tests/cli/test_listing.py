@@ -64,6 +64,20 @@ tasks: {sums: {file: "local_norms:sums.yaml"}}
 """
 
 
+def test_info_shows_what_a_task_type_or_a_head_goes_with(run):
+    lines = run("info", "task_type/tagging").out.splitlines()
+    assert "columns       words (words input), tags (tags output along words)" in lines
+    assert "levels        token" in lines
+    assert "heads         token_classifier" in lines
+    pairs = json.loads(run("info", "task_type/sequence-to-sequence", "--json").out)
+    assert pairs["columns"][-1] == "references (texts output optional)"
+    assert {"decoder-only", "encoder-decoder"} <= {*pairs["architectures"]}
+    assert "bleu" in pairs["metrics"]
+    lines = run("info", "head/regressor").out.splitlines()
+    assert {"levels        sequence", "answers       number", "task types    regression"} <= {*lines}
+    assert "levels" not in json.loads(run("info", "norm/rms_norm", "--json").out)
+
+
 def test_info_shows_what_a_plugin_offers(run, manifest):
     file = str(manifest(PLUGIN))
     names = [line.split()[:2] for line in run("info", "local", "--registry", file).out.splitlines()]
