@@ -8,6 +8,7 @@ import yaml
 
 from plugformer.configuration.overrides import merge_layers, read_overrides
 from plugformer.configuration.structure import default_blocks
+from plugformer.errors import ConfigurationError
 from plugformer.yaml_tree import MappingNode, plain, read_mapping
 
 
@@ -26,6 +27,28 @@ def notices(*texts: str) -> list[str]:
 @pytest.mark.parametrize(
     ("base", "over", "result"),
     [
+        # A number over a list is the key of one of its items.
+        (
+            "evaluation: {metrics: [bleu, {name: chrf, word_order: 2}]}",
+            "evaluation: {metrics: {0: exact_match, 1: {word_order: 1}}}",
+            "evaluation: {metrics: [exact_match, {name: chrf, word_order: 1}]}",
+        ),
+        (
+            "training: {hooks: [ema]}",
+            "training: {hooks: {0: {decay: 0.9}}}",
+            "training: {hooks: [{name: ema, decay: 0.9}]}",
+        ),
+        (
+            "training: {optimizer: {name: adamw, groups: [{parameters: [head]}, {parameters: [a, b]}]}}",
+            "training: {optimizer: {groups: {1: {parameters: {0: c}, lr_factor: 2}}}}",
+            "training: {optimizer: {name: adamw, groups: [{parameters: [head]}, "
+            "{parameters: [c, b], lr_factor: 2}]}}",
+        ),
+        (
+            "data: {files: {train: [{source: a, target: b}]}}",
+            "data: {files: {train: {source: c, target: d}}}",
+            "data: {files: {train: {source: c, target: d}}}",
+        ),
         # A block with a name, or a name alone, replaces the block below whole.
         (
             "model: {attention: {name: gqa, kv_heads: 2}}",
@@ -143,6 +166,14 @@ def test_a_part_of_all_clears_the_same_part_of_some(over: str, cleared: list[str
         for key in outer:
             inner = inner[int(key) if key.isdecimal() else key]
         assert last not in inner
+
+
+def test_an_item_that_a_list_lacks_is_refused() -> None:
+    base, over = layer("evaluation: {metrics: [bleu, chrf]}"), read_overrides(["evaluation.metrics.2=a"])
+    place = r"--set evaluation\.metrics\.2=a  evaluation\.metrics\.2: "
+    message = f"{place}there is no item 2 in the list of 2 written at task.yaml:1:23"
+    with pytest.raises(ConfigurationError, match=message):
+        merge_layers([base, over])
 
 
 def test_a_notice_says_what_was_cleared_and_where_it_stood() -> None:

@@ -3,10 +3,10 @@
 A component's block with a name replaces the inherited block, except settings of the core, so that no option
 of the old component reaches the new one; a block without a name merges. Plain mappings merge, lists and
 single values replace. A key clears the inherited keys that it excludes (`steps`, `epochs`), and a part of the
-whole model clears inherited settings of single stacks and layers.
+whole model clears inherited settings of single stacks and layers. A number is the key of an item of a list.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -146,6 +146,8 @@ def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]
 
 def _merged(base: Node | None, over: Node, path: KeyPath, notices: list[str]) -> Node:
     model = model_at(Task, path)
+    if isinstance(base, SequenceNode) and isinstance(over, MappingNode) and _are_numbers(over.items):
+        return _items(base, over, path, notices)
     below, block = None if base is None else block_of(base), block_of(over)
     if below is None or block is None:
         return over
@@ -170,6 +172,23 @@ def _merged(base: Node | None, over: Node, path: KeyPath, notices: list[str]) ->
         if isinstance(over, ScalarNode) and not below.items:
             return over
     return _mappings(below, block, path, notices)
+
+
+def _are_numbers(keys: Collection[Key]) -> bool:
+    return bool(keys) and all(isinstance(key, int) for key in keys)
+
+
+def _items(base: SequenceNode, over: MappingNode, path: KeyPath, notices: list[str]) -> SequenceNode:
+    """Returns a list with changes of single items, by their numbers from 0."""
+    items = list(base.items)
+    for key, node in over.items.items():
+        place = int(key)
+        if not 0 <= place < len(items):
+            message = f"there is no item {place} in the list of {len(items)} written at {base.origin}"
+            hint = "items count from 0; to add one, write the whole list"
+            raise Problem(over.keys[key], (*path, key), message, hint, at_key=True).error
+        items[place] = _merged(items[place], node, (*path, key), notices)
+    return replace(base, items=tuple(items))
 
 
 def _mappings(base: MappingNode, over: MappingNode, path: KeyPath, notices: list[str]) -> MappingNode:
