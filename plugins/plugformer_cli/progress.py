@@ -38,6 +38,9 @@ class ProgressDisplay:
         self._seconds = 0.0
         self._updates = 0.0
         self._loss = float("nan")
+        # Since the last line: losses with their numbers of targets, and targets whose loss is not known yet.
+        self._losses: list[tuple[float, int]] = []
+        self._targets = 0
 
     @hookimpl
     def run_started(self, run: Run) -> None:
@@ -49,7 +52,7 @@ class ProgressDisplay:
 
     @hookimpl
     def step_ended(self, run: Run, update: Update) -> None:
-        """Moves the bar, or prints a line every `training.log_every` updates."""
+        """Moves the bar, or prints a line every `training.log_every` updates, with their mean loss."""
         # Sums that fade over about a hundred updates: recent enough to follow a change, yet steady.
         self._tokens = self._tokens * 0.99 + update.tokens
         self._seconds = self._seconds * 0.99 + update.seconds
@@ -60,8 +63,17 @@ class ProgressDisplay:
         if not self._bar.disable:
             fields: dict[str, Any] = {"epoch": update.epoch, "loss": self._loss, "skipped": skipped}
             self._bar.update(self._task, completed=update.step, speed=speed, **fields)
-        elif update.step % run.task.training.log_every == 0 or update.step == run.steps:
+            return
+        if not update.left_out:
+            self._targets += update.targets
+            if update.loss is not None:
+                self._losses.append((update.loss, self._targets))
+                self._targets = 0
+        if update.step % run.task.training.log_every == 0 or update.step == run.steps:
             seconds = (run.steps - update.step) * self._seconds / self._updates
+            if targets := sum(number for _, number in self._losses):
+                self._loss = sum(loss * number for loss, number in self._losses) / targets
+            self._losses.clear()
             self._console.print(
                 f"step {update.step}/{run.steps}  epoch {update.epoch}  loss {self._loss:.4f}{skipped}  "
                 f"{speed:,.0f} tokens/s  {timedelta(seconds=round(seconds))} left",

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from plugformer.hooks.specification import EvaluationResult, SampleOutput
+from plugformer.hooks.specification import EvaluationResult, SampleOutput, Update
 from plugformer_cli import progress
 from plugformer_cli.progress import ProgressDisplay
 
@@ -32,6 +32,21 @@ def test_samples_mean_neither_markup_nor_commands_to_the_terminal():
     assert not {"\x1b", "\x07", "\x9b"} & set(printed)
     assert r"\x1b[2J" in printed
     assert r"[red]x\x9b2J" in printed
+
+
+@pytest.mark.parametrize("known", [[1, 2, 3, 4], [2, 4]])  # on a CPU, and on a GPU
+def test_a_line_has_the_mean_loss_of_the_updates_since_the_last_one(known):
+    """By hand: (1 * 10 + 4 * 30) / 40, and 2; the third update is left out."""
+    out = io.StringIO()
+    display, run = ProgressDisplay(Console(file=out, width=200)), Mock(steps=4)
+    run.task.training.log_every = 2
+    display.run_started(run)
+    losses = {1: 1.0, 2: 4.0 if 1 in known else 3.25, 3: float("nan"), 4: 2.0}
+    for step, targets in enumerate((10, 30, 10, 10), start=1):
+        loss = losses[step] if step in known else None
+        left_out = {"left_out": True, "skipped": 1} if step == 3 else {}
+        display.step_ended(run, Update(step, 1, loss, targets, targets, None, 1e-3, 1.0, **left_out))
+    assert [line.split("loss ")[1].split()[0] for line in out.getvalue().splitlines()] == ["3.2500", "2.0000"]
 
 
 @pytest.mark.parametrize("has_widgets", [True, False])
