@@ -14,7 +14,7 @@ from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
-from plugformer_blocks.tables import TableColumn, find_column, table_cells
+from plugformer_blocks.tables import TableColumn, find_column, table_cells, unique_keys
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
@@ -49,4 +49,5 @@ __all__ = [
     "softmax_attention",
     "table_cells",
     "tensors_of",
+    "unique_keys",
 ]

@@ -120,6 +120,22 @@ def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: 
             )
 
 
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON, as its `object_pairs_hook`; DataError if a key is written twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(
+            f"the key {twice[:80]!r} occurs {names.count(twice)} times in an object, expected once; "
+            "remove the others"
+        )
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
+
+
 def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
     for line, text in enumerate(read_lines(file, strict=strict), start=1):
         place = f"{file}:{line}"
@@ -133,21 +149,6 @@ def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
             yield DataError(f"{place}: {error}")
         except (ValueError, RecursionError) as error:
             yield DataError(f"{place}: not JSON: {error}; each line must be one object")
-
-
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the object of these keys and values, of which the last would silently win."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(
-            f"the key {twice!r} occurs {names.count(twice)} times, expected once; remove the others"
-        )
-    return found
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unrepeated)
 
 
 def _parquet(file: Path, find: Find) -> Rows:

@@ -30,8 +30,12 @@ def objects(answer: Answer, texts: Sequence[str], *, first: int) -> "list[Predic
 
 
 def _object(text: str) -> "Example | PlugformerError":
+    from plugformer_blocks import unique_keys
+
     try:
-        example = json.loads(text)
+        example = json.loads(text, object_pairs_hook=unique_keys)
+    except DataError as error:
+        return DataError(f"{text[:40]!r}: {error}")
     except ValueError as error:
         return DataError(f"{text[:40]!r} is no JSON: {error}")
     if not isinstance(example, dict):

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
-from plugformer.errors import nearest
+from plugformer.errors import DataError, nearest
+from plugformer_blocks import unique_keys
 from plugformer_serving.answering import Question
 from plugformer_serving.limits import Limits, Refused
 
@@ -50,9 +51,11 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
 def parse_object(body: bytes) -> dict[str, Any]:
     """Returns the JSON object in bytes; Refused (400) if there is none that is sound."""
     try:
-        value = json.loads(body.decode(), parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
+        value = json.loads(body.decode(), parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
     except UnicodeDecodeError as error:
         raise Refused(400, f"the body is not UTF-8 at byte {error.start}") from None
+    except DataError as error:
+        raise Refused(400, str(error)) from None
     except RecursionError:
         raise Refused(400, f"lists and objects are nested deeper than {DEEPEST}") from None
     except ValueError as error:
@@ -61,16 +64,6 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise Refused(400, f"the body is {kind_of(value)}, expected an object")
     _check_values(value)
     return value
-
-
-def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object; Refused (400) if it has a name twice: only one of the values would count."""
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise Refused(400, f"the name {name[:80]!r} occurs twice in an object; give it once")
-        found[name] = value
-    return found
 
 
 def _check_values(value: Any) -> None:
