@@ -1,13 +1,15 @@
 """Modules of Hugging Face `evaluate` as metrics: here from a script, without the network."""
 
-import evaluate
+import hashlib
+import sys
+
 import pytest
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.evaluation.evaluator import measure
 from plugformer.validation import validate
-from plugformer_plugins.metric.evaluate_module import Evaluate
+from plugformer_plugins.metric.evaluate_module import Evaluate, load_script
 
 SCRIPT = """
 import evaluate
@@ -36,7 +38,7 @@ class Local(Evaluate):
         self.folder = folder
 
     def load(self, cache):
-        return evaluate.load(str(self.folder), cache_dir=str(cache), keep_in_memory=True)
+        return load_script(self.folder / f"{self.folder.name}.py", cache)
 
 
 @pytest.fixture
@@ -107,16 +109,66 @@ def test_only_names_are_accepted(metric):
         )
 
 
+EVIL = "raise SystemExit('executed')"
+
+
+def score_of(metric):
+    return metric.aggregate(metric.statistics(["a", "b"], [["a"], ["c"]]))
+
+
 @pytest.mark.parametrize("place", ["evil", "evaluate-metric/evil"])
 def test_a_name_means_the_hub_whatever_lies_here(place, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "evaluate.loading.HubEvaluationModuleFactory.__init__", lambda self, name, **_: asked.append(name)
-    )
     (tmp_path / place).mkdir(parents=True)
-    (tmp_path / place / "evil.py").write_text("raise SystemExit('executed')")
+    (tmp_path / place / "evil.py").write_text(EVIL)
     monkeypatch.chdir(tmp_path)
-    metric = Evaluate(metric="evil")
-    with pytest.raises((ConfigurationError, DataError), match="evil"):
-        metric.aggregate(metric.statistics(["a"], [["a"]]))
-    assert asked == ([] if "/" in place else ["evaluate-metric/evil"])
+    with pytest.raises(DataError, match="cannot load evil"):
+        score_of(Evaluate(metric="evil"))
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """Puts scripts of the metric `mine` into an otherwise empty cache of the Hub; returns their folder."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.delenv("PLUGFORMER_TRUST_REMOTE_CODE", raising=False)
+    repository = tmp_path / "hub" / "spaces--evaluate-metric--mine"
+
+    def write(**scripts):
+        (repository / "refs").mkdir(parents=True, exist_ok=True)
+        (repository / "refs" / "main").write_text("c" * 40)
+        folder = repository / "snapshots" / ("c" * 40)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in scripts.items():
+            (folder / f"{name}.py").write_text(text)
+        return folder
+
+    return write
+
+
+def test_code_of_a_cache_is_executed_only_if_it_is_trusted(cached, module, monkeypatch):
+    script = (module() / "module.py").read_text()
+    folder = cached(mine=f"from .part import one\n{script}", part="one = 1", app=EVIL)
+    digests = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("mine.py", "part.py")]
+
+    monkeypatch.setenv("PLUGFORMER_TRUST_REMOTE_CODE", digests[0])
+    with pytest.raises(ConfigurationError, match=f"{digests[1]}  {folder / 'part.py'}"):
+        score_of(Evaluate(metric="mine"))
+    monkeypatch.setenv("PLUGFORMER_TRUST_REMOTE_CODE", ",".join(digests))
+    assert score_of(Evaluate(metric="mine")) == 0.5
+    cached(part="import canary")
+    with pytest.raises(ConfigurationError, match=hashlib.sha256(b"import canary").hexdigest()):
+        score_of(Evaluate(metric="mine"))
+
+
+def test_nothing_of_a_prepared_cache_of_modules_is_imported(tmp_path, module, monkeypatch):
+    monkeypatch.setattr("evaluate.config.HF_MODULES_CACHE", tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    script = tmp_path / "evaluate_modules/metrics/evaluate-metric--rouge" / ("a" * 64) / "rouge.py"
+    script.parent.mkdir(parents=True)
+    for folder in list(script.parents)[:4]:
+        (folder / "__init__.py").write_text(EVIL)
+    script.write_text(EVIL)
+    (tmp_path / "rouge_score.py").write_text(EVIL)
+    with pytest.raises(DataError, match="cannot load rouge"):
+        score_of(Evaluate(metric="rouge"))
+    assert score_of(Local(folder=module())) == 0.5
+    assert str(tmp_path) not in sys.path

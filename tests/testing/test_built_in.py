@@ -1,14 +1,12 @@
 """Every built-in component keeps its kind's contract, and every check of it runs."""
 
 import json
-from functools import partial
 from pathlib import Path
 
-import evaluate
 import pytest
 
 from plugformer.registry import Registry
-from plugformer_plugins.metric.evaluate_module import Evaluate
+from plugformer_plugins.metric.evaluate_module import Evaluate, load_script
 from plugformer_plugins.tokenizer.subwords import BPE
 from plugformer_testing.runner import report
 from plugformer_testing.subject import Subject
@@ -77,8 +75,8 @@ def options(tmp_path: Path) -> dict[str, dict[str, object]]:
 def test_keeps_its_contract(path, options, registry, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     if path == "metric/evaluate":  # its names mean the Hub
-        stored = partial(evaluate.load, str(tmp_path / "same"), keep_in_memory=True)
-        monkeypatch.setattr(Evaluate, "load", lambda self, cache: stored(cache_dir=str(cache)))
+        script = tmp_path / "same" / "same.py"
+        monkeypatch.setattr(Evaluate, "load", lambda self, cache: load_script(script, cache))
     if path in SAVED:
         tokenizer = BPE(size=400)
         tokenizer.train(TRAINING)

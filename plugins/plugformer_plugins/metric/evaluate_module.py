@@ -1,14 +1,18 @@
 """Any metric of Hugging Face `evaluate`."""
 
+import hashlib
 import json
+import os
 import re
-import uuid
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Annotated, Any
+from uuid import uuid4
 
 import numpy as np
 from jaxtyping import Float
@@ -19,14 +23,16 @@ from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import OutputMetric
 
 _PUBLISHER = "evaluate-metric"  # of the metrics of Hugging Face: https://huggingface.co/evaluate-metric
+_TRUSTED = "PLUGFORMER_TRUST_REMOTE_CODE"
 
 
 class Evaluate(OutputMetric):
     """A metric of Hugging Face `evaluate` by its name: https://huggingface.co/evaluate-metric.
 
-    Its code is downloaded once, and executed when a model is evaluated. A name always means a metric that
-    Hugging Face publishes, never a file: a task file from somebody else cannot execute its own code. To use
-    your own script, or that of a user of the Hub, derive a component from this class and override `load`.
+    A name always means a metric that Hugging Face publishes, never a file. Its code is downloaded once, and
+    executed when a model is evaluated, if PLUGFORMER_TRUST_REMOTE_CODE has the SHA-256 of each of its files:
+    neither a task nor a cache from somebody else can execute its own code. To use your own script, or that of
+    a user of the Hub, derive a component from this class and override `load`.
 
     The score may be any function of all examples. The statistics are therefore the examples themselves, as
     bytes, and every resample computes the score again.
@@ -75,15 +81,16 @@ class Evaluate(OutputMetric):
         """Returns the module's score of examples.
 
         Raises:
-            ConfigurationError: `key` is missing or is not a value that the module computes.
-            DataError: The module fails.
+            ConfigurationError: `key` is missing or is not a value that the module computes, or its code is
+                not trusted.
+            DataError: The module fails, or cannot be loaded.
         """
         examples = [json.loads(row.astype(np.uint8).tobytes()) for row in statistics]
         predictions, references = zip(*examples, strict=True)
-        columns = {"predictions": predictions, "references": references}
+        columns, module = {"predictions": predictions, "references": references}, self._module
         try:
             converted = {name: self._converted(name, column) for name, column in columns.items()}
-            computed = self._module.compute(**converted, **self.arguments)
+            computed = module.compute(**converted, **self.arguments)
         except Exception as error:  # the module may raise anything
             raise DataError(f"metric 'evaluate': {self.metric} fails: {described(error)}") from error
         values = {key: value for key, value in computed.items() if isinstance(value, Real)}
@@ -102,25 +109,31 @@ class Evaluate(OutputMetric):
         return f"{self.metric}|key:{self.key}|evaluate:{evaluate.__version__}"
 
     def load(self, cache: Path) -> Any:
-        """Returns the module, an `evaluate.EvaluationModule`, with a temporary folder for its files.
+        """Returns the module, an `evaluate.EvaluationModule`.
+
+        Args:
+            cache: A temporary folder for files of the module.
 
         Raises:
-            ConfigurationError: `evaluate` would run a script in the working directory instead.
+            ConfigurationError: PLUGFORMER_TRUST_REMOTE_CODE lacks the SHA-256 of one of its files.
         """
-        import evaluate  # slow
+        from huggingface_hub import snapshot_download
 
-        if Path(_PUBLISHER).exists():
+        name = f"{_PUBLISHER}/{self.metric}"
+        folder = Path(snapshot_download(name, repo_type="space", allow_patterns="*.py"))
+        scripts = (file for file in sorted(folder.glob("*.py")) if file.name != "app.py")  # the space's page
+        files = {file: file.read_bytes() for file in scripts}
+        digests = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
+        trusted = os.environ.get(_TRUSTED, "").split(",")
+        if not {*digests.values()} <= {*trusted}:
+            listed = "\n".join(f"    {digest}  {file}" for file, digest in digests.items())
             raise ConfigurationError(
-                f"metric 'evaluate': the working directory has a path {_PUBLISHER!r}, and `evaluate` would "
-                f"run scripts in it instead of {self.metric} from the Hub; use another working directory"
+                f"metric 'evaluate': {self.metric} is code from the Hub, executed only if you trust it:\n"
+                f"{listed}\n  read it, then set {_TRUSTED}={','.join(digests.values())}"
             )
-        return evaluate.load(
-            f"{_PUBLISHER}/{self.metric}",
-            module_type="metric",
-            keep_in_memory=True,
-            cache_dir=str(cache),
-            experiment_id=uuid.uuid4().hex,
-        )
+        for file, content in files.items():
+            (cache / file.name).write_bytes(content)
+        return load_script(cache / f"{self.metric}.py", cache)
 
     @cached_property
     def _module(self) -> Any:
@@ -146,3 +159,22 @@ class Evaluate(OutputMetric):
         if hasattr(feature, "feature"):  # a list of references
             return [list(map(convert, answers)) for answers in column]
         return [convert(answers[0]) for answers in column]
+
+
+def load_script(script: Path, cache: Path) -> Any:
+    """Returns the `evaluate.EvaluationModule` of a script, which may import files next to it.
+
+    Unlike `evaluate.load`, it imports nothing from the cache of modules (HF_MODULES_CACHE).
+
+    Args:
+        script: A file that defines one subclass of `evaluate.EvaluationModule`.
+        cache: A folder for files of the module.
+    """
+    from evaluate.loading import import_main_class  # slow
+
+    package = ModuleType(f"plugformer_metric_{uuid4().hex}")
+    package.__path__ = [str(script.parent)]
+    sys.modules[package.__name__] = package
+    module = import_main_class(f"{package.__name__}.{script.stem}")(keep_in_memory=True, cache_dir=str(cache))
+    module.download_and_prepare()
+    return module
