@@ -68,9 +68,23 @@ def test_aliases_and_whole_number_keys() -> None:
     assert plain(read("a: &x {0: 1}\nb: *x\n")) == {"a": {0: 1}, "b": {0: 1}}
 
 
+@pytest.mark.parametrize("text", ["9" * 5000, f"0x{'f' * 100_000}", f"-{'1' * 400}", f"{'1' * 400}.5"])
+def test_numbers_that_python_refuses_are_text(text: str) -> None:
+    assert plain(read(f"? {text}\n: [{text}]")) == {text: [text]}
+
+
+def test_levels_behind_aliases_count() -> None:
+    deep = f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 38}1{']' * 38}\n"
+    assert len(read(f"{deep}c: {'[' * 38}*a{']' * 38}").items) == 3
+    with pytest.raises(ConfigurationError, match=r"task\.yaml:3:44  nested too deeply: more than 100 levels"):
+        read(f"{deep}c: {'[' * 40}*a{']' * 40}")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b"a: " + b"[" * 20_000, "task.yaml:1:103  nested too deeply: more than 100 levels"),
+        (b"a: " + b"{b: " * 500, "nested too deeply: more than 100 levels"),
         (b"", "task.yaml:1:1  is empty"),
         (b"# nothing\n", "task.yaml:1:1  is empty"),
         (b"- 1\n", "task.yaml:1:1  expected a mapping of keys to values, found a list"),

@@ -126,6 +126,12 @@ _NUMBERS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] = (
     (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), lambda text: float(text.replace(".", "", 1))),
 )
 
+_LONGEST_NUMBER = 300
+"""Characters of a number; a longer one is text, since Python refuses to convert some of these."""
+
+_MOST_LEVELS = 100
+"""Lists and mappings within each other, those behind aliases included: Python refuses deep recursion."""
+
 _MOST_NODES = 100_000
 """Nodes of a document, those behind aliases included: a few nested aliases can stand for billions."""
 
@@ -172,6 +178,8 @@ def resolve_scalar(text: str) -> str | int | float | bool | None:
     """Returns the value of an unquoted scalar in YAML 1.2."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
+    if len(text) > _LONGEST_NUMBER:
+        return text
     number = next((convert for pattern, convert in _NUMBERS if pattern.fullmatch(text)), None)
     return text if number is None else number(text)
 
@@ -232,8 +240,8 @@ class _Composer:
     def __init__(self, events: Iterator[Any], start: Origin) -> None:
         self._events = events
         self._start = start
-        self._anchors: dict[str, tuple[Node, int]] = {}
-        self._nodes = 0
+        self._anchors: dict[str, tuple[Node, int, int]] = {}
+        self._nodes = self._level = self._deepest = 0
 
     def document(self) -> Node | None:
         """Returns the tree of the only document, or None if the text is empty."""
@@ -257,19 +265,28 @@ class _Composer:
         return Origin(self._start.document, mark.line + 1, mark.column + 1, self._start.folder)
 
     def _node(self, event: Any) -> Node:
-        before = self._nodes
+        before, deepest = self._nodes, self._deepest
+        self._level = self._deepest = self._level + 1
+        self._refuse_excess(event)
         if not isinstance(event, yaml.AliasEvent):
             node, size = self._new_node(event), 1 + self._nodes - before
             if event.anchor is not None:
-                self._anchors[event.anchor] = node, size
+                self._anchors[event.anchor] = node, size, self._deepest - self._level
         elif event.anchor in self._anchors:
-            node, size = self._anchors[event.anchor]
+            node, size, levels = self._anchors[event.anchor]
+            self._deepest += levels
         else:
             self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
         self._nodes = before + size
+        self._refuse_excess(event)
+        self._level, self._deepest = self._level - 1, max(deepest, self._deepest)
+        return node
+
+    def _refuse_excess(self, event: Any) -> None:
+        if self._deepest > _MOST_LEVELS:
+            self.fail(event.start_mark, f"nested too deeply: more than {_MOST_LEVELS} levels")
         if self._nodes > _MOST_NODES:
             self.fail(event.start_mark, f"more than {_MOST_NODES:,} values, counting those behind aliases")
-        return node
 
     def _new_node(self, event: Any) -> Node:
         origin = self._origin(event.start_mark)

@@ -52,6 +52,7 @@ def test_nodes_quote_their_argument() -> None:
         (["model.width"], "--set model.width  expected KEY=VALUE with a dotted key"),
         (["=3"], "--set =3  expected KEY=VALUE"),
         (["a..b=3"], "--set a..b=3  expected KEY=VALUE"),
+        ([f"a={'[' * 3000}"], "nested too deeply: more than 100 levels"),
         (["a=[1"], "--set 'a=[1'  is not valid YAML"),
         (["a=1", "a=2"], "--set a=2  a: is set twice; also by --set a=1"),
         (["a={b: 1}", "a.b=2"], "--set a.b=2  a.b: is set twice; also by --set 'a={b: 1}'"),

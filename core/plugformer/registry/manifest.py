@@ -148,8 +148,6 @@ def parse(content: bytes, origin: str) -> Plugin:
         return _Checker().manifest(read_mapping(content, origin, Path()))
     except ConfigurationError as error:
         return Plugin(problems=tuple(str(error).splitlines()))
-    except (ValueError, RecursionError) as error:  # a number with too many digits, or deep nesting
-        return Plugin(problems=(f"{origin}: cannot be read: {error}",))
 
 
 class _Checker:
