@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _REWRITTEN = ("task.yaml", "lock.json", "evaluation.json", "self_check.json", "metrics.jsonl")
 """Files that may name folders of the author."""
 
-_KEPT = ("learned.json", "tokenizer*.json")
+_KEPT = ("learned.json", "tokenizer-shared.json", "tokenizer-source.json", "tokenizer-target.json")
 """Files whose checksums are known, or that hold what is in the data."""
 
 
@@ -60,16 +60,22 @@ def publication(
         checkpoints: Also publish the checkpoints, with which others can resume the training.
 
     Raises:
-        RunError: A file is damaged, or names the home folder of this machine where nothing may be changed; or
-            components have changed since training, and give other answers.
+        RunError: A file is damaged, a symbolic link, or names the home folder of this machine where nothing
+            may be changed; or components have changed since training, and give other answers.
     """
+    from plugformer.runs import RunDirectory
+
     trained.refuse_changes()
     folder = trained.place
+    _refuse_links(folder)
     values = {name: _read(folder / name) for name in _REWRITTEN if (folder / name).exists()}
     shortener = PathShortener.of(*values.values())
     texts = {name: _written(name, folder, shortener, value) for name, value in values.items()}
-    for file in (file for pattern in _KEPT for file in sorted(folder.glob(pattern))):
-        texts[file.name] = _unchanged(file)
+    sides = RunDirectory(folder).lock().get("tokenizers", {})
+    used = {"learned.json", *(f"tokenizer-{side}.json" for side in sides)}
+    for name in _KEPT:
+        if name in used and (folder / name).exists():
+            texts[name] = _unchanged(folder / name)
     tensors = {"model.safetensors": folder / "model.safetensors"}
     for file in sorted((folder / "checkpoints").glob("step-*/*")) if checkpoints else ():
         name = file.relative_to(folder).as_posix()
@@ -79,6 +85,15 @@ def publication(
             tensors[name] = file
     texts["README.md"] = stated_card(trained, stated, usage=usage_of(trained, run))
     return Publication(texts, tensors, shortener.replaced)
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raises RunError if a run has a link, except into the Hub's cache of its own repository."""
+    blobs = folder.resolve().parents[1] / "blobs"
+    for file in folder.rglob("*"):
+        if file.is_symlink() and file.resolve().parent != blobs:
+            words = "what it leads to is not published; replace it by the file or folder itself"
+            raise RunError(f"{file} is a symbolic link: {words}")
 
 
 def _read(file: Path) -> Any:

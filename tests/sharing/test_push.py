@@ -142,6 +142,34 @@ def test_a_dry_run_and_a_folder_need_no_network(hub, trained, command, tmp_path)
     assert (status, "mine exists already" in err) == (2, True)
 
 
+@pytest.mark.parametrize("name", [*sorted(PUBLISHED - {"README.md"}), "checkpoints", "more/deep.txt"])
+def test_links_are_refused(run_copy, command, tmp_path, name):
+    file, outside = run_copy / name, tmp_path / "outside"
+    file.parent.mkdir(exist_ok=True)
+    if file.exists():
+        file.rename(outside)
+    file.symlink_to(outside)
+    status, _, err = command("push", str(run_copy), "--to", "mine", "--checkpoints")
+    assert (status, f"{file} is a symbolic link" in err, (tmp_path / "mine").exists()) == (2, True, False)
+
+
+def test_only_tokenizers_of_the_run_are_published(run_copy):
+    for name in ("tokenizer-target.json", "tokenizer-secret.json"):
+        (run_copy / name).write_text("{}")
+    files = publication(plugformer.load(run_copy), Statements(), "hub:me/dates")
+    assert {*files.contents} == PUBLISHED
+
+
+def test_a_run_of_the_hub_is_pushed_again_unless_a_link_leaves_its_cache(published, tmp_path):
+    trained = plugformer.load("hub:me/dates")
+    assert {*publication(trained, Statements(), "hub:me/more").contents} == PUBLISHED
+    (tmp_path / "outside").write_text("{}")
+    (trained.place / "self_check.json").unlink()
+    (trained.place / "self_check.json").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match=r"self_check\.json is a symbolic link"):
+        publication(trained, Statements(), "hub:me/more")
+
+
 @pytest.mark.parametrize("where", [(), ("me/dates", "--to", "mine")])
 def test_one_place_is_needed(trained, command, where):
     status, _, err = command("push", str(trained.directory), *where)
