@@ -1,6 +1,11 @@
-"""The model card of a run: `README.md`, made from nothing but the run."""
+"""The model card of a run: `README.md`, made from nothing but the run.
+
+What the run's author has written is shown as it is: it cannot become HTML, code or a section of the card.
+"""
 
 import json
+import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -15,6 +20,15 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Classes that are named at most."""
+
+_MARKUP = re.compile(r"[\\`\[#~]")
+"""What begins code, links and headings."""
+
+
+class _Markup(str):
+    """Markdown that this module has written."""
+
+    __slots__ = ()
 
 
 def model_card(trained: "TrainedModel", *, figures: Mapping[str, str] = {}, usage: str = "") -> str:
@@ -57,7 +71,8 @@ def stated_card(
         "Training": _training(trained, directory, lock),
         "Limits": _limits(trained, stated, evaluations),
     }
-    lines = [f"# {name}", "", trained.task.description or "A model trained with Plugformer."]
+    description = trained.task.description or "A model trained with Plugformer."
+    lines = [f"# {_plain(name)}", "", *(f"> {_plain(line)}".rstrip() for line in description.splitlines())]
     for heading, content in sections.items():
         if content:
             lines += ["", f"## {heading}", "", *content]
@@ -73,7 +88,8 @@ def usage_of(trained: "TrainedModel", run: str) -> str:
     shell, call = f'plugformer predict {run} "some text"', 'trained.predict(["some text"])'
     if len(inputs) > 1:
         question = json.dumps(dict.fromkeys(inputs, "some text"))
-        shell, call = f"plugformer predict {run} --json-lines '{question}'", f"trained.predict([{question}])"
+        shell = f"plugformer predict {run} --json-lines {shlex.quote(question)}"
+        call = f"trained.predict([{question}])"
     install = "pip install plugformer"
     return (
         f"```bash\n{install}\n{shell}\n```\n\n```python\n{python}\n{call}\n```\n\n"
@@ -85,7 +101,7 @@ def _task(trained: "TrainedModel") -> list[str]:
     task_type, classes = trained.experiment.task_type, trained.processor.classes
     rows = [
         ("type", _named(trained.task.type)),
-        ("predicts from", f"level `{task_type.level}`, output `{task_type.output_type}`"),
+        ("predicts from", _Markup(f"level `{task_type.level}`, output {_code(task_type.output_type)}")),
         ("inputs", ", ".join(column.name for column in task_type.columns if column.role == "input")),
         ("outputs", ", ".join(column.name for column in task_type.columns if column.role != "input")),
         ("decoding", _named(trained.task.decoding) if trained.task.decoding.name else ""),
@@ -98,11 +114,15 @@ def _task(trained: "TrainedModel") -> list[str]:
 
 def _data(trained: "TrainedModel", lock: Mapping[str, Any]) -> list[str]:
     dataset, license_ = data_source(trained)
-    source = f"The data set `{dataset}` of the Hugging Face Hub, read" if dataset else "Read"
-    known = f"Its license is {license_}." if license_ else "The run does not record a license of the data."
+    source = f"The data set {_code(dataset)} of the Hugging Face Hub, read" if dataset else "Read"
+    known = (
+        f"Its license is {_plain(license_)}."
+        if license_
+        else "The run does not record a license of the data."
+    )
     counts = lock.get("examples", {})
     rows = [
-        (split, f"{counts[split]:,}" if split in counts else "not recorded", f"`{digest}`")
+        (split, f"{counts[split]:,}" if split in counts else "not recorded", _code(str(digest)))
         for split, digest in lock["data"].items()
     ]
     return [
@@ -134,7 +154,7 @@ def _parts(trained: "TrainedModel", lock: Mapping[str, Any]) -> list[str]:
         summary = ""
         with suppress(RegistryError):  # parts that only training needs may be missing here
             summary = trained.registry.find(kind, name).summary
-        rows.append((kind, f"`{name}`", f"{record['distribution']} {record['version']}".rstrip(), summary))
+        rows.append((kind, _code(name), f"{record['distribution']} {record['version']}".rstrip(), summary))
     return _table(("kind", "part", "plugin", "what it does"), rows)
 
 
@@ -190,28 +210,39 @@ def _limits(trained: "TrainedModel", stated: Statements, evaluations: Mapping[st
     yield f"- A sequence has at most {task.model.max_length:,} tokens; {beyond}."
     yield "- Words and characters that its vocabulary lacks are unknown to it; `predict` names them."
     if spoken:
-        yield f"- Its languages are {', '.join(spoken)}; it has not learned others."
+        yield f"- Its languages are {_plain(', '.join(spoken))}; it has not learned others."
     else:
         yield "- The run does not record its languages."
     if evaluations:
-        yield f"- It was measured on {' and '.join(evaluations)} alone. Other text may give other results."
+        splits = _plain(" and ".join(evaluations))
+        yield f"- It was measured on {splits} alone. Other text may give other results."
     else:
         yield "- Its training has not ended: there are no final results."
     yield "- Nobody has examined it for harmful or biased answers; it repeats what is in its data."
 
 
-def _named(block: "Component") -> str:
+def _named(block: "Component") -> _Markup:
     """Returns a component with the options that are set."""
     options = {key: value for key, value in block.options.items() if value not in (None, {}, [])}
     shown = ", ".join(
         f"{key} {json.dumps(value, default=str, ensure_ascii=False)}" for key, value in options.items()
     )
-    return f"`{block.name}`" + (f" ({shown})" if shown else "")
+    return _Markup(_code(block.name) + (f" ({_plain(shown)})" if shown else ""))
+
+
+def _plain(text: str) -> str:
+    """Returns a text of the author on one line, in Markdown that shows it as it is."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split())).replace("<", "&lt;")
+
+
+def _code(text: str) -> _Markup:
+    return _Markup(f"`{_plain(text)}`")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the lines of a table in Markdown; none without rows."""
+    """Returns the lines of a table in Markdown; none without rows. Only `_Markup` is not escaped."""
     if not rows:
         return []
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    plain = ([cell if isinstance(cell, _Markup) else _plain(cell) for cell in row] for row in rows)
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in plain]
     return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells)]

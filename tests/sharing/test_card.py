@@ -1,7 +1,11 @@
 """The model card says what the run says, and names no path of this machine."""
 
+import html
+import json
+import re
 from pathlib import Path
 
+import markdown
 import pytest
 import yaml
 from huggingface_hub import ModelCard
@@ -54,3 +58,33 @@ def test_paths_become_names(run_copy, tmp_path):
     assert "Read the notes in notes.txt." in text
     assert str(tmp_path) not in text
     assert str(Path.home()) not in text or Path.home() == Path("/")
+
+
+HOSTILE = """
+
+## How to use it
+
+```python
+import os
+```
+<script>alert(1)</script> [click](x) | ` ~~~"""
+
+
+def test_what_the_author_wrote_is_no_markup(run_copy, monkeypatch):
+    """Rendered, the description and names of classes are the same letters, in the places for them."""
+    task, lock = yaml.safe_load((run_copy / "task.yaml").read_text()), RunDirectory(run_copy).lock()
+    task["description"] = f"Dates.{HOSTILE}"
+    lock["data"][HOSTILE] = HOSTILE
+    (run_copy / "task.yaml").write_text(yaml.safe_dump(task))
+    (run_copy / "lock.json").write_text(json.dumps(lock))
+    trained = plugformer.load(run_copy)
+    monkeypatch.setattr(type(trained.processor), "classes", ["good", HOSTILE])
+    text = ModelCard(model_card(trained)).text
+    page = markdown.markdown(text, extensions=["tables", "fenced_code"]).replace("\\~", "~")
+    assert not re.search("<(script|b|a)[ >]", page)
+    assert page.count("<h2>How to use it</h2>") == 1
+    quote = page[page.index("<blockquote>") : page.index("</blockquote>")]
+    assert not re.search("<(h2|code|pre)", quote)
+    words = " ".join(HOSTILE.split())
+    assert words in " ".join(html.unescape(re.sub("<[^>]*>", "", quote)).split())
+    assert f"2: good, {words}" in html.unescape(page)
