@@ -56,6 +56,22 @@ def test_labels_as_text(tmp_path: Path) -> None:
     assert data["train"].features["label"].names == ["neg", "pos"]
 
 
+@pytest.mark.parametrize("named", ["../secret.jsonl", "{here}/secret.jsonl", "./../secret.jsonl"])
+@pytest.mark.parametrize("read", ["load", "stream", "version"])
+def test_a_folder_names_no_file_outside(tmp_path: Path, named: str, read: str) -> None:
+    (tmp_path / "secret.jsonl").write_text('{"text": "x", "label": "a"}\n')
+    place = Path(folder(tmp_path, train=[{"text": "x", "label": "a"}]))
+    configuration = {"config_name": "default", "data_files": named.format(here=tmp_path)}
+    (place / "README.md").write_text(f"---\nconfigs: {json.dumps([configuration])}\n---\n")
+    data = REGISTRY.create("data", "hub", dataset=str(place))
+    with pytest.raises(ConfigurationError, match=r"secret\.jsonl, which is not in the folder"):
+        getattr(data, read)(*[LABELS] * (read != "version"))
+    (place / "README.md").write_text(
+        "---\nconfigs:\n- {config_name: default, data_files: train.jsonl}\n---\n"
+    )
+    assert load(LABELS, dataset=str(place))["train"]["text"][:] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial, reduce
+from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,7 +138,7 @@ class Hub(RowData):
         return self._fetched(load_dataset).flatten()
 
     def _fetched(self, load: Callable[..., Any], **options: bool) -> Any:
-        """Returns what a function of `datasets` loads, a name always from the Hub."""
+        """Returns what a function of `datasets` loads, a name always from the Hub, a folder from itself."""
         from datasets import disable_progress_bars
         from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
 
@@ -151,12 +152,28 @@ class Hub(RowData):
                 f"for a name on the Hub; write ./{self._dataset} to read a folder, or use data 'table'"
             )
         try:
+            if isinstance(self._dataset, Path):
+                self._refuse_files_outside(address)
             return load(address, self._configuration, revision=self._revision, **options)
+        except ConfigurationError:
+            raise
         except Exception as error:  # the library has dozens, from the network to the file system
             raise DataError(
                 f"data 'hub': cannot load {str(self._dataset)!r}: {error}; check its name and "
                 "the network, or give a local folder"
             ) from error
+
+    def _refuse_files_outside(self, folder: str) -> None:
+        """Raises ConfigurationError if the README.md of a folder names a file that is not in it."""
+        from datasets import load_dataset_builder
+
+        splits = load_dataset_builder(folder, self._configuration).config.data_files or {}
+        for file in (file for files in splits.values() for file in files):
+            if not Path(normpath(file)).is_relative_to(normpath(folder)):
+                raise ConfigurationError(
+                    f"data 'hub': {self._dataset}/README.md names {file}, which is not in the folder; put it "
+                    "there, or read it with data 'table'"
+                )
 
     def _chosen(self, found: Collection[str]) -> dict[str, str]:
         """Returns the data set's name for each split."""
