@@ -68,6 +68,11 @@ def test_other_paths_methods_and_content_types(served):
         ({"host": "localhost:8000", "origin": "http://evil.example"}, 403),
         ({"host": "localhost:8000", "origin": "null"}, 403),
         ({"host": "localhost:8000", "origin": "http://[::1"}, 403),
+        ({"host": "localhost:8000", "origin": "http://localhost:9999"}, 403),
+        ({"host": "localhost:8000", "origin": "http://127.0.0.1:8000"}, 403),
+        ({"host": "localhost:8000", "origin": "https://localhost"}, 403),
+        ({"host": "localhost:8000", "origin": "ftp://localhost:8000"}, 403),
+        ({"host": "127.0.0.1:8123", "origin": "http://127.0.0.1:8123.evil.example"}, 403),
     ],
 )
 def test_only_this_machine_and_pages_of_the_server_are_answered(served, headers, status):
@@ -81,6 +86,8 @@ def test_a_name_behind_a_proxy_is_allowed(served):
     app = application(served("classes").service, {"models.example.org"})
     client = TestClient(app, "http://models.example.org")
     assert client.get("/health", headers={"origin": "https://models.example.org"}).status_code == 200
+    for origin in ("https://models.example.org:8443", "https://models.example.org.evil.example"):
+        assert client.get("/health", headers={"origin": origin}).status_code == 403
     assert client.get("/health", headers={"host": "127.0.0.1"}).status_code == 421
 
 
