@@ -364,7 +364,9 @@ class SmallTask:
 
     def answers(self, questions: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:
         """Returns the answers of its model to questions, by default the task's."""
-        split = self.split(questions or self.questions, inference=True)
+        questions = questions or self.questions
+        require.that(questions, "it has no input column: there is nothing that a question could ask")
+        split = self.split(questions, inference=True)
         model = self.model()
         with evaluating(model):
             batch = split.batch(range(len(split)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import Column, TaskType
 
 
@@ -27,3 +27,18 @@ def test_a_question_is_the_first_input() -> None:
             return {}
 
     assert Asks().example_from_text(" two  words") == {"given": " two  words"}
+
+
+@pytest.mark.parametrize(
+    ("role", "method", "given"),
+    [("output", "example_from_text", "a"), ("input", "references", {"text": "a"})],
+)
+def test_a_default_that_finds_no_column_names_the_method_to_define(role, method, given) -> None:
+    class OneColumn(TaskType):
+        columns = (Column("text", "text", role, tokenizer="source"),)
+
+        def encode(self, examples, tokenizers):
+            return {}
+
+    with pytest.raises(RegistryError, match=f"OneColumn .*define `{method}`"):
+        getattr(OneColumn(), method)(given)

@@ -12,7 +12,7 @@ from tests.testing.mutants import after, before, instead, mutant_tests
 from plugformer.data import arrow
 from plugformer.data.encoding import TokenColumn
 from plugformer.errors import ExampleError
-from plugformer.interfaces import Column, Prediction, Ragged
+from plugformer.interfaces import Column, Input, Prediction, Ragged
 from plugformer.registry import Kind
 from plugformer_blocks import pad_targets
 from plugformer_plugins.architecture import encoder_only
@@ -315,3 +315,16 @@ def test_targets_that_change_on_their_way_are_found(fault, monkeypatch):
     monkeypatch.setattr(owner, name, faulty)
     (outcome,) = check(task_type, only="targets_arrive_as_encoded").outcomes
     assert outcome.status is Status.FAILED
+
+
+def test_a_type_without_questions_is_named_and_not_unpacked():
+    columns = (Column("text", "text", "output", tokenizer="source"),)
+    members = {
+        "columns": columns,
+        "inputs": (Input(),),
+        "example_from_text": lambda self, text: {"text": text},
+    }
+    task_type = instead("OutputsOnly", MaskedLanguageModelling, **members)
+    (outcome,) = check(task_type, only="answers_are_of_their_type").outcomes
+    assert (outcome.status, outcome.traceback) == (Status.FAILED, "")
+    assert "no input column" in outcome.message

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
+from plugformer.errors import RegistryError
 from plugformer.interfaces.batch import Encoded
 from plugformer.interfaces.column import Column
 from plugformer.interfaces.prediction import Level, Prediction, Value
@@ -162,13 +163,27 @@ class TaskType(ABC):
         raise NotImplementedError
 
     def references(self, example: Example) -> list[Value]:
-        """Returns the right answers to an example, by default the value of its first output column."""
-        return [next(example[column.name] for column in self.columns if column.role == "output")]
+        """Returns the right answers to an example, by default the value of its first output column.
+
+        Raises:
+            RegistryError: There is no output column, and this method is not defined.
+        """
+        return [example[_first(self, "output", "references")]]
 
     def example_from_text(self, text: str) -> Example:
         """Returns the text of each column, which the kind of the column reads; by default of the first input.
 
         Raises:
             ConfigurationError: The text has another number of parts than there are input columns.
+            RegistryError: There is no input column, and this method is not defined.
         """
-        return {next(column.name for column in self.columns if column.role == "input"): text}
+        return {_first(self, "input", "example_from_text"): text}
+
+
+def _first(task_type: TaskType, role: str, method: str) -> str:
+    """Returns the name of the first column of a role, which the default of a method reads."""
+    for column in task_type.columns:
+        if column.role == role:
+            return column.name
+    name = type(task_type).__name__
+    raise RegistryError(f"{name} has no {role} column for the default `{method}` to read: define `{method}`")
