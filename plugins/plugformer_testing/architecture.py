@@ -1,6 +1,7 @@
 """The contract of architectures, see plugformer.interfaces.spec."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from plugformer.data.encoding import TokenColumn
+from plugformer.errors import PlugformerError
 from plugformer.interfaces import (
     BEGIN,
     END,
@@ -28,13 +30,25 @@ from plugformer.interfaces import (
     PartSpec,
     Ragged,
     Stack,
+    TaskType,
     Tokens,
 )
+from plugformer.registry import Kind, Registry
+from plugformer.validation import fitting, reads
 from plugformer_blocks import Within
 from plugformer_testing import require
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.probes import example, require_gradients
-from plugformer_testing.small import CASES, MAX_LENGTH, EncodedCase, ragged, small_model, take
+from plugformer_testing.small import (
+    CASES,
+    MAX_LENGTH,
+    EncodedCase,
+    SmallTask,
+    TaskCase,
+    ragged,
+    small_model,
+    take,
+)
 from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
@@ -57,7 +71,7 @@ class _SmallExperiment:
     def of(cls, subject: Subject, case: EncodedCase, position: str = "rope") -> "_SmallExperiment":
         architecture: Architecture = subject.create()
         if not _fits(architecture, case):
-            raise NotApplicable(f"it does not read {case}")
+            case = _of_a_task_type(subject, architecture, case)
         make = partial(
             small_model, architecture, case.level, case.sizes, inputs=case.reads, position=position
         )
@@ -91,6 +105,33 @@ def _fits(architecture: Architecture, case: EncodedCase) -> bool:
     return case.level in architecture.levels and architecture.reads(case.reads, case.level)
 
 
+def _of_a_task_type(subject: Subject, architecture: Architecture, case: EncodedCase) -> TaskCase:
+    """Returns examples of an installed task type, in place of the first case of a level if it reads none.
+
+    Raises:
+        NotApplicable: No installed task type has inputs that the architecture reads.
+    """
+    cases = [other for other in CASES if other.level is case.level]
+    if (
+        case.level not in architecture.levels
+        or case is not cases[0]
+        or any(_fits(architecture, c) for c in cases)
+    ):
+        raise NotApplicable(f"it does not read {case}")
+    registry = subject.registry or Registry.discover()
+    for name in fitting(registry, Kind.TASK_TYPE, lambda made: made.level is case.level):
+        with suppress(PlugformerError):  # a type that needs options
+            task_type: TaskType = registry.create(Kind.TASK_TYPE, name)
+            if reads(task_type, architecture):
+                make = partial(TaskCase, case.level, (), task=SmallTask(task_type, registry=registry))
+                return subject.once(("task type", case.level), make)
+    tried = " or ".join(str([part.name for part in other.reads]) for other in cases)
+    raise NotApplicable(
+        f"at level {case.level} it reads neither the inputs {tried}, which the checks have, "
+        "nor those of an installed task type: list a task type with its inputs in the same manifest"
+    )
+
+
 @contract_check()
 def every_level_builds(subject: Subject) -> None:
     """It serves one level at least, and builds a model of each, with a head and the stacks it declares."""
@@ -100,9 +141,10 @@ def every_level_builds(subject: Subject) -> None:
     unique = declared and len(set(declared)) == len(declared)
     require.that(unique, f"its stacks are {declared}, expected different names")
     for level in sorted(architecture.levels):
-        cases = [case for case in CASES if case.level is level and _fits(architecture, case)]
-        require.that(cases, f"it serves {level!r}, which is no level")
-        small = _SmallExperiment.of(subject, cases[0])
+        cases = [case for case in CASES if case.level is level]
+        require.that(cases, f"it serves {level!r}, which is no level; levels are {', '.join(Level)}")
+        case = next((case for case in cases if _fits(architecture, case)), cases[0])
+        small = _SmallExperiment.of(subject, case)
         require.that(isinstance(getattr(small.model, "head", None), Head), f"its {level} model has no head")
         require.equal(set(small.model.stacks), set(declared), f"the stacks of its model for {level}")
         generates = isinstance(small.model, Generative) or level is not Level.NEXT_TOKEN
@@ -203,12 +245,20 @@ def nothing_reads_what_it_predicts(small: _SmallExperiment) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def all_that_is_given_is_read(small: _SmallExperiment) -> None:
-    """Another first token of the input, of the output or of its beginning changes the hidden states."""
+    """Another first token of the input, of the output or of its beginning changes the hidden states.
+
+    Or it changes marks of tokens, which a model's views and positional encodings may read.
+    """
     for part in (*small.encoded.inputs, "output", "start"):
         if _part(small.encoded, part) is not None:
-            changed = small.states(encoded=_with_other_token(small.encoded, part, 0))
-            same = torch.allclose(changed, small.states(), atol=1e-9)
-            require.that(not same, f"no hidden state changes with the first token of the {part}")
+            encoded = _with_other_token(small.encoded, part, 0)
+            same = torch.allclose(small.states(encoded=encoded), small.states(), atol=1e-9)
+            marked = _marks(small.batch(encoded=encoded)) != _marks(small.batch())
+            require.that(marked or not same, f"no hidden state changes with the first token of the {part}")
+
+
+def _marks(batch: Batch) -> list[Any]:
+    return [marks.tolist() for tokens in _sequences(batch) for marks in tokens.marks.values()]
 
 
 def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
@@ -261,6 +311,8 @@ def limits_are_honest(subject: Subject, case: EncodedCase) -> None:
     """An example with as many tokens as `limits` allows runs if there are just `max_length` positions."""
     small = _SmallExperiment.of(subject, case, position="learned")
     limits = small.architecture.limits(MAX_LENGTH, case.level)
+    if isinstance(small.case, TaskCase):
+        raise NotApplicable("its inputs are those of a task type, which decides what their lengths can be")
     parts = [name for name in ("inputs", "second", "rows", "outputs") if getattr(case, name)]
     for first in parts:
         left, lengths = limits.together, {}

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter
@@ -285,6 +285,19 @@ class SmallTask:
             found[part] = [list(row) if isinstance(row, Sequence) else row for row in rows]
         return found
 
+    def encoded(self) -> Encoded:
+        """Returns the examples as the type encodes them."""
+        parts: dict[str, Any] = dict(self.encode())
+        token = self.task_type.level is Level.TOKEN
+        many = [part.name for part in self.task_type.inputs if part.many]
+        for name, rows in parts.items():
+            if name in many:
+                counts = np.array(list(map(len, rows)))
+                parts[name] = replace(Ragged.of(list(chain.from_iterable(rows))), counts=counts)
+            else:
+                parts[name] = Ragged.of(rows) if name != "targets" or token else np.array(rows)
+        return Encoded({item.name: parts.pop(item.name) for item in self.task_type.inputs}, **parts)
+
     def split(
         self,
         examples: Any = None,
@@ -371,3 +384,27 @@ class SmallTask:
         with evaluating(model):
             batch = split.batch(range(len(split)))
             return self.task_type.answer(model, batch, self.known.tokenizers, n_best)
+
+
+@dataclass(frozen=True)
+class TaskCase(EncodedCase):
+    """The first three examples of a task type, for an architecture whose inputs are its own."""
+
+    task: SmallTask = field(kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.encoded())
+
+    def encoded(self) -> Encoded:
+        """Returns the examples as the type encodes them."""
+        return take(self.task.encoded(), range(3))
+
+    @property
+    def reads(self) -> tuple[Input, ...]:
+        """The inputs of the type."""
+        return self.task.task_type.inputs
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of a model for them."""
+        return self.task.known.sizes

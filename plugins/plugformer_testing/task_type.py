@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -209,17 +208,8 @@ def draws_follow_their_generators(task: SmallTask) -> None:
 
     An example keeps the number of its rows.
     """
-    parts: dict[str, Any] = dict(task.encode())
-    token = task.task_type.level is Level.TOKEN
     many = [part.name for part in task.task_type.inputs if part.many]
-    for part, rows in parts.items():
-        if part in many:
-            counts = np.array(list(map(len, rows)))
-            parts[part] = replace(Ragged.of(list(chain.from_iterable(rows))), counts=counts)
-        else:
-            parts[part] = Ragged.of(rows) if part != "targets" or token else np.array(rows)
-    inputs = {item.name: parts.pop(item.name) for item in task.task_type.inputs}
-    encoded = Encoded(inputs, **parts)
+    encoded = task.encoded()
     before, every = _values(encoded), range(len(encoded))
 
     def drawn(given: Encoded, rows: Sequence[int]) -> dict[str, list[Any]]:

@@ -132,7 +132,8 @@ class Limits(NamedTuple):
 class Architecture(ABC):
     """Builds a model from stacks, and batches from examples.
 
-    A component is constructed as `SomeArchitecture(**options)`.
+    A component is constructed as `SomeArchitecture(**options)`. If it reads other inputs than one, the checks
+    take the examples of an installed task type that it reads, such as one of the same manifest.
 
     Attributes:
         levels: The levels that it can predict from.

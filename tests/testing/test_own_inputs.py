@@ -1,0 +1,92 @@
+"""An architecture with inputs of its own is tried on the examples of a task type that has them."""
+
+import pytest
+
+from plugformer_testing import Status, check
+
+TREE = '''
+from dataclasses import replace
+
+from plugformer.interfaces import Batch, Column, Input, Level, TaskType
+from plugformer_blocks import pad, pad_targets
+from plugformer_plugins.architecture.encoder_only import EncoderOnly
+
+class Tree(TaskType):
+    """Tags of words, each of which has a head."""
+
+    level, output_type, outputs = Level.TOKEN, "tags", 2
+    columns = (
+        Column("words", "words", "input", tokenizer="source"),
+        Column("heads", "numbers", "input", along="words"),
+        Column("tags", "tags", "output", along="words"),
+    )
+    inputs = (Input("tokens"), Input("heads"))
+    check_examples = (
+        {"words": ["a", "b", "c"], "heads": [0.0, 0.0, 1.0], "tags": ["X", "Y", "X"]},
+        {"words": ["d"], "heads": [0.0], "tags": ["Y"]},
+        {"words": ["a", "d"], "heads": [1.0, 1.0], "tags": ["X", "X"]},
+    )
+
+    def encode(self, examples, tokenizers):
+        rows = [[row[0] for row in tokenizers.source.encode(words)] for words in examples["words"]]
+        heads = [[int(head) + 4 for head in heads] for heads in examples["heads"]]
+        tags = [["XY".index(tag) for tag in tags] for tags in examples["tags"]]
+        return {"tokens": rows, "heads": heads, "targets": tags}
+
+class TreeEncoder(EncoderOnly):
+    levels = frozenset({Level.TOKEN})
+
+    @classmethod
+    def reads(cls, inputs, level):
+        return len(inputs) == 2
+
+    def collate(self, encoded, level, **padding):
+        tokens, heads = (pad(encoded.inputs[name], begin=True, **padding) for name in ("tokens", "heads"))
+        source = replace(tokens, marks={"head": (heads.ids - 4).clamp(min=0)})
+        return Batch(source, targets=pad_targets(encoded.targets, **padding))
+
+    def positions(self, lengths, level):
+        return lengths[:, :1] + 2
+
+    def rows(self, counts, level):
+        return counts[:, :1]
+
+class ForgetsHeads(TreeEncoder):
+    def collate(self, encoded, level, **padding):
+        batch = super().collate(encoded, level, **padding)
+        return replace(batch, source=replace(batch.source, marks={}))
+'''
+COMPONENTS = """
+components:
+  architecture:
+    tree: {class: 'own_tree:TreeEncoder'}
+    forgets: {class: 'own_tree:ForgetsHeads'}
+"""
+TYPE = "  task_type: {heads: {class: 'own_tree:Tree'}}\n"
+
+
+@pytest.fixture
+def manifest(tmp_path, monkeypatch):
+    (tmp_path / "own_tree.py").write_text(TREE)
+    (file := tmp_path / "registry.yaml").write_text(COMPONENTS + TYPE)
+    monkeypatch.setenv("PLUGFORMER_REGISTRY", str(file))
+    return file
+
+
+def test_all_but_its_limits_are_checked(manifest):
+    report = check("architecture/local:tree")
+    assert report, report.summary()
+    assert [outcome.check for outcome in report.of(Status.SKIPPED)] == ["limits_are_honest"]
+
+
+def test_a_fault_is_found(manifest):
+    (outcome,) = check("architecture/local:forgets", only="all_that_is_given_is_read").outcomes
+    assert outcome.status is Status.FAILED
+    assert "heads" in outcome.message
+
+
+def test_without_a_task_type_the_reason_says_which_inputs_are_missing(manifest):
+    manifest.write_text(COMPONENTS)
+    (outcome,) = check("architecture/local:tree", only="every_level_builds").outcomes
+    assert outcome.status is Status.SKIPPED
+    assert "at level token it reads neither the inputs ['input']" in outcome.message
