@@ -6,11 +6,13 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from plugformer.configuration.resolving import ResolvedTask, tokenizer_of
 from plugformer.configuration.task import Component, DecodingBlock, TokenizerSettings
+from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.generators import random_stream
@@ -269,6 +271,8 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
     findings: list[Finding] = []
 
     def run() -> None:
+        one = np.ones((2, len(task_type.inputs) + 1), dtype=np.int64)
+        sequences_of(experiment.architecture, one, one, task_type.level)
         failures = dry_run(experiment.spec, _SIZES, batch if computes else None)
         findings.extend((place if part is None else part.origin, message) for part, message in failures)
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plugformer.data.encoding import TokenColumn
+from plugformer.data.encoding import TokenColumn, sequences_of
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import (
     BEGIN,
@@ -300,9 +300,8 @@ def positions_cover_a_batch(small: _SmallExperiment) -> None:
                 counts[:, number] = 1 if part.counts is None else part.counts
         for rows in ([0], [1], [2], [0, 1, 2]):
             found = sum(tokens.ids.numel() for tokens in _sequences(small.batch(rows, encoded=examples)))
-            positions = architecture.positions(lengths[rows], case.level)
-            times = np.broadcast_to(architecture.rows(counts[rows], case.level), positions.shape)
-            most = int((positions.max(axis=0) * times.sum(axis=0)).sum())
+            positions, times = sequences_of(architecture, lengths[rows], counts[rows], case.level)
+            most = int((positions.max(axis=0) * np.broadcast_to(times, positions.shape).sum(axis=0)).sum())
             require.that(found <= most, f"positions and rows make {most}, a batch has {found} positions")
 
 

@@ -1,7 +1,12 @@
 """An architecture with inputs of its own is tried on the examples of a task type that has them."""
 
+import re
+
 import pytest
 
+from plugformer.configuration import resolve
+from plugformer.errors import ConfigurationError
+from plugformer.validation import validate
 from plugformer_testing import Status, check
 
 TREE = '''
@@ -48,19 +53,21 @@ class TreeEncoder(EncoderOnly):
     def positions(self, lengths, level):
         return lengths[:, :1] + 2
 
-    def rows(self, counts, level):
-        return counts[:, :1]
-
 class ForgetsHeads(TreeEncoder):
     def collate(self, encoded, level, **padding):
         batch = super().collate(encoded, level, **padding)
         return replace(batch, source=replace(batch.source, marks={}))
+
+class CountsInputs(TreeEncoder):
+    def rows(self, counts, level):
+        return counts[:, :-1]
 '''
 COMPONENTS = """
 components:
   architecture:
     tree: {class: 'own_tree:TreeEncoder'}
     forgets: {class: 'own_tree:ForgetsHeads'}
+    counts: {class: 'own_tree:CountsInputs'}
 """
 TYPE = "  task_type: {heads: {class: 'own_tree:Tree'}}\n"
 
@@ -79,10 +86,25 @@ def test_all_but_its_limits_are_checked(manifest):
     assert [outcome.check for outcome in report.of(Status.SKIPPED)] == ["limits_are_honest"]
 
 
-def test_a_fault_is_found(manifest):
-    (outcome,) = check("architecture/local:forgets", only="all_that_is_given_is_read").outcomes
+@pytest.mark.parametrize(
+    ("name", "sentence", "named"),
+    [
+        ("forgets", "all_that_is_given_is_read", "heads"),
+        ("counts", "positions_cover_a_batch", r"own_tree:CountsInputs: `rows` .*\(1, 2\).*\(1, 1\)"),
+    ],
+)
+def test_a_fault_is_found(manifest, name, sentence, named):
+    (outcome,) = check(f"architecture/local:{name}", only=sentence).outcomes
     assert outcome.status is Status.FAILED
-    assert "heads" in outcome.message
+    assert re.search(named, outcome.message)
+
+
+def test_numbers_of_rows_that_fit_no_sequence_are_found_before_data_are_read(manifest):
+    model = {"architecture": "counts", "head": "token_classifier", "width": 16, "heads": 2}
+    data = {"name": "conll", "files": {"train": str(manifest)}}
+    task = {"type": "heads", "data": data, "tokenizer": "characters", "model": model}
+    with pytest.raises(ConfigurationError, match=r"model\.architecture: .*`rows` .*\(2, 2\).*\(2, 1\)"):
+        validate(resolve(task), data=False)
 
 
 def test_without_a_task_type_the_reason_says_which_inputs_are_missing(manifest):

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from plugformer.errors import RegistryError
 from plugformer.interfaces import (
     BEGIN,
     END,
@@ -19,6 +20,7 @@ from plugformer.interfaces import (
     Batch,
     Encoded,
     Example,
+    Level,
     Ragged,
     TaskType,
     as_text,
@@ -46,6 +48,29 @@ def token_batches(
     by_length = shuffled[np.lexsort((lengths * counts)[shuffled].T[::-1])]
     batches = _cut(by_length, lengths, counts, tokens)
     return [batches[number] for number in generator.permutation(len(batches))]
+
+
+def sequences_of(
+    architecture: Architecture,
+    lengths: Int[ndarray, "examples parts"],
+    counts: Int[ndarray, "examples parts"],
+    level: Level,
+) -> tuple[Lengths, Counts]:
+    """Returns what `positions` and `rows` of an architecture return.
+
+    Raises:
+        RegistryError: There is not a number of rows for each sequence, or one for all.
+    """
+    sequences, rows = architecture.positions(lengths, level), architecture.rows(counts, level)
+    if rows.ndim != sequences.ndim or any(
+        size not in (1, whole) for size, whole in zip(rows.shape, sequences.shape, strict=True)
+    ):
+        name = f"{type(architecture).__module__}:{type(architecture).__qualname__}"
+        raise RegistryError(
+            f"{name}: `rows` returns numbers of shape {rows.shape}, expected a column for each "
+            f"sequence of `positions`, whose shape is {sequences.shape}; define `rows` with `positions`"
+        )
+    return sequences, rows
 
 
 def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[list[int]]:
@@ -242,8 +267,7 @@ class EncodedSplit:
                 lengths[:, number] = part.lengths[self._rows]
                 if getattr(part, "counts", None) is not None:
                     counts[:, number] = part.counts[self._rows]
-        self.counts = architecture.rows(counts, task_type.level)
-        sequences = architecture.positions(lengths, task_type.level)
+        sequences, self.counts = sequences_of(architecture, lengths, counts, task_type.level)
         self.lengths: Int[ndarray, "examples sequences"] = np.where(
             sequences > 0, sequences.clip(min=padding or 0), sequences
         )

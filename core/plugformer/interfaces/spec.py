@@ -174,7 +174,11 @@ class Architecture(ABC):
         counts: Int[ndarray, "examples parts"],
         level: Level,  # noqa: ARG002 (a default)
     ) -> Int[ndarray, "#examples #sequences"]:
-        """Returns the rows of each sequence of `positions`, by default one, from those of each part."""
+        """Returns the rows of each sequence of `positions`, by default one, from those of each part.
+
+        There is a column for each sequence, or one for all. A class that defines `positions` for another
+        number of sequences than the class that it derives from also defines `rows`.
+        """
         return np.ones_like(counts[:, :1])
 
     @abstractmethod

@@ -84,9 +84,9 @@ class EncoderOnly(Architecture):
 
     def rows(
         self, counts: Int[ndarray, "examples parts"], level: Level
-    ) -> Int[ndarray, "examples sequences"]:
-        """Returns the numbers of rows of the inputs."""
-        return counts[:, :-1]
+    ) -> Int[ndarray, "#examples #sequences"]:
+        """Returns the numbers of rows of the inputs at level `vector`, elsewhere one."""
+        return counts[:, :-1] if level is Level.VECTOR else super().rows(counts, level)
 
     def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that BEGIN and END leave."""
