@@ -1,6 +1,7 @@
 """Requirements of contracts: each raises Violation with one sentence unless it holds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -45,3 +46,13 @@ def same(
     equal(sorted(actual), sorted(expected), f"{how}, what there is")
     for name, value in expected.items():
         close(actual[name], value, f"{how}, {name} is different", tolerance=tolerance)
+
+
+@contextmanager
+def works(what: str) -> Iterator[None]:
+    """Adds what was tried to an exception that a component raises; a report shows it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(what)
+        raise

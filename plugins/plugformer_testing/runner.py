@@ -231,7 +231,8 @@ def _tried(subject: Subject, check: Check) -> tuple[Status, str, Any, BaseExcept
             raise
         except BaseException as error:  # a component may raise anything, also SystemExit
             place = raised_in(error, subject.component.__module__.partition(".")[0])
-            message = f"raised {described(error)}" + (f", in {place}" if place else "")
+            tried = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+            message = f"raised{tried} {described(error)}" + (f", in {place}" if place else "")
             return Status.FAILED, message, case, error
     if len(reasons) == len(check.cases):
         return Status.SKIPPED, reasons[0], None, None

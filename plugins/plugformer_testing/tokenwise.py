@@ -99,10 +99,11 @@ def the_ffn_width_is_honored(subject: Subject) -> None:
 
 @contract_check((None,), Kind.FEED_FORWARD)
 def an_auxiliary_loss_is_a_scalar(subject: Subject) -> None:
-    """If training leaves an auxiliary loss, that is a finite scalar with a gradient, even without tokens."""
+    """If training leaves an auxiliary loss, that is a finite scalar with a gradient, also of no token."""
     network: FeedForward = subject.perturbed().train()
     for count in (6, 0):
-        network(subject.tokens(count))
+        with require.works(f"in training, with {count or 'no'} tokens{' at all' * (not count)},"):
+            network(subject.tokens(count))
         loss = getattr(network, "auxiliary_loss", None)
         if loss is not None:
             scalar = isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad

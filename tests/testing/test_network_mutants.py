@@ -9,6 +9,7 @@ from plugformer.registry import Kind
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
 from plugformer_plugins.feed_forward.networks import GELU
 from plugformer_plugins.norm.norms import LayerNorm, RMSNorm
+from plugformer_testing import check
 
 
 class FixedFFNWidth(GELU):
@@ -78,3 +79,11 @@ MUTANTS = {
 test_is_caught, test_every_check_catches_one = mutant_tests(
     MUTANTS, Kind.FEED_FORWARD, Kind.NORM, raising=("NeedsTokens", "MatricesOnly")
 )
+
+
+def test_an_exception_without_tokens_says_that_there_are_none():
+    def forward(self, output, x):
+        return output + 0 * x.max()
+
+    (outcome,) = check(after("Largest", GELU, forward=forward), only="an_auxiliary_loss_is_a_scalar").outcomes
+    assert outcome.message.startswith("raised in training, with no tokens at all, RuntimeError")

@@ -38,7 +38,7 @@ class FeedForward(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
-        """Returns the network's output for each token."""
+        """Returns the network's output for each token; there may be no token at all, in training, too."""
 
 
 @dataclass(eq=False)
