@@ -275,4 +275,5 @@ def last_map_is_linear(subject: Subject) -> None:
     expected = 2 * exercise(subject, module)
     for parameter in parameters:
         parameter.data.mul_(2)
-    require.close(exercise(subject, module), expected, f"the output is not a multiple of {last}")
+    message = f"the output is not proportional to {last!r}, the last map that it names in `residual_path`"
+    require.close(exercise(subject, module), expected, message)

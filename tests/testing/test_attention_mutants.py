@@ -291,3 +291,20 @@ def test_attention_that_shares_states_is_sound():
 test_is_caught, test_every_check_catches_one = mutant_tests(
     MUTANTS, Kind.ATTENTION, raising=("RaisesOnSelection",)
 )
+
+
+def test_an_exception_at_later_positions_says_which_they_are():
+    def indexed(self, read, query, state, context):
+        return read[:, context.query.index[0]]
+
+    mutant = returning("IndexesByPosition", indexed)
+    (outcome,) = check(mutant, only="distances_alone_matter").outcomes
+    assert outcome.message.startswith("raised for a sequence whose first token has the position 9 IndexError")
+
+
+def test_a_map_that_is_not_linear_is_named_with_its_declaration():
+    mutant = returning(
+        "NormalizesItsOutput", lambda _, read, *__: torch.nn.functional.normalize(read, dim=-1)
+    )
+    (outcome,) = check(mutant, only="last_map_is_linear").outcomes
+    assert "'output', the last map that it names in `residual_path`" in outcome.message

@@ -31,7 +31,8 @@ class Positions:
     """The positions of a batch of tokens, with their encoding; all layers of a stack share them.
 
     Attributes:
-        index: Each token's position, counting real tokens only; (1 or batch, length).
+        index: Each token's position, counting real tokens only; (1 or batch, length). The first one may be
+            another number than 0, as after a cache, so that it is no index into this sequence.
         mask: True for real tokens, False for padding.
         padding: Where the padding is.
         encoding: The positional encoding of the stack.
