@@ -15,6 +15,7 @@ from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.states import PositionwiseState, Recurrent
 from plugformer_blocks.tables import TableColumn, find_column, table_cells, unique_keys
+from plugformer_blocks.tracing import deciding_lines, untraceable
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "attention_weights",
     "byte_piece",
     "check_file",
+    "deciding_lines",
     "exported",
     "exporting",
     "find_column",
@@ -50,4 +52,5 @@ __all__ = [
     "table_cells",
     "tensors_of",
     "unique_keys",
+    "untraceable",
 ]

@@ -1,10 +1,9 @@
 """Models as programs over plain tensors of dynamic batch and length, for `torch.export`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from traceback import walk_tb
-from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import NotExportableError, described
 from plugformer.interfaces import Batch, Generative, Level, Model, Padding, Tokens, evaluating
+from plugformer_blocks.tracing import deciding_lines, frames_of, untraceable
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -206,22 +206,36 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
             return torch.export.export(
                 program.module, tuple(program.arguments.values()), dynamic_shapes=program.shapes, strict=False
             )
-    except Exception as error:
+    except NotExportableError as error:
         raise NotExportableError(f"{part_of(model, error)}: {described(error)}") from error
+    except Exception as error:
+        reason = untraceable(error, deciding_lines(error), list(program.arguments))
+        raise NotExportableError(f"{part_of(model, error)} cannot be traced: {reason}") from error
 
 
 def part_of(model: Model, error: BaseException) -> str:
-    """Returns the label of the part in which an error was raised, or the model's architecture."""
+    """Returns the label of the part in which an error was raised, or the model's architecture.
+
+    That is the part whose method raised it, or else the one whose class compares sizes.
+    """
     modules = dict(model.named_modules())
     labels = {id(vars(modules[path])): part.label for path, part in model.parts.items()}
-    frames, cause = list[FrameType](), cast("BaseException | None", error)
-    while cause is not None:  # what is raised again has the frames of the exporter alone
-        frames += [frame for frame, _ in walk_tb(cause.__traceback__)]
-        cause = cause.__cause__ or cause.__context__
     # The exporter calls stand-ins of modules, which share their attributes.
-    owners = (getattr(frame.f_locals.get("self"), "__dict__", None) for frame in reversed(frames))
-    found = (labels.get(id(owner)) for owner in owners)
+    frames = reversed([frame for frame, _ in frames_of(error)])
+    found = [labels.get(id(getattr(frame.f_locals.get("self"), "__dict__", None))) for frame in frames]
+    for file, line in deciding_lines(error):
+        found += [part.label for part in model.parts.values() if _holds(part.make, file, line)]
     return next((label for label in found if label), f"architecture {type(model).__name__}")
+
+
+def _holds(make: Callable[..., Any], file: str, line: int) -> bool:
+    """Returns whether a line is in a component's class, or in one that it derives from."""
+    for owner in getattr(make, "__mro__", (make,)):
+        with suppress(OSError, TypeError):  # it has no file, as in a notebook
+            lines, first = inspect.getsourcelines(owner)
+            if inspect.getsourcefile(owner) == file and first <= line < first + len(lines):
+                return True
+    return False
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from jaxtyping import config
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from plugformer.errors import ConfigurationError, NotExportableError, described
+from plugformer.errors import ConfigurationError, NotExportableError
 from plugformer.interfaces import Padding, Positions
 from plugformer.model.build import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
-from plugformer_blocks import exporting
+from plugformer_blocks import deciding_lines, exporting, untraceable
 from plugformer_testing import head, position, require
 from plugformer_testing.attention import PlacedAttention
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
@@ -235,16 +235,19 @@ def exports(subject: Subject) -> str | None:
     program = _Program(subject, subject.perturbed())
     axes = tuple(dict.fromkeys(each, Dim.DYNAMIC) for each in ((0, 1), (0, 1), (0, 2)))
     given = [_arguments(subject, rows, tokens) for rows, tokens in ((2, 5), (3, 4), (5, 9))]
+    traced: Any = None
     with torch.no_grad():
         try:
             with exporting():
                 program(*given[0])
-            traced = export(program, given[0], dynamic_shapes=axes, strict=False).module()
-            outputs = [traced(*each) for each in given]
+            traced = export(program, given[0], dynamic_shapes=axes, strict=False)
+            call = traced.module()
+            outputs = [call(*each) for each in given]
         except NotExportableError as error:
             return f"it refuses to be exported: {error}"
         except Exception as error:
-            raise Violation(f"it cannot be traced for any batch and length: {described(error)}") from error
+            reason = untraceable(error, deciding_lines(traced or error))
+            raise Violation(f"it cannot be traced for any batch and length: {reason}") from error
         for found, expected in zip(chain(*outputs), chain(*(program(*each) for each in given)), strict=True):
             require.close(found, expected, "exported, it computes something else")
     return None

@@ -87,3 +87,12 @@ def test_an_exception_without_tokens_says_that_there_are_none():
 
     (outcome,) = check(after("Largest", GELU, forward=forward), only="an_auxiliary_loss_is_a_scalar").outcomes
     assert outcome.message.startswith("raised in training, with no tokens at all, RuntimeError")
+
+
+def test_a_size_that_is_fixed_while_it_is_traced_is_reported_with_its_line():
+    def forward(self, output, x):
+        return output if len(x) else x
+
+    (outcome,) = check(after("Decides", GELU, forward=forward), only="exports").outcomes
+    assert "Guard failed" in outcome.message
+    assert f"; in {__file__}:{forward.__code__.co_firstlineno + 1} Python" in outcome.message
