@@ -12,12 +12,13 @@ from torch import Tensor
 
 from plugformer.configuration import Task, TrainingSettings
 from plugformer.data import EncodedSplit
-from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
+from plugformer.errors import RegistryError
+from plugformer.hooks import HookManager, Run
 from plugformer.interfaces import Batch, Hook, Model
 from plugformer.registry import Kind, Registry
 from plugformer.runs.store import join_tensors, split_tensors
 from plugformer_testing import require
-from plugformer_testing.contract import contract_check
+from plugformer_testing.contract import Violation, contract_check
 from plugformer_testing.small import SmallTask
 from plugformer_testing.subject import Subject
 
@@ -90,10 +91,11 @@ def _classifier() -> tuple[EncodedSplit, Model]:
 
 @contract_check()
 def takes_part(subject: Subject) -> None:
-    """It implements at least one of the hooks, all of them with arguments that exist."""
-    manager = HookManager([], lambda _: None, {subject.entry.name: subject.create()})
-    used = any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS))
-    require.that(used, "it implements none of the hooks: mark its methods with @hookimpl")
+    """It implements at least one of the hooks, all of them marked and with arguments that exist."""
+    try:
+        HookManager([], lambda _: None, {subject.entry.name: subject.create()})
+    except RegistryError as error:
+        raise Violation(str(error)) from error
 
 
 @contract_check(given=_SmallTraining)

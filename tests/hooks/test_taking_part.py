@@ -261,7 +261,8 @@ def test_hooks_are_checked_before_data_are_read(with_hook):
 
 
 def test_a_state_that_no_checkpoint_can_hold(with_hook, train_with):
-    registry = with_hook("def state_dict(self):\n    return {'a': {1, 2}}")
+    hook = "@hookimpl\ndef model_built(self):\n    pass\n\n"
+    registry = with_hook(f"{hook}def state_dict(self):\n    return {{'a': {{1, 2}}}}")
     with pytest.raises(RunError, match="a set at hooks/sample/a"):
         train_with(registry, "run", "[sample]")
 
@@ -294,3 +295,17 @@ def test_two_processes_train_as_one(with_examples, train_with, short_settings, t
     assert differences(one, two) < 1e-6
     mine, yours = (load_tensors(run / "model.safetensors") for run in (one, two))
     torch.testing.assert_close(mine, yours, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("def training_batch(self, batch):\n    return batch", "training_batch"),
+        ("@hookimpl\ndef model_built(self):\n    pass\n\ndef run_ended(self):\n    pass", "run_ended"),
+        ("def after_training(self):\n    pass", "none of the hooks"),
+    ],
+)
+def test_a_hook_that_nobody_would_call_is_refused_where_it_is_listed(with_hook, source, named):
+    task = {"extends": "dates", "training": {"hooks": ["sample"]}}
+    with pytest.raises(ConfigurationError, match=rf"training\.hooks.*hook 'sample' .*{named}"):
+        validate(resolve(task, registry=with_hook(source)), data=False)

@@ -50,7 +50,8 @@ class HookManager:
         components: The components that take part, by unique names.
 
     Raises:
-        RegistryError: One of them implements a hook that does not exist, or that is not for it.
+        RegistryError: One of them implements a hook that does not exist, or that is not for it; a component
+            implements none, or has a method with the name of a hook that is not marked.
     """
 
     def __init__(
@@ -84,7 +85,10 @@ class HookManager:
             raise RegistryError(
                 f"{name} implements an unknown hook, or one with an unknown argument: {error}. Hooks: {known}"
             ) from error
-        for caller in self._manager.get_hookcallers(plugin) or ():
+        callers = self._manager.get_hookcallers(plugin) or []
+        if takes_part:
+            _refuse_unmarked(plugin, name, [caller.name for caller in callers])
+        for caller in callers:
             own = [item for item in caller.get_hookimpls() if item.plugin is plugin]
             wraps = any(item.wrapper or item.hookwrapper for item in own)
             if not takes_part and (wraps or caller.name in TRAINING_HOOKS):
@@ -147,6 +151,17 @@ class HookManager:
     def _implementers(self, hook: str) -> list[str]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Hook)]
+
+
+def _refuse_unmarked(component: object, name: str, implemented: Sequence[str]) -> None:
+    """Raises RegistryError for a component that nobody would call, or a method that looks like a hook."""
+    known = [*TRAINING_HOOKS, *HOOKS]
+    unmarked = [hook for hook in known if hook not in implemented and hasattr(component, hook)]
+    if unmarked:
+        methods = " and ".join(unmarked)
+        raise RegistryError(f"{name} would never be called for {methods}: mark each method with @hookimpl")
+    if not implemented:
+        raise RegistryError(f"{name} implements none of the hooks; they are {', '.join(known)}")
 
 
 def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:
