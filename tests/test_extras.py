@@ -8,13 +8,14 @@ import pytest
 
 USES = """
 import json, sys
-missing = ["matplotlib", "mlflow", "onnxscript", "outlines_core", "ray", "sacremoses", "spacy", "starlette"]
-missing += ["tensorboard", "transformers", "wandb"]
+missing = ["ctranslate2", "matplotlib", "mlflow", "onnx", "onnxruntime", "onnxscript", "outlines_core", "ray"]
+missing += ["sacremoses", "spacy", "starlette", "tensorboard", "transformers", "uvicorn", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
 from plugformer_constraints.hooks import output_pattern
 from plugformer_export import verified
+from plugformer_export.ctranslate2 import CTranslate2
 from plugformer_export.onnx import ONNX
 from plugformer_export.transformers import Transformers
 from plugformer_inspection import command
@@ -24,24 +25,31 @@ from plugformer_serving import command as serving
 from plugformer_tracking.trackers import require
 
 TokenizedBLEU(tokenize="none")
+to_onnx = lambda: verified(None, ONNX(), None)
+serve = lambda: serving.command(None, None)
 messages = {}
-for extra, use in {
-    "export": lambda: verified(None, ONNX(), None),
-    "figures": lambda: command.command(None, None),
+for package, use in {
+    "ctranslate2": lambda: verified(None, CTranslate2(), None),
+    "matplotlib": lambda: command.command(None, None),
     "mlflow": lambda: require("mlflow"),
-    "moses": TokenizedBLEU,
-    "patterns": lambda: output_pattern("[0-9]+"),
-    "pretrained": lambda: verified(None, Transformers(), None),
+    "onnx": to_onnx,
+    "onnxscript": to_onnx,
+    "onnxruntime": to_onnx,
+    "outlines_core": lambda: output_pattern("[0-9]+"),
     "ray": RayExecutor,
-    "serve": lambda: serving.command(None, None),
+    "sacremoses": TokenizedBLEU,
     "spacy": SpacyWords,
+    "starlette": serve,
     "tensorboard": lambda: require("tensorboard"),
+    "transformers": lambda: verified(None, Transformers(), None),
+    "uvicorn": serve,
     "wandb": lambda: require("wandb"),
 }.items():
     try:
         use()
     except ConfigurationError as error:
-        messages[extra] = str(error)
+        messages[package] = str(error)
+    sys.modules.pop(package, None)  # the next ones are missed by themselves
 print(json.dumps(messages))
 """
 
@@ -55,6 +63,9 @@ def messages():
 @pytest.mark.parametrize(
     ("extra", "package"),
     [
+        ("export", "ctranslate2"),
+        ("export", "onnx"),
+        ("export", "onnxruntime"),
         ("export", "onnxscript"),
         ("figures", "matplotlib"),
         ("mlflow", "mlflow"),
@@ -63,11 +74,12 @@ def messages():
         ("pretrained", "transformers"),
         ("ray", "ray"),
         ("serve", "starlette"),
+        ("serve", "uvicorn"),
         ("spacy", "spacy"),
         ("tensorboard", "tensorboard"),
         ("wandb", "wandb"),
     ],
 )
 def test_without_an_extra_the_error_says_how_to_get_it(messages, extra, package):
-    assert f"needs {package}, which is not installed" in messages[extra]
-    assert f"'plugformer[{extra}]'" in messages[extra]
+    assert f"needs {package}, which is not installed" in messages[package]
+    assert f"'plugformer[{extra}]'" in messages[package]
