@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +32,10 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="OPTION=VALUE", help="Give the component an option; repeatable."),
     ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A run whose examples and sizes the checks of a hook take."),
+    ] = None,
     tracebacks: Annotated[
         bool, typer.Option("--traceback", help="Also print the tracebacks of exceptions.")
     ] = False,
@@ -54,7 +59,7 @@ def command(
     options: dict[str, Any] = plain(read_overrides(settings or []))
     width = max(len(f"{entry.kind}/{entry.name}") for entry in entries)
     reports = []
-    for report in check_entries(known, entries, options):
+    for report in check_entries(known, entries, options, run):
         reports.append(report)
         if not as_json:
             _print(report, width, tracebacks=tracebacks)

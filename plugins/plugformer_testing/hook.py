@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from torch import Tensor
 
 from plugformer.configuration import Task, TrainingSettings
 from plugformer.data import EncodedSplit
-from plugformer.errors import RegistryError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.hooks import HookManager, Run
 from plugformer.interfaces import Batch, Hook, Model
+from plugformer.model import build
 from plugformer.registry import Kind, Registry
+from plugformer.runs import TrainedModel
 from plugformer.runs.store import join_tensors, split_tensors
 from plugformer_testing import require
-from plugformer_testing.contract import Violation, contract_check
+from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.small import SmallTask
 from plugformer_testing.subject import Subject
 
@@ -33,11 +36,19 @@ class _SmallTraining:
     def __init__(self, subject: Subject, device: str = "cpu") -> None:
         self.hook: Hook = subject.create()
         self.manager = HookManager([], lambda _: None, {subject.entry.name: self.hook})
-        examples, model = subject.once("classifier", _classifier)
+        examples, model = subject.once(
+            "examples", lambda: _of_run(subject.run) if subject.run else _classifier()
+        )
         self.examples, self.model = examples, copy.deepcopy(model).to(device)
         settings = Task.model_construct(training=TrainingSettings())
         self.run = Run(Path(), settings, self.model, steps=2 * UPDATES, epoch_steps=UPDATES)
-        self.call("model_built")
+        try:
+            self.call("model_built")
+        except ConfigurationError as error:
+            advice = (
+                "" if subject.run else ", the small classifier of the checks; --run DIR gives another one"
+            )
+            raise NotApplicable(f"it refuses the model{advice}: {error}") from error
         learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         require.that(learning, "it leaves nothing to be trained")
         self.optimizer, self.step = torch.optim.SGD(learning, lr=0.1, momentum=0.9), 0
@@ -87,6 +98,12 @@ def _classifier() -> tuple[EncodedSplit, Model]:
     task = SmallTask(registry.create(Kind.TASK_TYPE, "plugformer:classification"), registry=registry)
     architecture = registry.create(Kind.ARCHITECTURE, "plugformer:encoder-only")
     return task.split(architecture=architecture), task.model(architecture).float().train()
+
+
+def _of_run(trained: TrainedModel) -> tuple[EncodedSplit, Model]:
+    """Returns validation examples of a run, and a new model of the same sizes without dropout."""
+    spec = replace(trained.model.spec, dropout=0.0, attention_dropout=0.0)
+    return trained.read("validation")[0], build(spec, trained.model.sizes).train()
 
 
 @contract_check()

@@ -5,6 +5,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -53,6 +54,7 @@ def check(
     only: str | Iterable[str] | None = None,
     model: ModelContext | None = None,
     expected_failures: Mapping[str, str] | None = None,
+    run: str | Path | None = None,
 ) -> CheckReport:
     """Runs the contract tests of a component.
 
@@ -72,6 +74,7 @@ def check(
         only: The checks to run, by name. All if None.
         model: Sizes of the model, if the component does not work with those that the tests choose.
         expected_failures: Names of checks that fail by design, each with the reason.
+        run: A run whose examples and sizes of a model the checks of a hook take, such as that of a teacher.
 
     Returns:
         A report that is true if no check failed; pytest and Jupyter display it.
@@ -83,7 +86,9 @@ def check(
     if isinstance(component, str) and "/" not in component:
         reports = check_entries(registry := Registry.discover(), offered(registry, component), options)
         return CheckReport.of_components(component, tuple(reports))
-    subject = Subject.of(component, options=options, model=model, expected_failures=expected_failures)
+    subject = Subject.of(
+        component, options=options, model=model, expected_failures=expected_failures, run=run
+    )
     return report(subject, [only] if isinstance(only, str) else only)
 
 
@@ -105,11 +110,14 @@ def offered(registry: Registry, distribution: str) -> list[Entry]:
 
 
 def check_entries(
-    registry: Registry, entries: list[Entry], options: Mapping[str, Any] | None = None
+    registry: Registry,
+    entries: list[Entry],
+    options: Mapping[str, Any] | None = None,
+    run: str | Path | None = None,
 ) -> Iterator[CheckReport]:
     """Yields a report for each entry. One that cannot be imported does not stop the others."""
-    if options and len(entries) > 1:
-        raise ConfigurationError("options are for one component: name it as KIND/NAME")
+    if (options or run) and len(entries) > 1:
+        raise ConfigurationError("options and a run are for one component: name it as KIND/NAME")
     for entry in entries:
         loads = Outcome(check="loads", status=Status.PASSED)
         try:
@@ -117,7 +125,7 @@ def check_entries(
                 raise RegistryError(f"the plugin cannot be used: {entry.cause}")
             if entry.kind in list(Kind):
                 path = f"{entry.kind}/{entry.distribution}:{entry.name}"
-                yield report(Subject.of(path, registry, options=options))
+                yield report(Subject.of(path, registry, options=options, run=run))
                 continue
             try:
                 resolve_name(entry.target)  # a command, or a module with hooks
@@ -134,6 +142,7 @@ def contract_tests(
     options: Mapping[str, Any] | None = None,
     model: ModelContext | None = None,
     expected_failures: Mapping[str, str] | None = None,
+    run: str | Path | None = None,
 ) -> Callable[[str], None]:
     """Returns a pytest test with one case for each check of a component's kind.
 
@@ -147,7 +156,9 @@ def contract_tests(
     """
     import pytest  # `plugformer check` does without it
 
-    subject = Subject.of(component, options=options, model=model, expected_failures=expected_failures)
+    subject = Subject.of(
+        component, options=options, model=model, expected_failures=expected_failures, run=run
+    )
     find_checks(subject.kind, subject.expected_failures)
 
     @pytest.mark.parametrize("check", [check.name for check in checks_of(subject.kind)])

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
+from plugformer import load
 from plugformer.configuration import options_model
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import PAST, HeadContext, Input, LayerContext, Level, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, interface_of
 from plugformer.registry.options import checked_options
+from plugformer.runs import TrainedModel
 from plugformer_testing import require
 from plugformer_testing.contract import Violation
 from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed
@@ -50,6 +53,7 @@ class Subject:
     model: ModelContext
     expected_failures: Mapping[str, str]
     registry: Registry | None
+    run: TrainedModel | None = None
     fixed: LayerContext | None = None
     _memo: dict[Hashable, Any] = field(default_factory=dict)
 
@@ -62,6 +66,7 @@ class Subject:
         options: Mapping[str, Any] | None = None,
         model: ModelContext | None = None,
         expected_failures: Mapping[str, str] | None = None,
+        run: str | Path | None = None,
     ) -> "Subject":
         """Returns a subject for `kind/name`, `kind/distribution:name` or a class."""
         if isinstance(component, type):
@@ -76,7 +81,10 @@ class Subject:
             registry = registry or Registry.discover()
             entry, component = registry.find(path, name), registry.load(path, name)
         expected = {**dict(entry.expected_failures), **(expected_failures or {})}
-        return cls(entry, component, dict(options or {}), model or MODEL, expected, registry)
+        if run is not None and entry.kind != Kind.HOOK:
+            raise ConfigurationError(f"a run is for the checks of a hook, not of {entry.kind}/{entry.name}")
+        trained = None if run is None else load(run, registry, device="cpu")
+        return cls(entry, component, dict(options or {}), model or MODEL, expected, registry, trained)
 
     @property
     def kind(self) -> Kind:

@@ -1,12 +1,15 @@
 """Every check of metrics, schedules, optimizers and hooks catches a fault that it is there for."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tests.testing.mutants import after, assert_caught, instead, mutant_tests
 
+import plugformer
+from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
 from plugformer.registry import Kind
@@ -372,3 +375,33 @@ def test_a_metric_is_tried_on_examples_of_its_own(monkeypatch):
     monkeypatch.setattr(SameTags, "check_examples", ())
     failed = [outcome.check for outcome in check(SameTags).of(Status.FAILED)]
     assert failed == ["right_predictions_score_best"]
+
+
+class NeedsItsTeachersSizes(Hook):
+    """Refuses a model of other sizes than its teacher has."""
+
+    def __init__(self, *, teacher: Path) -> None:
+        self.teacher = plugformer.load(teacher, device="cpu").model
+
+    @hookimpl
+    def model_built(self, run):
+        if run.model.sizes != self.teacher.sizes:
+            raise ConfigurationError(f"the teacher has {self.teacher.sizes}")
+
+    @hookimpl
+    def training_loss(self, model, batch):
+        loss = model.forward(batch)
+        with torch.no_grad():
+            theirs = self.teacher.eval().forward(batch)
+        return loss._replace(total=loss.total + 0.1 * theirs.total)
+
+
+def test_a_hook_that_fits_a_run_alone_is_checked_with_that_run(trained):
+    options = {"teacher": str(trained.directory)}
+    alone = check(NeedsItsTeachersSizes, options=options, only="a_model_trains_with_it").outcomes[0]
+    assert alone.status is Status.SKIPPED
+    assert "--run" in alone.message
+    report = check(NeedsItsTeachersSizes, options=options, run=trained.directory)
+    assert report.summary() == "8 of 8 checks passed", str(report)
+    with pytest.raises(ConfigurationError, match="schedule/constant"):
+        check("schedule/constant", run=trained.directory)
