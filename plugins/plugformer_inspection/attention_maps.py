@@ -90,7 +90,8 @@ def _figure(view: AttentionView, weights: Float[Tensor, "maps query key"]) -> Fi
     down = math.ceil(len(weights) / min(4, max(1, int((_WIDEST - left) / (width + _GAP)))))
     across = math.ceil(len(weights) / down)
     total_width = max(6.0, left + across * (width + _GAP) + _BAR)
-    total_height = _TITLE + max(down * (height + below + _TITLE), _TITLE + _LEAST_BAR)
+    bar_below = _FONT / 72  # the lowest label of the color bar ends below the bar
+    total_height = _TITLE + max(down * (height + below + _TITLE), _TITLE + _LEAST_BAR + bar_below)
     figure = Figure(figsize=(total_width, total_height))
     heading = f"{title_of(view)}: rows read columns"
     figure.text(0.1 / total_width, 1 - 0.1 / total_height, heading, fontsize=10, va="top")

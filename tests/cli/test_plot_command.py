@@ -41,6 +41,13 @@ def test_the_first_validation_example_where_there_is_no_text(run, run_copy, tmp_
     assert not (run_copy / "plots").exists()
 
 
+def test_a_name_of_an_image_is_no_folder(run, run_copy, tmp_path):
+    outcome = run("plot", str(run_copy), "--out", "curves.PNG")
+    assert outcome.status == 2
+    assert "--out curves.PNG" in outcome.err
+    assert not (tmp_path / "curves.PNG").exists()
+
+
 def test_without_readable_data_the_rest_is_drawn(run, run_copy, monkeypatch):
     def unreadable(*arguments):
         raise DataError("pairs.tsv: no such file")
