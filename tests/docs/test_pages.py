@@ -20,6 +20,14 @@ def test_what_a_page_shows_works(page: Path, do_page: Callable[[str], int]) -> N
     assert do_page(text) == text.count("\n```") // 2  # no fence escaped the reader
 
 
+def test_no_command_imports_from_the_working_directory() -> None:
+    """It may be a stranger's, with a `torch.py`; `-m` alone would import that."""
+    lines = [line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines()]
+    commands = [line for line in lines if " -m plugformer " in line]
+    assert commands
+    assert [line for line in commands if "PYTHONSAFEPATH=1 " not in line] == []
+
+
 def test_a_page_whose_command_fails_is_noticed(do_page: Callable[[str], int]) -> None:
     with pytest.raises(AssertionError, match="unknown kind 'attentoin'"):
         do_page("```console\n$ plugformer list attentoin\n```\n")
