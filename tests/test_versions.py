@@ -1,10 +1,12 @@
 """The versions that are declared, and those that CI tests."""
 
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +26,19 @@ def test_what_is_wanted_is_pinned_within_its_range(wanted):
         (pin,) = PINNED[canonicalize_name(each.name)]
         assert pin.operator == "=="
         assert each.specifier.contains(pin.version)
+
+
+def test_what_is_pinned_installs_with_the_oldest_python():
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    refused = [
+        (each.name, each.version, needed)
+        for each in distributions()
+        if (needed := each.metadata["Requires-Python"])
+        and canonicalize_name(each.name) in PINNED
+        and PINNED[canonicalize_name(each.name)].contains(each.version)
+        and oldest not in SpecifierSet(needed)
+    ]
+    assert refused == []
 
 
 def test_pytorch_has_no_upper_bound():
