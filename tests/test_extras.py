@@ -1,8 +1,10 @@
 """What needs an extra says so where the extra is missing."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +85,17 @@ def messages():
 def test_without_an_extra_the_error_says_how_to_get_it(messages, extra, package):
     assert f"needs {package}, which is not installed" in messages[package]
     assert f"'plugformer[{extra}]'" in messages[package]
+
+
+def test_pytest_reads_its_options_without_any_plugin():
+    """An image with a GPU has no pytest-xdist, and plugins that `tests/gpu` has to do without."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--markers", "--noconftest"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "@pytest.mark.long" in done.stdout
