@@ -2,8 +2,8 @@
 
     python benchmarks/two_contexts.py STUDY --set KEY=VALUE...
 
-Each cell is evaluated again with the settings, on the study's split. The tables hold, for each arm, its paired
-difference from the baseline in the study's context and in the other one, and the difference of these
+Each cell is evaluated again with the settings, on the study's split. The tables hold, for each arm, its
+paired difference from the baseline in the study's context and in the other one, and the difference of these
 differences, by a paired t test over seeds. All intervals of a column hold together with 95 % (Bonferroni);
 they cover seeds, not test examples.
 """
