@@ -6,6 +6,7 @@ As there, no tensor on the device is float64, and none is computed together with
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -47,7 +48,8 @@ class OnMps(Tensor):
 @contextmanager
 def apple_gpu() -> Iterator[None]:
     """Inside, tensors can be moved to `mps`, and made there."""
-    with _Moved(), _Dispatched():
+    # Tensors made in inference mode cannot be wrapped.
+    with patch("torch.inference_mode", lambda _: torch.no_grad()), _Moved(), _Dispatched():
         yield
 
 

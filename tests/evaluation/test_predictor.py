@@ -128,7 +128,7 @@ def test_the_model_is_left_as_it_was_even_by_an_error(run, predictor, split, tra
     with pytest.raises(LengthError) as caught:
         failing.predict(split)
     assert run.model.training is training
-    assert torch.is_grad_enabled(), caught.traceback
+    assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled(), caught.traceback
     run.model.eval()
 
 

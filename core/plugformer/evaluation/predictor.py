@@ -73,7 +73,7 @@ class Predictor:
         device, dtype = next(self.model.parameters()).device.type, _DTYPES.get(self.precision or "")
         mixed = dtype is not None and torch.amp.is_autocast_available(device)
         mixed = mixed and (device, dtype) != ("cpu", torch.float16)
-        with evaluating(self.model), torch.autocast(device, dtype) if mixed else nullcontext():
+        with torch.autocast(device, dtype) if mixed else nullcontext(), evaluating(self.model):
             yield
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:

@@ -177,8 +177,11 @@ def evaluating(model: Model) -> Iterator[None]:
     training = model.training
     if training:  # each change visits every module
         model.eval()
+    device = next(model.parameters()).device.type
+    mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     try:
-        with torch.no_grad():  # in inference mode, autocast would cast every weight again at every use
+        # In inference mode, autocast casts every weight again at every use.
+        with torch.inference_mode(not mixed), torch.no_grad():
             yield
     finally:
         if training:
