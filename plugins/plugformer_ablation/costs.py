@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -101,7 +102,8 @@ def with_costs(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[s
     with suppress(RunError):  # not there yet, or damaged
         costs = read_json(file)
     if not all(key in costs for key in keys):
-        notify(f"measuring costs: {len(alike)} arms make {BLOCK} updates in turn, {ROUNDS} times")
+        work = f"{len(alike)} arms make {BLOCK} updates in turn, {ROUNDS} times"
+        notify(f"measuring costs on this machine, {platform.node()}: {work}")
         for group, gpu in _groups(others):
             names = [first, *group]
             with _started({key: alike[key] for key in names}, threads, gpu, notify) as run:
@@ -156,7 +158,8 @@ def _scaled(arm: Arm) -> Arm:
         "evaluate_every": None if every is None else max(1, round(every * factor)),
     }
     task = arm.resolved.task.model_copy(update={"training": training.model_copy(update=update)})
-    note = f"{update['steps']} updates for {steps}, by measured speed: not bit-reproducible elsewhere"
+    speed = "by the speed of the machine that started the study: not bit-reproducible elsewhere"
+    note = f"{update['steps']} updates for {steps}, {speed}"
     return arm.with_task(task, note)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 from contextlib import contextmanager
 from unittest.mock import Mock
 
@@ -129,8 +130,10 @@ def test_timing_is_spread_over_the_gpus_and_an_arm_shares_one_with_the_baseline(
     monkeypatch.setattr(costs, "_started", started)
     study = declared(f"model.ffn_width={[*widths, 128]}", seeds=1)
     arms = matched(resolve_arms(study, registry), study, str)[: len(widths)]
-    with_costs(arms, tmp_path, 1, str)
+    said = []
+    with_costs(arms, tmp_path, 1, said.append)
     assert groups == expected
+    assert platform.node() in said[0]
 
 
 def test_a_timing_process_sees_its_gpu_alone(registry, monkeypatch):

@@ -206,7 +206,7 @@ def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, m
     results, _ = run(study, tmp_path / "s", registry, console)
     assert [arm["task"]["training"]["steps"] for arm in results.arms] == [6, 3]
     assert [arm["task"]["training"]["evaluate_every"] for arm in results.arms] == [3, 2]
-    assert "not bit-reproducible" in results.arms[1]["notes"][-1]
+    assert "the machine that started the study: not bit-reproducible" in results.arms[1]["notes"][-1]
     monkeypatch.undo()
     assert run(study, tmp_path / "s", registry, console, costs=True)[1] == []
     assert results.arms[1]["cost"]["update"] is None
