@@ -14,12 +14,12 @@ def write(publication: Publication, folder: Path) -> None:
     Raises:
         RunError: The folder exists already, or cannot be written.
     """
-    from plugformer.runs import replacing
+    from plugformer.runs import replacing_folder
 
     if folder.exists():
         raise RunError(f"{folder} exists already and is never overwritten: give another --to")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(folder) as temporary:
+    with replacing_folder(folder) as temporary:
         for name, content in publication.contents.items():
             file = temporary / name
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from plugformer.runs.store import (
     read_json,
     refuse_links,
     replacing,
+    replacing_folder,
     save_tensors,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "read_json",
     "refuse_links",
     "replacing",
+    "replacing_folder",
     "save_tensors",
 ]

@@ -19,7 +19,7 @@ from plugformer.runs.store import (
     read_file,
     read_json,
     remove_leftovers,
-    replacing,
+    replacing_folder,
     temporary_name,
     write_json,
     write_text,
@@ -59,9 +59,9 @@ class RunDirectory:
         Raises:
             RunError: It cannot be made; or another process has made it meanwhile.
         """
-        with replacing(path) as temporary:
+        with replacing_folder(path) as temporary:
             run = cls(temporary)
-            run.checkpoints.mkdir(parents=True)
+            run.checkpoints.mkdir()
             yield run
 
     def remove_if_begun_only(self) -> None:

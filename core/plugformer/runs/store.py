@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import torch
+from filelock import FileLock
 from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
@@ -27,7 +29,38 @@ _CHECKSUM = "sha256"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yields a new folder, as `replacing` does; those that killed processes have left for `path` are removed.
+
+    A file next to the folder is locked as long as its process lives.
+    """
+    for old in path.parent.glob(f".{escape(path.name)}.*"):
+        if _TEMPORARY.fullmatch(old.name):
+            with suppress(RunError), _locked(old):
+                _remove(old)
+    temporary = temporary_name(path)
+    with _locked(temporary), replacing(path, temporary):
+        temporary.mkdir(parents=True)
+        yield temporary
+
+
+@contextmanager
+def _locked(temporary: Path) -> Iterator[None]:
+    lock = FileLock(f"{temporary}.lock", timeout=0)
+    try:
+        lock.acquire()
+    except OSError as error:  # a Timeout, too: another process has it
+        words = f"{temporary.parent} cannot be written: {error.strerror or error}"
+        raise RunError(f"{words}; choose another place with --out") from error
+    try:
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+@contextmanager
+def replacing(path: Path, temporary: Path | None = None) -> Iterator[Path]:
     """Yields a temporary path next to `path`; the file or folder written there replaces `path` at the end.
 
     It is flushed to the disk and renamed, so that a crash leaves the old or the new one.
@@ -35,7 +68,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         RunError: The disk is full or the folder cannot be written; `path` is unchanged.
     """
-    temporary = temporary_name(path)
+    temporary = temporary or temporary_name(path)
     try:
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
