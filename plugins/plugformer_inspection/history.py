@@ -1,6 +1,5 @@
 """The log of a training, and its drawing as curves over the updates."""
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from plugformer.runs import read_file
+from plugformer.runs import RunDirectory
 from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, panels
 
 _NO_CURVES = frozenset({"event", "step", "epoch", "seconds", "best", "tokens_per_second"})
@@ -43,9 +42,7 @@ def read_history(log: Path) -> History:
     """Reads `metrics.jsonl`; an incomplete last line, which a crash may leave, is ignored."""
     curves: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
     best = None
-    complete = read_file(log).decode(errors="replace").rpartition("\n")[0]
-    for line in complete.splitlines():
-        record: dict[str, Any] = json.loads(line)
+    for record in RunDirectory(log.parent).logged():
         event, step = record["event"], record["step"]
         best = step if record.get("best") is True else best
         for name, value in record.items():

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import shutil
 
 import pytest
@@ -13,6 +14,9 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
+from plugformer_inspection.plot import plot
+from plugformer_sharing.front_matter import Statements
+from plugformer_sharing.publishing import publication
 
 
 def test_what_a_run_leaves_behind(trained):
@@ -171,6 +175,52 @@ def test_damaged_runs(run_copy, act, file, content, message):
         path.write_bytes(content)
     with pytest.raises(RunError, match=message):
         act(run_copy)
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"{}", "versions: Field required"),
+        (b"[]", "Input should be a valid dictionary"),
+        (b"[" * 100_000, "maximum recursion depth"),
+        (b'{"versions": {"plugformer": "abc"}, "components": {}, "data": {}}', "versions.plugformer: .*abc"),
+        (
+            b'{"versions": {"plugformer": "0"}, "components": {"norm/a": {"yistribution": "a"}}, "data": {}}',
+            r"components\.norm/a\.distribution: Field required",
+        ),
+        (b'{"versions": {"plugformer": "0"}, "components": {}}', "data: Field required"),
+    ],
+)
+def test_a_lock_without_what_it_must_hold(run_copy, content, place):
+    (run_copy / "lock.json").write_bytes(content)
+    with pytest.raises(RunError, match=rf"{re.escape(str(run_copy))}/lock\.json is damaged: {place}"):
+        load(run_copy)
+
+
+def push(run):
+    publication(load(run), Statements(), "hub:me/dates")
+
+
+def draw(run):
+    plot(load(run), run / "plots", "1 2", str)
+
+
+@pytest.mark.parametrize("act", [push, resume, draw])
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("evaluation.json", b'{"event": "test"}'),
+        ("evaluation.json", b'{"test": {"metrics": {"exact_match": {"low": 0.1}}, "examples": 3}}'),
+        ("metrics.jsonl", b'{"event": "training"}\n'),
+        ("metrics.jsonl", b"{]\n"),
+        ("self_check.json", b'{"passed": true, "answers": [{}]}'),
+    ],
+)
+def test_damaged_records(run_copy, act, file, content):
+    (run_copy / file).write_bytes(content)
+    if (act, file) != (draw, "self_check.json"):  # nothing of it is drawn
+        with pytest.raises(RunError, match=rf"{re.escape(str(run_copy / file))} is damaged: .*; restore it"):
+            act(run_copy)
 
 
 def test_a_tokenizer_file_with_another_numbering(run_copy):

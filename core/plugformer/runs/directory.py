@@ -14,8 +14,9 @@ from packaging.version import Version
 import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described, nearest
+from plugformer.runs.records import EVALUATIONS, LOCK, LOG, SELF_CHECK, STATE
 from plugformer.runs.store import (
-    RESTORE,
+    parse_json,
     read_file,
     read_json,
     remove_leftovers,
@@ -105,7 +106,15 @@ class RunDirectory:
 
     def lock(self) -> dict[str, Any]:
         """Returns `versions`, `components` and `data` of the run; raises RunError if the file is damaged."""
-        return cast("dict[str, Any]", read_json(self.path / "lock.json"))
+        return cast("dict[str, Any]", read_json(self.path / "lock.json", LOCK))
+
+    def refuse_damaged(self) -> None:
+        """Raises RunError if a record of the training is damaged."""
+        self.lock()
+        self.evaluations()
+        self.self_check()
+        if self.metrics.exists():
+            self.logged()
 
     def write_task(self, text: str) -> None:
         """Writes the resolved task."""
@@ -122,12 +131,12 @@ class RunDirectory:
     def evaluations(self) -> dict[str, Any]:
         """Returns the final evaluations by split; none if the run has not ended."""
         path = self.path / "evaluation.json"
-        return read_json(path) if path.exists() else {}
+        return read_json(path, EVALUATIONS) if path.exists() else {}
 
     def self_check(self) -> dict[str, Any]:
         """Returns the self-check, with the recorded `answers`; nothing if the run has not ended."""
         path = self.path / "self_check.json"
-        return read_json(path) if path.exists() else {}
+        return read_json(path, SELF_CHECK) if path.exists() else {}
 
     def rewind(self, step: int) -> None:
         """Removes temporary files of killed processes, and lines of the log that are written again.
@@ -147,15 +156,12 @@ class RunDirectory:
     def logged(self) -> list[dict[str, Any]]:
         """Returns the records in `metrics.jsonl`; half a line that a crash has left is ignored."""
         lines = read_file(self.metrics).decode(errors="replace").split("\n")
-        try:
-            return [json.loads(line) for line in lines[:-1]]
-        except ValueError as error:
-            raise RunError(f"{self.metrics} is damaged: {error}; {RESTORE}") from error
+        return cast("list[dict[str, Any]]", parse_json(self.metrics, f"[{','.join(lines[:-1])}]", LOG))
 
     def seconds(self) -> float:
         """Returns the wall time of all updates up to the newest checkpoint."""
         newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
-        return float(read_json(newest / "state.json")["progress"]["seconds"])
+        return float(read_json(newest / "state.json", STATE)["progress"]["seconds"])
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`; raises RunError if the disk is full or cannot be written."""

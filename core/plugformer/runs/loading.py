@@ -267,7 +267,8 @@ class TrainedModel:
         return "" if same else f"they give other answers than those in {self.directory}/self_check.json"
 
     def refuse_changes(self) -> None:
-        """Raises RunError if components have changed, unless they give the answers that were recorded."""
+        """Raises RunError if a file is damaged, or changed components give other answers than recorded."""
+        RunDirectory(self.place).refuse_damaged()
         if problem := self.changed_answers():
             command = f"plugformer train --resume --allow-changes --out {self.directory}"
             way_on = f"restore them, or measure and record the model with the new ones: `{command}`"

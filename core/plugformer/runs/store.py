@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import torch
 from filelock import FileLock
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -137,12 +137,21 @@ def read_file(path: Path) -> bytes:
 
 def read_json(path: Path, schema: TypeAdapter[Any] | None = None) -> Any:
     """Returns the value in a JSON file, of the schema's type; raises RunError if the file is damaged."""
+    return parse_json(path, read_file(path), schema)
+
+
+def parse_json(path: Path, content: str | bytes, schema: TypeAdapter[Any] | None = None) -> Any:
+    """Returns the value of JSON from a file, of the schema's type; raises RunError otherwise."""
     try:
-        value = json.loads(read_file(path))
+        value = json.loads(content)
         if schema is not None:
             schema.validate_python(value)
-    except ValueError as error:  # pydantic's errors, too
-        raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+    except (ValueError, RecursionError) as error:
+        words = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False)[0]
+            words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+        raise RunError(f"{path} is damaged: {words}; {RESTORE}") from error
     return value
 
 

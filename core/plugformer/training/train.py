@@ -184,6 +184,7 @@ def resume(
     with processes.raise_everywhere():
         directory = RunDirectory.open(Path(run))
         refuse_links(directory.path)
+        directory.refuse_damaged()
     with training_lock(directory.path, processes):
         with processes.raise_everywhere():
             known = (registry or Registry.discover()).with_components(components or {})
