@@ -117,7 +117,8 @@ def check_entries(
 ) -> Iterator[CheckReport]:
     """Yields a report for each entry. One that cannot be imported does not stop the others."""
     if (options or run) and len(entries) > 1:
-        raise ConfigurationError("options and a run are for one component: name it as KIND/NAME")
+        given = "options are" if options else "a run is"
+        raise ConfigurationError(f"{given} for one component: name it as KIND/NAME")
     for entry in entries:
         loads = Outcome(check="loads", status=Status.PASSED)
         try:
