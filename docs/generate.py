@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generators.commands import command_reference
 from generators.components import component_reference, component_table
-from generators.contracts import check_list, kind_table
+from generators.contracts import check_list, interface, kind_table
 from generators.files import file_block
 from generators.hooks import hook_reference
 from generators.public_names import public_names
@@ -35,6 +35,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "component-reference": lambda _: component_reference(BUILT_IN),
     "component-table": lambda _: component_table(BUILT_IN),
     "file": lambda name: file_block(ROOT, name),
+    "interface": interface,
     "kind-table": lambda _: kind_table(),
     "hook-reference": lambda _: hook_reference(),
     "public-names": lambda _: public_names(),

@@ -1,8 +1,10 @@
 """The kinds of components, each with a link to the page of its contract, and what their checks demand."""
 
+import ast
 import inspect
+import re
 
-from generators.markdown import first_sentence, table
+from generators.markdown import definition, first_sentence, table
 from plugformer.registry import Kind, interface_of
 from plugformer_testing.runner import checks_of
 
@@ -23,3 +25,17 @@ def check_list(kind: str) -> str:
         rule = " ".join(inspect.getdoc(check.function).split())  # type: ignore[union-attr]
         rules.append(f"- `{check.name}`: {rule}")
     return "\n".join(rules)
+
+
+def interface(kind: str) -> str:
+    """Returns the class of a kind as it is written, without private methods and the bodies of the others."""
+    cls = interface_of(Kind(kind))
+    lines = inspect.getsource(cls).splitlines()
+    functions = [node for node in definition(cls).body if isinstance(node, ast.FunctionDef)]
+    for function in reversed(functions):
+        first = min(node.lineno for node in (function, *function.decorator_list)) - 1
+        if not function.name.startswith("_"):
+            first = function.body[0].end_lineno or first  # its docstring
+        del lines[first : function.end_lineno]
+    text = re.sub(r"\n{3,}", "\n\n", re.sub(r" +# (noqa|type:).*", "", "\n".join(lines)))
+    return f"```py\n{text.rstrip()}\n```"

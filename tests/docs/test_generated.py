@@ -45,6 +45,8 @@ def test_every_kind_has_a_page_with_its_contract(kind: Kind) -> None:
     interface = interface_of(kind)
     page = (CONTRACTS / f"{kind}.md").read_text(encoding="utf-8")
     assert f"::: plugformer.interfaces.{interface.__name__}\n" in page
+    for name in [name for name in vars(interface) if not name.startswith("_")]:
+        assert re.search(rf"^    (def )?{name}\b", page, re.MULTILINE), "not in the page as a file"
     assert "constructed as" in (interface.__doc__ or "")
 
 
