@@ -71,10 +71,9 @@ def publication(
     values = {name: _read(folder / name) for name in _REWRITTEN if (folder / name).exists()}
     shortener = PathShortener.of(*values.values())
     texts = {name: _written(name, folder, shortener, value) for name, value in values.items()}
-    sides = RunDirectory(folder).lock().get("tokenizers", {})
-    used = {"learned.json", *(f"tokenizer-{side}.json" for side in sides)}
-    for name in _KEPT:
-        if name in used and (folder / name).exists():
+    used = RunDirectory(folder).lock().get("files", {})
+    for name in _KEPT:  # not whatever a stranger's lock names
+        if name in used:
             texts[name] = _unchanged(folder / name)
     tensors = {"model.safetensors": folder / "model.safetensors"}
     for file in sorted((folder / "checkpoints").glob("step-*/*")) if checkpoints else ():
@@ -89,7 +88,7 @@ def publication(
 
 def _refuse_links(folder: Path) -> None:
     """Raises RunError if a run has a link, except into the Hub's cache of its own repository."""
-    blobs = folder.resolve().parents[1] / "blobs"
+    blobs = folder.resolve().parent.parent / "blobs"
     for file in folder.rglob("*"):
         if file.is_symlink() and file.resolve().parent != blobs:
             words = "what it leads to is not published; replace it by the file or folder itself"
