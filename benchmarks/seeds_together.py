@@ -107,7 +107,7 @@ def side_by_side(pool: ProcessPoolExecutor, settings: tuple[str, ...], updates: 
     """Returns what an update of all seeds takes by the clock, in ms, if every worker makes so many."""
     started = time.perf_counter()
     for each in [pool.submit(train_one_by_one, settings, updates) for _ in range(WORKERS)]:
-        each.result()
+        each.result({})
     return 1000 * (time.perf_counter() - started) / (WORKERS * updates)
 
 

@@ -101,7 +101,9 @@ class CellResult:
         Raises:
             RunError: They differ, so that a file was changed.
         """
-        computed = {name: metrics[name].aggregate(rows) for name, rows in self.statistics.items()}
+        computed = {
+            name: metrics[name].aggregate(rows) for name, rows in self.statistics.items() if name in metrics
+        }
         for file, stated in files.items():
             for name in computed.keys() & stated.keys():
                 if not math.isclose(stated[name], computed[name], rel_tol=1e-6):

@@ -68,8 +68,8 @@ def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):
     assert [message.failure for message in ended] == [None, None]
     alone = cells(tmp_path / "alone", registry, seeds=1)
     list(advanced(LocalExecutor(2), alone))  # with as many threads
-    assert waiting[0].result().loss == alone[0].result().loss
-    assert waiting[0].result().peak_memory_mb > 50
+    assert waiting[0].result({}).loss == alone[0].result({}).loss
+    assert waiting[0].result({}).peak_memory_mb > 50
 
 
 def test_asked_to_stop_cells_save_what_they_have(registry, tmp_path):

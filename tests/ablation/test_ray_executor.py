@@ -26,7 +26,7 @@ def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     waiting = cells(tmp_path, registry)
     ended = [message for _, message in filter(None, RayExecutor().events(waiting))]
     assert [message.failure for message in ended] == [None, None]
-    assert all(cell.result().loss > 0 for cell in waiting)
+    assert all(cell.result({}).loss > 0 for cell in waiting)
 
 
 def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(registry, tmp_path):
