@@ -98,7 +98,7 @@ class Study:
             statistics = load_arrays(kept(folder, settings))
             score = metrics[METRIC].aggregate(statistics[METRIC])
             cells.append(CellResult(arm, seed, metrics={METRIC: score}, statistics=statistics))
-        more: dict[str, Any] = {"values": {}, "task": {}, "notes": [], "tuned": {}, "cost": {}}
+        more: dict[str, Any] = {"values": {}, "task": {}, "notes": [], "tuned": {}, "cost": {"parameters": 1}}
         arms = tuple(
             {"name": arm, "baseline": None if arm == "baseline" else "baseline", **more} for arm in self.arms
         )
