@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.training.strategy import compile_layers, compiler_errors_explained
 
 PROGRAM = Path(__file__).with_name("compiled.py")
+COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 
 
 def compiled(folder, settings):
@@ -34,6 +36,7 @@ def losses(directory):
 
 
 @pytest.mark.long
+@pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 def test_compiled_layers_train_as_others_do(tmp_path, train_tiny, short_settings):
     settings = ("model.layers=2", "model.dropout=0.0", "training.steps=4")
     compiling = ("training.gradient_checkpointing=true", "training.compile=true")
