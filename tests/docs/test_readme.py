@@ -1,11 +1,13 @@
-"""The two commands that the README begins with: both can be repeated."""
+"""The two commands that the README begins with: both can be repeated, and CI runs the second."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +49,30 @@ def test_both_commands_work_twice(tmp_path: Path, environment: dict[str, str]) -
     apt = ["apt-get update", "apt-get install --yes python3-venv"]
     both = [f"{install} .", venv, f"{install} .[dev]", "pytest -n auto --dist worksteal"]
     assert (tmp_path / "done").read_text().splitlines() == [venv, *apt, venv, *both, venv, *both]
+
+
+@pytest.fixture
+def run_ci(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs `.ci/run` in a repository that has nothing else but a README."""
+
+    def run(readme: str) -> subprocess.CompletedProcess[str]:
+        shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+        (tmp_path / "README.md").write_text(readme, encoding="utf-8")
+        commit = "git init -q && git add . && git -c user.name=x -c user.email=x@example.org commit -q -m x"
+        script = f"{commit} && bash .ci/run"
+        return subprocess.run([BASH, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_ci_runs_the_second_command_as_it_stands(run_ci: Callable[[str], Any]) -> None:
+    assert "pytest" in COMMANDS[1]
+    ended = run_ci(README.replace(COMMANDS[1], 'ls -A &&\n  echo "two\nlines" &&\n  exit 7\n'))
+    assert ended.returncode == 7, ended.stderr
+    assert ended.stdout.splitlines()[-5:] == [".ci", ".git", "README.md", "two", "lines"]  # in a clone
+
+
+def test_ci_ends_without_the_second_command(run_ci: Callable[[str], Any]) -> None:
+    ended = run_ci(README.replace("<!-- run by .ci/run -->\n", ""))
+    assert ended.returncode == 1, ended.stderr
+    assert "README.md" in ended.stdout
