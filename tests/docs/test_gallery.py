@@ -186,8 +186,9 @@ def private_imports(file: Path) -> Iterator[str]:
             continue
         module = str(node.module)
         package = module.partition(".")[0]
-        if package in file.parts:  # its own
-            root = Path(*file.parts[: file.parts.index(package)])
+        parts = file.relative_to(ROOT).parts  # a clone may be called plugformer, too
+        if package in parts:  # its own
+            root = ROOT.joinpath(*parts[: parts.index(package)])
             yield from private_imports(root / f"{module.replace('.', '/')}.py")
             continue
         found = importlib.import_module(module) if module in PUBLIC else None
