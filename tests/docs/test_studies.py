@@ -1,0 +1,55 @@
+"""Published studies: today's code makes the same of their data, and the pages print what it makes of them."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from plugformer.registry import Registry
+from plugformer_ablation.findings import find
+from plugformer_ablation.report import write_report
+from plugformer_ablation.results import StudyResults
+
+DOCS = Path(__file__).parents[2] / "docs"
+STUDIES = sorted(file.parent for file in DOCS.glob("studies/*/report.json"))
+EXAMPLE = DOCS / "studies" / "attention_and_positions"
+
+
+def rounded(record):
+    """Returns what JSON holds of a record, with six digits of numbers: other processors sum otherwise."""
+    return json.loads(json.dumps(record), parse_float=lambda number: float(f"{float(number):.6g}"))
+
+
+def without_figures(page):
+    return re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+
+
+def test_the_example_is_published():
+    assert EXAMPLE in STUDIES
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_its_report_is_what_its_data_say(study):
+    published = json.loads((study / "report.json").read_text(encoding="utf-8"))
+    del published["cells"]
+    assert rounded(find(StudyResults.load(study, Registry.discover())).record) == rounded(published)
+
+
+def test_the_page_of_the_example_is_written_by_todays_code(tmp_path):
+    folder = shutil.copytree(EXAMPLE, tmp_path / "study")
+    write_report(find(StudyResults.load(folder, Registry.discover())), folder, print)
+    written = (folder / "report.html").read_text(encoding="utf-8")
+    published = EXAMPLE.with_suffix(".html").read_text(encoding="utf-8")
+    assert without_figures(written) == without_figures(published), "run `plugformer ablate` with its folder"
+    assert (folder / "cells.csv").read_text() == (EXAMPLE / "cells.csv").read_text()
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_a_page_prints_its_differences(study):
+    pages = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("findings.md", "results.md"))
+    for comparison in json.loads((study / "report.json").read_text(encoding="utf-8"))["comparisons"]:
+        difference, low, high = (comparison[name] for name in ("difference", "low", "high"))
+        texts = [f"{difference:.{n}f} [{low:.{n}f}, {high:.{n}f}]" for n in (2, 3, 4)]
+        assert any(text in pages for text in texts), texts
