@@ -126,10 +126,7 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(
-            f"the key {twice[:80]!r} occurs {names.count(twice)} times in an object, expected once; "
-            "remove the others"
-        )
+        raise DataError(f"the key {twice[:80]!r} is written twice in an object; only one value can count")
     return found
 
 

@@ -65,9 +65,9 @@ def publication(
     """
     from plugformer.runs import RunDirectory
 
-    trained.refuse_changes()
     folder = trained.place
     _refuse_links(folder)
+    trained.refuse_changes()
     values = {name: _read(folder / name) for name in _REWRITTEN if (folder / name).exists()}
     shortener = PathShortener.of(*values.values())
     texts = {name: _written(name, folder, shortener, value) for name, value in values.items()}

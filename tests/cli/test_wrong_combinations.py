@@ -112,7 +112,7 @@ WRONG = {
         data=LABELED.replace("label: label", "label: labels"),
     ),
     "an unseen label in a test file": Wrong(
-        r"other\.csv:3: unknown label 'bda' \(did you mean 'bad'\?\); expected one of \['bad', 'good', ",
+        r"other\.csv:3: unknown label 'bda' \(did you mean 'bad'\?\); expected one of \['bad', 'good'\]; ",
         data=TABLE.format("a.csv", "other.csv", "label"),
         command="train",
     ),

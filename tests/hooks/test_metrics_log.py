@@ -73,7 +73,7 @@ def test_updates_before_an_early_end_are_logged_before_its_evaluation(tiny_task,
 def test_rewinding_drops_what_is_made_again_and_half_a_line(tmp_path):
     directory = RunDirectory(tmp_path)
     for step in (1, 2, 3):
-        directory.log({"step": step, "text": "über"})
+        directory.log({"event": "training", "step": step, "text": "über"})
     with directory.metrics.open("a") as file:
         file.write('{"step": 1, "te')
     directory.rewind(2)
