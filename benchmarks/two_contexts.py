@@ -1,11 +1,12 @@
 """Do the arms of a finished study differ more in its own context than in another one?
 
-    python benchmarks/two_contexts.py STUDY --set KEY=VALUE...
+    python benchmarks/two_contexts.py STUDY [--last] --set KEY=VALUE...
 
-Each cell is evaluated again with the settings, on the study's split. The tables hold, for each arm, its
-paired difference from the baseline in the study's context and in the other one, and the difference of these
-differences, by a paired t test over seeds. All intervals of a column hold together with 95 % (Bonferroni);
-they cover seeds, not test examples.
+Each cell is evaluated again with the settings, on the study's split. A study keeps of each cell the checkpoint
+that is best in its own context, perhaps of another update for each arm; with --last both contexts are measured
+after the last update. The tables hold, for each arm, its paired difference from the baseline in the study's
+context and in the other one, and the difference of these differences, by a paired t test over seeds. All
+intervals of a column hold together with 95 % (Bonferroni); they cover seeds, not test examples.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from statistics import mean, stdev
 from scipy.stats import t
 
 import plugformer
+from plugformer.runs.store import load_tensors, restore
 
 ALPHA = 0.05
 
@@ -34,6 +36,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("study", type=Path)
+    parser.add_argument("--last", action="store_true", help="the parameters after the last update")
     parser.add_argument("--set", dest="settings", action="append", required=True, metavar="KEY=VALUE")
     options = parser.parse_args()
     record = json.loads((options.study / "report.json").read_text(encoding="utf-8"))
@@ -42,8 +45,14 @@ def main() -> None:
     there: dict[str, dict[str, float]] = defaultdict(dict)
     with (options.study / "cells.csv").open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            run = plugformer.load(options.study / row["directory"], overrides=options.settings)
-            here[row["arm"]][row["seed"]] = float(row[metric])
+            folder, score = options.study / row["directory"], float(row[metric])
+            run = plugformer.load(folder, overrides=options.settings)
+            if options.last:
+                cell = json.loads((folder / "cell.json").read_text(encoding="utf-8"))
+                score = cell["curve"][-1]["metrics"][metric]
+                file = max(folder.glob("checkpoints/*/model.safetensors"))
+                restore(run.model, load_tensors(file), file)
+            here[row["arm"]][row["seed"]] = score
             there[row["arm"]][row["seed"]] = run.evaluate(split).metrics[metric]["value"]
     baseline, *arms = here
     print(f"| arm | {metric}, study | {metric}, {' '.join(options.settings)} |\n| --- | --- | --- |")
