@@ -2,11 +2,12 @@
 
     python benchmarks/two_contexts.py STUDY [--last] --set KEY=VALUE...
 
-Each cell is evaluated again with the settings, on the study's split. A study keeps of each cell the checkpoint
-that is best in its own context, perhaps of another update for each arm; with --last both contexts are measured
-after the last update. The tables hold, for each arm, its paired difference from the baseline in the study's
-context and in the other one, and the difference of these differences, by a paired t test over seeds. All
-intervals of a column hold together with 95 % (Bonferroni); they cover seeds, not test examples.
+Each cell is evaluated again with the settings, on the study's split. A study keeps of each cell the
+checkpoint that is best in its own context, perhaps of another update for each arm; with --last both
+contexts are measured after the last update. The tables hold, for each arm, its paired difference from the
+baseline in the study's context and in the other one, and the difference of these differences, by a paired
+t test over seeds. All intervals of a column hold together with 95 % (Bonferroni); they cover seeds, not
+test examples.
 """
 
 import argparse
