@@ -357,9 +357,10 @@ def test_a_data_set_of_the_hub_with_other_than_texts(
     columns = with_kinds(REGISTRY.create("task_type", task_type).columns)
     given, found = (column.name for column in columns)
     row = {given: ["a", "b"] if task_type == "tagging" else "a b", found: value}
+    (tmp_path / "data").mkdir()
     for name in ("train", "validation"):
-        (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
-    data = REGISTRY.create("data", "hub", dataset=str(tmp_path))
+        (tmp_path / "data" / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+    data = REGISTRY.create("data", "hub", dataset=str(tmp_path / "data"))
     experiment: Any = SimpleNamespace(data=data, columns=columns, task_type=SimpleNamespace(columns=columns))
     splits, *_ = stored(open_streams(experiment), experiment, 1)
     assert splits["validation"][:] == {given: [row[given]] * 3, found: [value] * 3}

@@ -139,6 +139,7 @@ def test_the_lock_says_where_it_was_computed(trained):
 def test_another_machine_or_an_older_lock_is_gone_on_with(run_copy, registry, environment):
     file = run_copy / "lock.json"
     lock = json.loads(file.read_text())
-    del lock["environment"]
-    file.write_text(json.dumps(lock | ({} if environment is None else {"environment": environment})))
+    before = lock.pop("environment")
+    other = {} if environment is None else {"environment": before | environment}
+    file.write_text(json.dumps(lock | other))
     resume(run_copy, registry=registry, notify=str)

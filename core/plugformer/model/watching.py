@@ -1,12 +1,11 @@
 """Sees what the modules of a model return while it computes."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
 from torch import nn
-from torch.utils.checkpoint import noop_context_fn
 
 from plugformer.interfaces import Attention, Head, PositionalEncoding
 
@@ -42,27 +41,19 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
         yield
 
 
-def repetition(
-    module: nn.Module,
-) -> Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]:
-    """Returns the `context_fn` of a checkpoint in which a module computes.
-
-    Attentions whose `attend` is replaced compute in the same way again in the backward pass, even if it has
-    been put back by then; the replacement's attribute `again`, if it has one, takes its place.
-    """
-    attentions = [inner for inner in module.modules() if isinstance(inner, Attention)]
-    again = {
-        inner: getattr(inner.attend, "again", inner.attend) for inner in attentions if "attend" in vars(inner)
-    }
+def repetition(module: nn.Module) -> Callable[[], tuple[Any, Any]]:
+    """Returns a checkpoint's `context_fn`: the backward pass replaces `attend` again, by its `again`."""
+    found = [part for part in module.modules() if isinstance(part, Attention) and "attend" in vars(part)]
+    again = [(part, getattr(part.attend, "again", part.attend)) for part in found]
 
     @contextmanager
     def repeating() -> Iterator[None]:
         with ExitStack() as undo:
-            for inner, attend in again.items():
-                undo.enter_context(replaced(inner, "attend", attend))
+            for part, attend in again:
+                undo.enter_context(replaced(part, "attend", attend))
             yield
 
-    return (lambda: (nullcontext(), repeating())) if again else noop_context_fn
+    return lambda: (nullcontext(), repeating())
 
 
 @contextmanager
