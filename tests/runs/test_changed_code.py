@@ -1,6 +1,7 @@
 """A component that has changed since training: every use says so; what answers otherwise is not published."""
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -33,6 +34,7 @@ def edit(registry, tmp_path, monkeypatch):
     def edit(factor, comment=""):
         (tmp_path / f"{MODULE}.py").write_text(CODE.replace("FACTOR", str(factor)) + comment)
         sys.modules.pop(MODULE, None)
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)  # of a file as long, of the same second
         return registry.with_local(tmp_path / "registry.yaml")
 
     yield edit
