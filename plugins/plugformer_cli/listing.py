@@ -15,7 +15,7 @@ KINDS = (*(kind.value for kind in Kind), *(kind.value for kind in EntryKind))
 
 EXAMPLES = (
     "plugformer list attention",
-    "plugformer list --json | jq '.[] | select(.state != \"ready\")'",
+    "plugformer list --json > components.json",
 )
 
 
