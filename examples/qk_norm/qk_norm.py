@@ -1,6 +1,6 @@
 """Attention with normalized queries and keys."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
-from plugformer_blocks import PositionwiseState, softmax_attention
+from plugformer.interfaces import Attention, Context, ModelContext, Positions
+from plugformer_blocks import softmax_attention, split_heads
 
 
 class QueryKeyNormAttention(Attention):
     """softmax(g q/|q| · k/|k|) v in each head, with one learned factor g.
 
-    Query-Key Normalization, Henry et al. 2020: https://arxiv.org/abs/2010.04245. The state holds keys
-    (normalized and rotated) and values, each (batch, length, heads, head width).
+    Query-Key Normalization, Henry et al. 2020: https://arxiv.org/abs/2010.04245. The cache holds keys
+    (normalized and rotated) and values, each (batch, heads, length, head width).
 
     Args:
         model: Sizes of the model.
@@ -39,7 +39,7 @@ class QueryKeyNormAttention(Attention):
                 f"{model.heads} heads do not divide the width {model.width}; "
                 "change model.width or model.heads"
             )
-        self.heads = model.heads
+        self.width = model.width // model.heads
         self.dropout = model.attention_dropout
         self.start = scale
         self.query = nn.Linear(model.width, model.width)
@@ -53,25 +53,24 @@ class QueryKeyNormAttention(Attention):
         """Sets the factor; the linear maps draw their own values."""
         nn.init.constant_(self.factor, self.start)
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns normalized, rotated keys, and values."""
-        key = positions.rotate(normalize(self._split(self.key(memory)), dim=-1))
-        value = self._split(self.value(memory))
-        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns what each token reads."""
 
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = context.query.rotate(normalize(self._split(self.query(query)), dim=-1))
+        def read(memory: Tensor, positions: Positions) -> tuple[Tensor, Tensor]:
+            key, value = (
+                split_heads(self.key(memory), self.width),
+                split_heads(self.value(memory), self.width),
+            )
+            return positions.rotate(normalize(key, dim=-1)), value
+
+        query = context.rotate(normalize(split_heads(self.query(x), self.width), dim=-1))
+        if context.cross:
+            key, value = context.once(lambda memory: read(memory, context.key))
+        else:
+            key, value = context.cached(*read(x, context.query))
         dropout = self.dropout if self.training else 0.0
-        read = softmax_attention(heads * self.factor, key, value, context, scale=1.0, dropout=dropout)
-        output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
+        found = softmax_attention(query * self.factor, key, value, context, scale=1.0, dropout=dropout)
+        output: Tensor = self.output(found.transpose(1, 2).flatten(-2))
         return output
-
-    def _split(
-        self, x: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch heads length head_width"]:
-        heads: Tensor = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return heads

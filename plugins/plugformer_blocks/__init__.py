@@ -6,6 +6,7 @@ Nothing here is registered, and no component has to use it: interfaces ask for r
 from plugformer_blocks.exporting import Program, exported, exporting, part_of, programs_of, tensors_of
 from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
 from plugformer_blocks.files import check_file, open_bytes, read_lines
+from plugformer_blocks.heads import project_heads, split_heads
 from plugformer_blocks.joined_optimizer import JoinedOptimizer
 from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
@@ -13,7 +14,6 @@ from plugformer_blocks.parameter_paths import matching_paths
 from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
-from plugformer_blocks.states import PositionwiseState, Recurrent
 from plugformer_blocks.tables import TableColumn, find_column, table_cells, unique_keys
 from plugformer_blocks.tracing import deciding_lines, untraceable
 from plugformer_blocks.views import Prefix, Within
@@ -23,10 +23,8 @@ __all__ = [
     "JoinedOptimizer",
     "PipelineTokenizer",
     "Pooling",
-    "PositionwiseState",
     "Prefix",
     "Program",
-    "Recurrent",
     "TableColumn",
     "Within",
     "attention_scores",
@@ -46,9 +44,11 @@ __all__ = [
     "part_of",
     "pool",
     "programs_of",
+    "project_heads",
     "read_lines",
     "read_pipeline",
     "softmax_attention",
+    "split_heads",
     "table_cells",
     "tensors_of",
     "unique_keys",

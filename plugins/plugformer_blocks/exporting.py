@@ -11,7 +11,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from plugformer.errors import NotExportableError, described
-from plugformer.interfaces import Batch, Generative, Level, Model, Padding, Tokens, evaluating
+from plugformer.interfaces import Batch, Generative, Level, Model, Tokens, evaluating
 from plugformer_blocks.tracing import deciding_lines, frames_of, untraceable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def batch_of(like: Batch, tensors: Sequence[Shaped[Tensor, "batch length"]]) -> 
     for name, tokens in _sequences(like).items():
         ids, mask = named[f"{name}_ids"], named[f"{name}_mask"]
         marks = {mark: named[f"{name}_{mark}"] for mark in tokens.marks}
-        made[name] = Tokens(ids, mask, Padding.ANYWHERE, marks=marks)
+        made[name] = Tokens(ids, mask, marks=marks)
     reads = {name: made[name] for name in like.reads if name in made}
     stacks = {name: made[name] for name in ("source", "target") if name in made}
     given = None if like.given is None else made["target"].mask.sum(dim=1)
@@ -82,8 +82,8 @@ class Begin(nn.Module):
 
     def begun(self, batch: Batch) -> tuple[Float[Tensor, "batch outputs"], Any]:
         """Returns the logits and the cache."""
-        cache, last = self.model.begin(batch)
-        return _next(self.model, last, cache), cache
+        cache, hidden = self.model.begin(batch)
+        return _logits(self.model, hidden), cache
 
 
 class Step(nn.Module):
@@ -99,7 +99,7 @@ class Step(nn.Module):
         self.like = like.rebuilt(like.tensors)
         kept = self.like.tensors
         with torch.no_grad():
-            after = self._after(torch.full_like(kept[-1][:, 0], 4, dtype=torch.int64), kept)[1]
+            after = self._after(torch.full_like(kept[-1], 4), kept)[1]
         self.changes = [new.data_ptr() != old.data_ptr() for new, old in zip(after, kept, strict=True)]
 
     def forward(self, *tensors: Shaped[Tensor, "batch ..."]) -> tuple[Shaped[Tensor, "batch ..."], ...]:
@@ -115,9 +115,12 @@ class Step(nn.Module):
 
 def _next(model: Generative, tokens: Tensor, cache: Any) -> Tensor:
     """Returns the logits behind a new token of every row."""
-    new, real = tokens[:, None], torch.ones_like(tokens, dtype=torch.bool)[:, None]
-    hidden = model.step(Tokens(new, real, Padding.NONE), cache)
-    return model.head.logits(hidden[:, -1:], real)[:, 0]
+    new = Tokens(tokens[:, None], torch.ones_like(tokens, dtype=torch.bool)[:, None], full=True)
+    return _logits(model, model.step(new, cache)[:, -1])
+
+
+def _logits(model: Generative, hidden: Tensor) -> Tensor:
+    return model.head.logits(hidden[:, None], torch.ones_like(hidden[:, :1], dtype=torch.bool))[:, 0]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plugformer.interfaces import ABSENT, BEGIN, END, NO_TARGETS, PADDING, Padding, Ragged, Side, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, END, NO_TARGETS, PADDING, Ragged, Side, Tokens
 
 
 def pad(
@@ -32,9 +32,7 @@ def pad(
         ids[column == whole[:, None] - 1] = END
     if begin:
         ids[column == 0] = BEGIN
-    padding = Padding.RIGHT if side == "right" else Padding.ANYWHERE
-    padding = Padding.NONE if real.all() else padding
-    tokens = Tokens(torch.from_numpy(ids), torch.from_numpy(real), padding)
+    tokens = Tokens(torch.from_numpy(ids), torch.from_numpy(real), bool(real.all()))
     if rows.counts is None:
         return tokens
     grid = len(rows.counts), int(rows.counts.max(initial=0))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
-from plugformer.interfaces import AttentionContext
+from plugformer.interfaces import Context
 
 _FEW_ROWS, _MANY_KEYS = 16, 2**21  # rows of a batch, and numbers in their keys
 _WIDEST_FLASH_HEAD = 256  # by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`
@@ -20,7 +20,7 @@ def softmax_attention(
     query: Float[Tensor, "batch heads query head_width"],
     key: Float[Tensor, "batch groups key head_width"],
     value: Float[Tensor, "batch groups key value_width"],
-    context: AttentionContext,
+    context: Context,
     *,
     scale: float | None = None,
     dropout: float = 0.0,
@@ -75,7 +75,7 @@ def softmax_attention(
 def attention_scores(
     query: Float[Tensor, "batch heads query head_width"],
     key: Float[Tensor, "batch groups key head_width"],
-    context: AttentionContext,
+    context: Context,
     *,
     scale: float | None = None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None = None,
@@ -89,7 +89,7 @@ def attention_scores(
 
 def attention_weights(
     scores: Float[Tensor, "batch heads query key"],
-    context: AttentionContext,
+    context: Context,
     *,
     dropout: float = 0.0,
     mask: Bool[Tensor, "#batch #heads #query #key"] | None = None,
@@ -149,7 +149,7 @@ def _factor(query: Tensor, scale: float | None) -> float:
 
 
 def _added(
-    query: Tensor, key: Tensor, context: AttentionContext, scale: float | None, bias: Tensor | None
+    query: Tensor, key: Tensor, context: Context, scale: float | None, bias: Tensor | None
 ) -> Tensor | None:
     """Returns the bias of scaled scores in this layer alone, or None."""
     content = context.content_bias(query, key)

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from jaxtyping import Bool
+import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from plugformer.interfaces import END, PAST, PositionalEncoding, Positions, Tokens, View
+from plugformer.interfaces import END, PAST, Positions, View
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Prefix(View):
 class Within(View):
     """A token sees what `view` allows of its own document, and positions count within documents.
 
-    END closes a document as a target, and opens the next one as an input. The mark `document` is the number
-    of a token's document in its sequence.
+    END closes a document as a target, and opens the next one as an input. The mark `document` is the position
+    in the sequence at which a token's document begins.
     """
 
     view: View
@@ -50,15 +51,13 @@ class Within(View):
         return same if allowed is None else same & allowed
 
     def positions(
-        self, tokens: Tokens, encoding: PositionalEncoding, past: Positions | None = None
+        self, new: Positions, ids: Int[Tensor, "batch new"], past: Positions | None = None
     ) -> Positions:
-        """Returns for each new token how many real tokens of its document there are before it."""
-        new = self.view.positions(tokens, encoding, past)
-        document = (tokens.ids == END).cumsum(dim=1)
+        """Returns positions that count from the beginning of each token's document."""
+        new = self.view.positions(new, ids, past)
+        start = new.index.where(ids == END, 0).cummax(dim=1).values
         if past is not None:
-            document = document + past.mark("document")[:, -1:]
-        new = replace(new, marks={**new.marks, "document": document})
-        whole = new if past is None else past.concatenate(new)
-        same = document[:, :, None] == whole.mark("document")[:, None, :]
-        before = (same & whole.mask[:, None, :]).tril(whole.length - new.length - 1)
-        return replace(new, index=before.sum(dim=2))
+            before = past.mark("document")
+            before = before if past.mask is None else before.masked_fill(~past.mask, 0)
+            start = torch.maximum(start, before.amax(dim=1, keepdim=True))
+        return replace(new, index=new.index - start, marks={**new.marks, "document": start})

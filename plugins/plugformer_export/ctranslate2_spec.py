@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 from torch import Tensor, nn
 
-from plugformer.interfaces import EVERYTHING, PAST, SPECIAL_TOKENS, Level, Padding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, SPECIAL_TOKENS, Level, Positions
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
 
@@ -157,8 +157,7 @@ class Parts:
         """Returns what the encoding adds to embeddings at each position: zeros if it adds nothing."""
         length, width = self.model.spec.max_length, self.model.spec.width
         weight = stack.embedding.weight
-        real = weight.new_ones(1, length).bool()
-        positions = Positions.of(real, stack.position, Padding.NONE)
+        positions = Positions.of(length, stack.position, device=weight.device)
         return array(stack.position.embed(weight.new_zeros(1, length, width), positions)[0])
 
 

@@ -16,12 +16,11 @@ from plugformer.interfaces import (
     END,
     UNKNOWN,
     Attention,
-    AttentionContext,
     Batch,
+    Context,
     Example,
     Level,
     Model,
-    State,
     Tokenizer,
     evaluating,
 )
@@ -49,7 +48,7 @@ class AttentionRecord(NamedTuple):
     place: AttentionLocation
     name: str
     value: Tensor
-    context: AttentionContext
+    context: Context
 
 
 def attentions(model: Model) -> dict[AttentionLocation, Attention]:
@@ -67,7 +66,7 @@ def attentions(model: Model) -> dict[AttentionLocation, Attention]:
 def observing(model: Model) -> Iterator[list[AttentionRecord]]:
     """Inside, what the attentions of a model record is collected, in the order of computation.
 
-    An observed attention takes its plain path (`AttentionContext.observed`) and records the weights that it
+    An observed attention takes its plain path (`Context.observed`) and records the weights that it
     uses. A linear attention has no weights and records nothing. Each call of the model adds to the records,
     and so does each step of incremental decoding; layers that a backward pass computes again do not.
     """
@@ -77,29 +76,28 @@ def observing(model: Model) -> Iterator[list[AttentionRecord]]:
         places.setdefault(attention, []).append(place)
     with ExitStack() as undo:
         for attention, calls in places.items():
-            undo.enter_context(replaced(attention, "attend", _recording(attention, calls, records)))
+            undo.enter_context(replaced(attention, "forward", _recording(attention, calls, records)))
         yield records
 
 
 def _recording(
     attention: Attention, calls: Sequence[AttentionLocation], records: list[AttentionRecord]
 ) -> Callable[..., Tensor]:
-    """Returns `attend` with an observer; `calls` are several where layers share their parameters."""
-    attend, turns = attention.attend, cycle(calls)
-    repeated = getattr(attend, "again", attend)
+    """Returns `forward` with an observer; `calls` are several where layers share their parameters."""
+    forward, turns = attention.forward, cycle(calls)
+    repeated = getattr(forward, "again", forward)
 
-    def again(query: Tensor, state: State, context: AttentionContext) -> Tensor:
-        return cast("Tensor", repeated(query, state, replace(context, observer=lambda *_: None)))
+    def again(x: Tensor, context: Context) -> Tensor:
+        return cast("Tensor", repeated(x, replace(context, observer=lambda *_: None)))
 
-    def recorded(query: Tensor, state: State, context: AttentionContext) -> Tensor:
+    def recorded(x: Tensor, context: Context) -> Tensor:
         place = next(turns)
 
         def record(name: str, value: Tensor) -> None:
             records.append(AttentionRecord(place, name, value, context))
-            if context.observer is not None:
-                context.observer(name, value)
+            context.record(name, value)
 
-        return attend(query, state, replace(context, observer=record))
+        return forward(x, replace(context, observer=record))
 
     vars(recorded)["again"] = again
     return recorded
@@ -188,8 +186,9 @@ def _weights(
     for _, name, value, context in (record for record in records if record.place == place):
         query, key = context.query, context.key
         if name == "weights" and value.dim() == 4 and value.shape[2:] == (query.length, key.length):
-            rows, columns = (tokens.index[0][tokens.mask[0]].cpu() for tokens in (query, key))
-            seen = value[0][:, query.mask[0]][:, :, key.mask[0]]
+            real = [slice(None) if at.mask is None else at.mask[0] for at in (query, key)]
+            rows, columns = (at.index[0][there].cpu() for at, there in zip((query, key), real, strict=True))
+            seen = value[0][:, real[0]][:, :, real[1]]
             whole = torch.zeros(len(seen), *shape)
             whole[:, rows[:, None], columns] = seen.float().cpu()
             weights.append(whole)

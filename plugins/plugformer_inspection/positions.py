@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from plugformer.configuration import Task
-from plugformer.interfaces import Model, Padding, PositionalEncoding, Positions, evaluating
+from plugformer.interfaces import Model, PositionalEncoding, Positions, evaluating
 from plugformer_reports.drawing import SIGNED, Drawing, panels
 
 Aspect = Literal["equal", "auto"]
@@ -71,7 +71,7 @@ def view_positions(model: Model, task: Task) -> list[EncodingView]:
 def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_width: int) -> EncodingView:
     """Returns the effects of an encoding at the positions from 0 to `length`."""
     device = next((parameter.device for parameter in encoding.parameters()), torch.device("cpu"))
-    positions = Positions.of(torch.ones(1, length, dtype=torch.bool, device=device), encoding, Padding.NONE)
+    positions = Positions.of(length, encoding, device=device)
     zeros = torch.zeros(1, length, width, device=device)
     basis = torch.eye(head_width, device=device)[None, :, None].expand(-1, -1, length, -1)
     with torch.no_grad():

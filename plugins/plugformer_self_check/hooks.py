@@ -22,7 +22,6 @@ from plugformer.interfaces import (
     Hypothesis,
     Level,
     Model,
-    Padding,
     Tokens,
     evaluating,
 )
@@ -201,14 +200,12 @@ def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     targets, counted = model.targets(batch)
     order = (~counted).int().argsort(dim=1, stable=True)[:, : int(counted.sum(dim=1).max())]  # without gaps
     following, counts = targets.gather(1, order), counted.gather(1, order)
-    past, ids = model.begin(batch)
-    real = torch.ones_like(ids, dtype=torch.bool)
-    total = torch.zeros(len(ids), dtype=torch.float64)  # on the CPU: not every device has float64
-    for targets, counted in zip(following.T, counts.T, strict=True):
-        hidden = model.step(Tokens(ids[:, None], real[:, None], Padding.ANYWHERE), past)
-        scores = model.head.logits(hidden, real[:, None]).float().log_softmax(dim=-1)[:, 0]
-        total += scores.gather(1, targets[:, None])[:, 0].masked_fill(~counted, 0.0).cpu()
-        ids, real = targets, counted
+    past, hidden = model.begin(batch)
+    total = torch.zeros(len(hidden), dtype=torch.float64)  # on the CPU: not every device has float64
+    for ids, real in zip(following.T, counts.T, strict=True):
+        scores = model.head.logits(hidden[:, None], real[:, None]).float().log_softmax(dim=-1)[:, 0]
+        total += scores.gather(1, ids[:, None])[:, 0].masked_fill(~real, 0.0).cpu()
+        hidden = model.step(Tokens(ids[:, None], real[:, None]), past)[:, -1]
     log_probabilities: ndarray = total.numpy()
     return log_probabilities
 

@@ -1,6 +1,5 @@
 """The interfaces that components implement, and the objects that they exchange."""
 
-from plugformer.interfaces.attention import Attention, AttentionContext, State
 from plugformer.interfaces.batch import (
     ABSENT,
     NO_TARGETS,
@@ -10,18 +9,17 @@ from plugformer.interfaces.batch import (
     Ragged,
     Side,
     Tokens,
-    places_of,
     token_targets,
-    unpad,
 )
 from plugformer.interfaces.column import Column, ColumnKind
+from plugformer.interfaces.context import Context
 from plugformer.interfaces.data import Data, require_aligned, require_columns
 from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
 from plugformer.interfaces.head import Best, Head, Likelihoods
-from plugformer.interfaces.layer import FeedForward, Norm, Residual, Sublayer
+from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
-from plugformer.interfaces.model import Generative, Loss, Model, evaluating, next_tokens
-from plugformer.interfaces.position import Padding, PositionalEncoding, Positions
+from plugformer.interfaces.model import Generative, Loss, Model, before_next, evaluating, next_tokens
+from plugformer.interfaces.position import PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
 from plugformer.interfaces.spec import (
     Architecture,
@@ -56,12 +54,12 @@ __all__ = [
     "AllowedTokens",
     "Architecture",
     "Attention",
-    "AttentionContext",
     "Batch",
     "Best",
     "Column",
     "ColumnKind",
     "Constraint",
+    "Context",
     "Data",
     "Decoding",
     "Encoded",
@@ -90,7 +88,6 @@ __all__ = [
     "Optimizer",
     "OutputMetric",
     "OutputType",
-    "Padding",
     "ParameterContext",
     "PartSpec",
     "PositionalEncoding",
@@ -106,7 +103,6 @@ __all__ = [
     "SourceMetric",
     "Stack",
     "StackSpec",
-    "State",
     "Sublayer",
     "Table",
     "TaskType",
@@ -116,11 +112,10 @@ __all__ = [
     "Value",
     "View",
     "as_text",
+    "before_next",
     "evaluating",
     "next_tokens",
-    "places_of",
     "require_aligned",
     "require_columns",
     "token_targets",
-    "unpad",
 ]

@@ -2,17 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
-
-from plugformer.interfaces.position import Padding
 
 Side = Literal["right", "left"]
 """The side of padding."""
@@ -23,32 +20,28 @@ ABSENT = -(2**31)
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids, one sequence to a row.
+    """Token ids, one sequence to a row, padded on the right.
 
     Attributes:
         ids: Token ids, PADDING for padding.
         mask: True for real tokens, BEGIN and END included; False for padding.
-        padding: Where the padding is.
+        full: Whether there is no padding, known without reading a device.
         slots: Each row's place, counted by example and row, if examples have several rows.
         grid: The number of examples, and the most rows that one has, if they have several.
         marks: Numbers of the tokens by name, which views read, such as 1 for those of a prefix.
-        places: Indices of the real tokens in the flattened mask, set by `located`.
-        following: Indices, without the last position, of the real tokens before another real token.
     """
 
     ids: Int[Tensor, "batch length"]
     mask: Bool[Tensor, "batch length"]
-    padding: Padding
+    full: bool = False
     slots: Int[Tensor, " batch"] | None = None
     grid: tuple[int, int] | None = None
     marks: Mapping[str, Int[Tensor, "batch length"]] = field(default_factory=dict)
-    places: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
-    following: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
 
-    def narrow(self, real: Bool[Tensor, "batch first"], padding: Padding | None = None) -> "Tokens":
-        """Returns the first tokens, of which those of `real` are, with their marks."""
-        marks = {name: mark[:, : real.shape[1]] for name, mark in self.marks.items()}
-        return Tokens(self.ids[:, : real.shape[1]], real, padding or self.padding, marks=marks)
+    def narrow(self, length: int) -> "Tokens":
+        """Returns the first `length` columns."""
+        marks = {name: mark[:, :length] for name, mark in self.marks.items()}
+        return Tokens(self.ids[:, :length], self.mask[:, :length], self.full, marks=marks)
 
     @property
     def count(self) -> int:
@@ -62,18 +55,12 @@ class Tokens:
         zeros = values.new_zeros(math.prod(self.grid), *values.shape[1:])
         return zeros.index_copy(0, self.slots, values).view(*self.grid, *values.shape[1:])
 
-    def located(self) -> "Tokens":
-        """Returns the same tokens with their places, so that no forward pass waits for a device."""
-        following = self.mask[:, :-1] & self.mask[:, 1:]
-        return _with(replace(self), places=places_of(self.mask), following=places_of(following))
-
     def to(self, device: torch.device | str) -> "Tokens":
         """Returns the same tokens on another device."""
-        moved = _with(copy(self), **_moved(vars(self), device))
-        return _with(moved, mask=with_places(moved.mask, moved.places))
+        return replace(self, **_moved(vars(self), device))
 
 
-NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool), Padding.NONE)
+NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool))
 """The tokens of a stack that has nothing to read."""
 
 NO_TARGETS = torch.zeros(0, dtype=torch.int64)
@@ -97,7 +84,6 @@ class Batch:
         given: Number of tokens in each row of `target` that are given and not predicted; if None one, BEGIN.
         rows: Each example's row in its split.
         asked: Returns the inputs of an example by its number in the batch, for answers that quote them.
-        predicted: Indices of the hidden states that the head predicts from, set by `located`.
     """
 
     source: Tokens = NO_TOKENS
@@ -107,7 +93,6 @@ class Batch:
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
     asked: Callable[[int], Mapping[str, Any]] = field(default=_no_inputs, repr=False, compare=False)
-    predicted: Int[Tensor, " predicted"] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def sequences(self) -> list[Tokens]:
@@ -124,37 +109,9 @@ class Batch:
         """Where its tensors are."""
         return self.sequences[0].ids.device
 
-    def located(self, predicted: Bool[Tensor, "batch length"]) -> "Batch":
-        """Returns the same batch with the indices of its real tokens and predicted positions, on the host."""
-        reads = {name: tokens.located() for name, tokens in self.reads.items()}
-        batch = replace(self, source=self.source.located(), target=self.target.located(), reads=reads)
-        return _with(batch, predicted=places_of(predicted))
-
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
-        return _with(copy(self), **_moved(vars(self), device))
-
-
-def places_of(real: Bool[Tensor, "batch length"]) -> Int[Tensor, " tokens"]:
-    """Returns the indices of True in the flattened mask: those of `with_places`, if it has any."""
-    places: Tensor | None = getattr(real, _PLACES, None)
-    return real.flatten().nonzero().squeeze(1) if places is None else places
-
-
-def with_places(
-    real: Bool[Tensor, "batch length"], places: Int[Tensor, " tokens"] | None
-) -> Bool[Tensor, "batch length"]:
-    """Returns the mask with the indices that `places_of` returns for it."""
-    if places is None:
-        return real
-    view = real.view_as(real)  # the tensor of the caller stays as it is
-    setattr(view, _PLACES, places)
-    return view
-
-
-_PLACES = "plugformer_places"
-
-Located = TypeVar("Located", Tokens, Batch)
+        return replace(self, **_moved(vars(self), device))
 
 
 def _moved(value: Any, device: torch.device | str) -> Any:
@@ -165,13 +122,6 @@ def _moved(value: Any, device: torch.device | str) -> Any:
     if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
         return value.pin_memory().to(device, non_blocking=True)
     return value.to(device) if isinstance(value, Tensor | Tokens) else value
-
-
-def _with(data: Located, **fields: Any) -> Located:
-    """Sets fields, also those that `replace` does not keep because they are no arguments."""
-    for name, value in fields.items():
-        object.__setattr__(data, name, value)
-    return data
 
 
 @dataclass(frozen=True)
@@ -266,29 +216,3 @@ def token_targets(
     """
     present = ~targets.isnan() if targets.is_floating_point() else targets != ABSENT
     return targets.masked_fill(~present, 0), present
-
-
-def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:
-    """Returns these rows of `x`, none of them twice."""
-    return cast("Tensor", _SelectUnique.apply(x, rows))
-
-
-class _SelectUnique(torch.autograd.Function):
-    """`index_select` of different rows, with a gradient that copies instead of adding up: faster."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, rows: Tensor) -> Tensor:
-        return x.index_select(0, rows)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG004
-        ctx.positions = len(inputs[0])
-        ctx.save_for_backward(inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (rows,) = ctx.saved_tensors
-        zeros = gradient.new_zeros(ctx.positions, *gradient.shape[1:])
-        return zeros.index_copy(0, rows, gradient), None

@@ -13,7 +13,6 @@ from plugformer.errors import NotFiniteError
 from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.model import Generative
 from plugformer.interfaces.output_layer import PackedMatrices, Precision, largest
-from plugformer.interfaces.position import Padding
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 
 _PORTION = 2**20  # scores that a processor's cache holds
@@ -149,18 +148,14 @@ class Session:
         self._packed = PackedMatrices(precision)
         self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
         self.sentences = self._inputs = torch.arange(len(sentence_ids), device=batch.device)
-        self._hidden = self._advance(self._start(batch))
-
-    def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
-        """Reads the beginnings but for their last tokens, which it returns."""
-        self._past, last = self.model.begin(batch)
-        return last
+        self._past, self._hidden = model.begin(batch)
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
         new = tokens[:, None]
-        unpadded = Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE)
-        return self.model.step(unpadded, self._past)[:, -1]
+        return self.model.step(Tokens(new, torch.ones_like(new, dtype=torch.bool), full=True), self._past)[
+            :, -1
+        ]
 
     @property
     def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:

@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces.batch import places_of, unpad
 from plugformer.interfaces.prediction import Level, OutputType
 
 Hidden = Float[Tensor, "batch length width"]
@@ -126,8 +125,8 @@ class Head(nn.Module, ABC):
             counts = torch.ones_like(columns[0], dtype=torch.int64)
         else:
             columns = hidden.new_zeros((3, real.numel()), dtype=torch.float32)
-            for places in places_of(real).split(_POSITIONS):  # the scores of a vocabulary need much memory
-                rows = unpad(hidden.flatten(0, 1), places)[None]
+            for places in real.flatten().nonzero()[:, 0].split(_POSITIONS):  # scores need much memory
+                rows = hidden.flatten(0, 1).index_select(0, places)[None]
                 logits = self.logits(rows, real.flatten()[places][None])[0]
                 columns[:, places] = self._measured(logits, targets.flatten()[places])
             columns, counts = columns.view(3, *real.shape).sum(dim=2), real.sum(dim=1)

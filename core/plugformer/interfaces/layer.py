@@ -1,4 +1,4 @@
-"""The parts of a layer besides attention: feed-forward networks, norms and residual connections."""
+"""The parts of a layer: attention, feed-forward networks, norms and residual connections."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -8,13 +8,17 @@ from typing import Any, Literal
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from plugformer.interfaces.context import Context
+from plugformer.interfaces.view import View
+
 Stream = Float[Tensor, "batch length width"]
 
 
 class Norm(nn.Module, ABC):
     """A normalization over the last axis, each token by itself.
 
-    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext`.
+    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext`. It computes in float32 at
+    least, and returns the format that it is given.
     """
 
     @abstractmethod
@@ -22,12 +26,48 @@ class Norm(nn.Module, ABC):
         """Returns `x`, normalized over its last axis."""
 
 
+class Attention(nn.Module, ABC):
+    """A sublayer in which tokens read other tokens: attention, a recurrence, or a convolution.
+
+    A component is constructed as `SomeAttention(model, **options)` with a `ModelContext`. What it needs of the
+    tokens before a step of decoding it gets from its context: `Context.cached` for keys and values,
+    `Context.past` and `keep` for a summary of a fixed shape, `Context.once` for what it makes of the memory in
+    cross-attention, whose `Context.memory` is not None. `plugformer_blocks.softmax_attention` applies the
+    masks and biases of a context.
+
+    Attributes:
+        residual_path: Names of the linear maps from the values to the residual stream, in order. Initial
+            values that depend on the depth scale their matrices.
+        reads_layer: Number of a layer below with the same attention, of which it reads `Context.shared`
+            instead of calling `cached` or `once`; None for its own keys and values.
+    """
+
+    residual_path: tuple[str, ...] = ("value", "output")
+    reads_layer: int | None = None
+
+    def follows(self, view: View) -> bool:  # noqa: ARG002 (a default)
+        """Returns whether it sees what a view allows and nothing else; by default yes, by the context's mask.
+
+        A mixer with a running state follows PAST alone. A model with another view is refused.
+        """
+        return True
+
+    @abstractmethod
+    def forward(self, x: Stream, context: Context) -> Stream:
+        """Returns the output for each token; at padding any finite values.
+
+        The output of a token may depend on what its context allows it to see and on nothing else. Computing a
+        sequence in pieces, of one token or more, must be equivalent to computing it at once.
+        """
+
+
 class FeedForward(nn.Module, ABC):
-    """A network that computes each real token alone; the layer has removed the padding.
+    """A network that computes each token by itself.
 
     A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext`. Its hidden layer has
     the width `model.ffn_width`. It may store a scalar loss, for example the balance of routed experts, in the
-    attribute `auxiliary_loss`. The core adds it after the forward pass.
+    attribute `auxiliary_loss`, which must not depend on padding (`Context.real`). The core adds it after the
+    forward pass.
 
     Attributes:
         residual_path: Names of the linear maps from a token to the residual stream, in order. Initial values
@@ -37,35 +77,46 @@ class FeedForward(nn.Module, ABC):
     residual_path: tuple[str, ...] = ("up", "down")
 
     @abstractmethod
-    def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
-        """Returns the network's output for each token; there may be no token at all, in training, too."""
+    def forward(self, x: Stream, context: Context) -> Stream:
+        """Returns the network's output for each token; at padding any finite values."""
 
 
 @dataclass(eq=False)
 class Sublayer:
     """A sublayer of one layer, as a function of hidden states, with dropout on its output.
 
-    Given a mask `tokens`, it computes these real tokens alone: only they are queries, keys and inputs of the
-    feed-forward network, at their own positions. At all others the output is zero.
+    Given a mask `tokens`, only these real tokens are queries, keys and inputs of the feed-forward network, at
+    their own positions; at all others the output is zero. Given `most`, too, which is known without reading a
+    device and at least the number of `tokens` in each row, training computes no more than so many of a row.
 
     Attributes:
-        function: Returns the output for hidden states (batch, length, width) and `tokens`, before dropout.
+        function: Returns the output for hidden states (batch, length, width), `tokens` and `most`.
         dropout: The dropout, a `plugformer.model.layer.Dropout`; None for none.
-        real: True for real tokens, False for padding; a share of a sequence is a share of these.
+        real: True for real tokens, False for padding; a share of a sequence is a share of these. None where
+            the residual connection takes all tokens.
     """
 
-    function: Callable[[Tensor, Tensor | None], Tensor]
+    function: Callable[[Tensor, Tensor | None, int | None], Tensor]
     dropout: Any = None
     real: Bool[Tensor, "batch length"] | None = None
 
-    def __call__(self, hidden: Stream, tokens: Bool[Tensor, "batch length"] | None = None) -> Stream:
+    def __call__(
+        self, hidden: Stream, tokens: Bool[Tensor, "batch length"] | None = None, *, most: int | None = None
+    ) -> Stream:
         """Returns the sublayer's output, after dropout; of all tokens if `tokens` is None."""
-        output = self.function(hidden, tokens)
+        output = self.function(hidden, tokens, most)
         return output if self.dropout is None else self.dropout(output)
 
-    def added(self, x: Stream, hidden: Stream, tokens: Bool[Tensor, "batch length"] | None = None) -> Stream:
+    def added(
+        self,
+        x: Stream,
+        hidden: Stream,
+        tokens: Bool[Tensor, "batch length"] | None = None,
+        *,
+        most: int | None = None,
+    ) -> Stream:
         """Returns `x + self(hidden, tokens)`, with dropout and addition in one operation."""
-        output = self.function(hidden, tokens)
+        output = self.function(hidden, tokens, most)
         return x + output if self.dropout is None else self.dropout.added(x, output)
 
 
@@ -73,7 +124,7 @@ class Residual(nn.Module, ABC):
     """The residual connection and the norms of one layer.
 
     A component is constructed as `SomeResidual(model, **options)` with a `ResidualContext`, once for each
-    layer. It calls each sublayer exactly once in evaluation mode, where the sublayer may append to a cache,
+    layer. It calls each sublayer exactly once in evaluation mode, where the sublayer may write to a cache,
     and at most once in training. Only sublayers exchange information between tokens. It may store an
     `auxiliary_loss`, as a feed-forward network may.
 

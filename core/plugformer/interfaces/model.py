@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens, with_places
+from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
@@ -98,23 +98,19 @@ class Model(nn.Module, ABC):
         of_tokens = self.level in (Level.TOKEN, Level.NEXT_TOKEN)
         return int(real.sum()) if of_tokens else len(real)
 
-    def located(self, batch: Batch) -> Batch:
-        """Returns the batch with indices of its tokens: see `Batch.located`."""
-        return batch.located(self.targets(batch)[1])
-
     def forward(self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None) -> Loss:
         """Returns the loss of a batch, or that of an objective, within the forward pass of a wrapper."""
         if objective is not None:
             return objective(self, batch)
         self._take_auxiliary_losses()  # of layers that were computed again, or in evaluation mode
         targets, real = self.targets(batch)
-        total, count = self.head.loss(self.hidden(batch), targets, with_places(real, batch.predicted))
+        total, count = self.head.loss(self.hidden(batch), targets, real)
         return Loss(total, count, sum(self._take_auxiliary_losses(), total.new_zeros(())))
 
     def _take_auxiliary_losses(self) -> list[Float[Tensor, ""]]:
         """Returns the auxiliary losses of the layers' parts, and removes them."""
         layers = (layer for stack in self.stacks.values() for layer in cast("Iterable[Any]", stack.layers))
-        parts = (getattr(layer, name, self) for layer in layers for name in ("feed_forward", "residual"))
+        parts = (part for layer in layers for part in (*layer.parts.values(), layer.residual))
         losses = (vars(part).pop("auxiliary_loss", None) for part in parts)
         return [loss for loss in losses if loss is not None]
 
@@ -125,7 +121,7 @@ class Model(nn.Module, ABC):
     def likelihoods(self, batch: Batch) -> Likelihoods:
         """Returns the likelihoods of each example's targets under teacher forcing."""
         targets, real = self.targets(batch)
-        return self.head.likelihoods(self.hidden(batch), targets, with_places(real, batch.predicted))
+        return self.head.likelihoods(self.hidden(batch), targets, real)
 
     def best(self, batch: Batch) -> Best:
         """Returns the most probable outputs."""
@@ -136,11 +132,11 @@ class Generative(Model):
     """A model that can continue a sequence, token by token."""
 
     @abstractmethod
-    def begin(self, batch: Batch) -> tuple[Any, Int[Tensor, " batch"]]:
-        """Returns the cache of all given tokens but the last, and the last token.
+    def begin(self, batch: Batch) -> tuple[Any, Float[Tensor, "batch width"]]:
+        """Returns the cache of all given tokens, and the hidden state of the last of each row.
 
-        Its `select(rows, examples=None)` keeps these rows of outputs, in this order, and of the inputs, if
-        they are kept apart, `examples`. Then rows of one input stand together, as many for each.
+        The cache's `select(rows, examples=None)` keeps these rows of outputs, in this order, and of the inputs,
+        if they are kept apart, `examples`. Then rows of one input stand together, as many for each.
         For export, `tensors` has all that it keeps, and `rebuilt(tensors)` is a cache like it with others.
         """
 
@@ -167,8 +163,13 @@ def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns the next token of all positions but the last, and a mask: both tokens are real."""
-    real = target.mask[:, :-1] & target.mask[:, 1:]
-    return target.ids[:, 1:], with_places(real, target.following)
+    return target.ids[:, 1:], target.mask[:, 1:]
+
+
+def before_next(target: Tokens) -> Tokens:
+    """Returns the tokens that another real one follows, from which it is predicted."""
+    marks = {name: mark[:, :-1] for name, mark in target.marks.items()}
+    return Tokens(target.ids[:, :-1], target.mask[:, 1:], target.full, marks=marks)
 
 
 @contextmanager

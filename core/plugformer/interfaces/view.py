@@ -1,13 +1,12 @@
 """Views: which tokens of a sequence each of its tokens sees."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from plugformer.interfaces.batch import Tokens
-from plugformer.interfaces.position import PositionalEncoding, Positions
+from plugformer.interfaces.position import Positions
 
 
 class View(ABC):
@@ -28,12 +27,13 @@ class View(ABC):
         return False
 
     def positions(
-        self, tokens: Tokens, encoding: PositionalEncoding, past: Positions | None = None
+        self,
+        new: Positions,
+        ids: Int[Tensor, "batch new"],  # noqa: ARG002 (a default)
+        past: Positions | None = None,  # noqa: ARG002
     ) -> Positions:
-        """Returns the positions and marks of new tokens behind `past` ones; by default their own marks."""
-        mask, padding = tokens.mask, tokens.padding
-        new = Positions.of(mask, encoding, padding) if past is None else past.advance(mask, padding)
-        return replace(new, marks=tokens.marks)
+        """Returns the positions and marks of new tokens behind `past` ones; by default as they come."""
+        return new
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class Builder:
             for name, part in layer.sublayers.items()
         }
         context = self.spec.residual_context(stack, number, partial(self._part, layer.norm, place))
-        return Layer(**parts, residual=self.make(layer.residual, context), dropout=self.spec.dropout)
+        return Layer(sublayers=parts, residual=self.make(layer.residual, context), dropout=self.spec.dropout)
 
 
 def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:

@@ -1,73 +1,131 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, cast
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from plugformer.interfaces import EVERYTHING, Attention, AttentionContext, PositionalEncoding, Positions, View
+from plugformer.interfaces import EVERYTHING, Context, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
+from plugformer.interfaces.context import Slots, State
 from plugformer.model.encoder import LayerStack, Memory
-from plugformer.model.layer import AttentionCache, Layer, attention_caches, rebuilt
+from plugformer.model.layer import Layer, LayerStates, layer_states
+
+BUCKET = 64
+"""The least number of slots of a cache; it doubles when they are full."""
 
 
 @dataclass(eq=False)
 class Cache:
-    """The states of all layers of a decoder, and the positions of its tokens and of those of the encoder.
+    """What the layers of a decoder keep of a batch that is being decoded.
+
+    The token at position p of a row is in slot p. Rows may have different numbers of tokens: what is behind
+    the last one of a row is masked, and written over by the next.
 
     Attributes:
-        targets: What each layer keeps of the target tokens so far.
-        sources: What each layer keeps of the encoder's output.
-        source: Positions of the encoder's tokens; None if the decoder reads no encoder.
-        target: Positions of the target tokens so far; None before the first.
+        layers: What the sublayers of each layer keep.
+        memory: What cross-attention reads; None if the decoder reads no encoder.
+        lengths: Number of tokens of each row; None before the first.
+        even: Whether all rows have as many, known without reading a device.
+        end: Number of slots in use.
+        numbers: Of each token its position, whether it is real, and its marks, if views read marks.
     """
 
-    targets: list[AttentionCache]
-    sources: list[AttentionCache]
-    source: Positions | None = None
-    target: Positions | None = field(default=None, init=False)
+    layers: list[LayerStates]
+    memory: Memory | None = None
+    lengths: Int[Tensor, " rows"] | None = field(default=None, init=False)
+    even: bool = field(default=True, init=False)
+    end: int = field(default=0, init=False)
+    numbers: State = field(default_factory=State, init=False)
+    _marks: tuple[str, ...] = field(default=(), init=False)
 
-    def extend(self, tokens: Tokens, view: View, encoding: PositionalEncoding) -> tuple[Positions, Positions]:
-        """Adds new target tokens; returns their positions and those of all target tokens so far."""
-        new = view.positions(tokens, encoding, self.target)
-        self.target = new if self.target is None else self.target.concatenate(new)
-        return new, self.target
+    def extend(
+        self, tokens: Tokens, view: View, encoding: PositionalEncoding
+    ) -> tuple[Positions, Positions, Slots]:
+        """Adds new target tokens; returns their positions, those of all tokens so far, and their slots."""
+        first, exporting, new = self.lengths is None, torch.compiler.is_exporting(), tokens.ids.shape[1]
+        lengths = torch.zeros_like(tokens.ids[:, 0]) if self.lengths is None else self.lengths
+        columns, even = torch.arange(new, device=tokens.ids.device)[None], self.even and not exporting
+        index = columns + self.end if even else lengths[:, None] + columns
+        past = self._keys(encoding) if self._marks and not first else None
+        start = self.end if even else 0 if first else None
+        self.lengths, self.even = lengths + tokens.mask.sum(dim=1), even and tokens.full
+        self.end += new
+        mask, end = None if tokens.full else tokens.mask, None if exporting else self.end
+        query = view.positions(Positions(index, mask, encoding, end, tokens.marks), tokens.ids, past)
+        slots = Slots(
+            start, index if start is None else None, self.end, 0 if exporting else _capacity(self.end)
+        )
+        if first:
+            self._marks = tuple(query.marks)
+        if self._marks or exporting:
+            numbers = (query.index, tokens.mask.long(), *(query.mark(name) for name in self._marks))
+            kept = torch.stack([each.expand_as(tokens.ids) for each in numbers], dim=-1)
+            self.numbers.write((kept,), slots)
+        return query, query if first else self._keys(encoding), slots
+
+    def _keys(self, encoding: PositionalEncoding) -> Positions:
+        """Returns the positions of all tokens so far."""
+        if self.numbers.tokens:
+            (kept,) = self.numbers.tensors(self.end)
+            index, real, *marks = kept.unbind(dim=-1)
+            return Positions(index, real > 0, encoding, None, dict(zip(self._marks, marks, strict=True)))
+        lengths = cast("Tensor", self.lengths)
+        index = torch.arange(self.end, device=lengths.device)[None]
+        return Positions(index, None if self.even else index < lengths[:, None], encoding, self.end)
 
     def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:
         """Keeps these rows of outputs, and these sources; None keeps all. See `Generative.begin`."""
-        if examples is not None and self.source is not None:
-            for cache in self.sources:
-                cache.select(examples)
-            self.source = self.source.select(examples)
-        for cache in self.targets:
-            cache.select(rows)
-        self.target = None if self.target is None else self.target.select(rows)
+        for states in self.layers:
+            for name, state in states.items():
+                chosen = examples if name == "cross_attention" else rows
+                if chosen is not None:
+                    state.select(chosen, self.end)
+        self.numbers.select(rows, self.end)
+        self.lengths = None if self.lengths is None else self.lengths.index_select(0, rows)
+        if examples is not None and self.memory is not None:
+            self.memory = self.memory.select(examples)
 
     @property
-    def tensors(self) -> list[Tensor]:
-        """All that it keeps: states of the target tokens, of the encoder's, then the positions of both."""
-        states = [tensor for cache in (*self.targets, *self.sources) for tensor in cache.tensors]
-        positions = [at.tensors for at in (self.source, self.target) if at is not None]
-        return [*states, *chain(*positions)]
+    def tensors(self) -> list[Shaped[Tensor, "rows ..."]]:
+        """All that it keeps."""
+        states = [state for states in self.layers for state in states.values()]
+        kept = [tensor for state in (*states, self.numbers) for tensor in state.tensors(self.end)]
+        memory = [] if self.memory is None else [self.memory.positions.mask]
+        return [*kept, *memory, cast("Tensor", self.lengths)]
 
-    def rebuilt(self, tensors: Sequence[Tensor]) -> "Cache":
+    def rebuilt(self, tensors: Sequence[Shaped[Tensor, "rows ..."]]) -> "Cache":
         """Returns a cache of the same kind with other `tensors`."""
-        rest, made = iter(tensors), dict[AttentionCache | None, AttentionCache]()
-        for cache in (*self.targets, *self.sources):
-            made[cache] = cache.rebuilt(rest, made.get(cache.owner))
-        new = Cache([made[cache] for cache in self.targets], [made[cache] for cache in self.sources])
-        new.source, new.target = rebuilt(self.source, rest), rebuilt(self.target, rest)
+        rest, made = iter(tensors), dict[int, State]()
+
+        def again(state: State) -> State:
+            some = list(islice(rest, len(state.tokens) + len(state.kept)))
+            made[id(state)] = state.rebuilt(some, made.get(id(state.owner)))
+            return made[id(state)]
+
+        layers = [{name: again(state) for name, state in states.items()} for states in self.layers]
+        new = Cache(layers)
+        new.numbers, new._marks, new.even, new.end = again(self.numbers), self._marks, False, self.end
+        if self.memory is not None:
+            positions = replace(self.memory.positions, mask=next(rest))
+            new.memory = Memory(None, positions)
+        new.lengths = next(rest)
         return new
+
+
+def _capacity(tokens: int) -> int:
+    return max(BUCKET, 1 << (tokens - 1).bit_length())
 
 
 class Decoder(LayerStack):
     """A stack that continues a sequence; both sides of cross-attention have `cross_position`.
 
-    Training and decoding call `start`, then the decoder with all tokens or with one token at a time.
+    Training computes whole sequences; decoding calls `start`, then the decoder with some tokens or one at a
+    time.
     """
 
     def __init__(self, *, cross_position: PositionalEncoding, **shared: Any) -> None:
@@ -76,22 +134,29 @@ class Decoder(LayerStack):
 
     def start(self, memory: Memory | None = None) -> Cache:
         """Returns an empty cache of a batch; `memory` is the input of cross-attention, if there is any."""
-        layers = list(cast("Iterable[Layer]", self.layers))
-        nothing = [None] * len(layers)
-        targets = attention_caches([layer.attention for layer in layers], nothing)
-        if memory is None:
-            return Cache(targets, attention_caches(nothing, nothing))
-        source = memory.positions.with_encoding(self.cross_position)
-        readers = [cast("Attention", layer.cross_attention) for layer in layers]
-        projections = [partial(reader.project, memory.hidden, source) for reader in readers]
-        return Cache(targets, attention_caches(readers, projections), source)
+        return Cache(layer_states(cast("list[Layer]", [*self.layers])), memory)
 
-    def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states of the next tokens; the cache then holds them too."""
-        positions, so_far = cache.extend(tokens, self.view, self.position)
-        context = AttentionContext(positions, so_far, view=self.view)
-        cross = None
-        if cache.source is not None:
-            queries = positions.with_encoding(self.cross_position).beside(cache.source.mask.shape[0])
-            cross = AttentionContext(queries, cache.source, view=EVERYTHING, cross=True)
-        return self.compute(tokens, context, cache.targets, cross, cache.sources)
+    def forward(
+        self, tokens: Tokens, memory: Memory | None = None, cache: Cache | None = None
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns the hidden states of whole sequences, or of the next tokens, which the cache then holds, too.
+
+        Args:
+            tokens: The tokens.
+            memory: The input of cross-attention, if there is any and no cache, which has it.
+            cache: Of the tokens before; None if there is none.
+        """
+        if cache is None:
+            query, slots, states = self.whole(tokens), None, None
+            key = query
+        else:
+            query, key, slots = cache.extend(tokens, self.view, self.position)
+            memory, states = cache.memory, cache.layers
+        context, cross = Context(query, key, view=self.view, slots=slots), None
+        if memory is not None:
+            source = memory.positions.with_encoding(self.cross_position)
+            reading = query.with_encoding(self.cross_position)
+            if memory.hidden is not None:
+                reading = reading.beside(len(tokens.ids), len(memory.hidden))
+            cross = Context(reading, source, view=EVERYTHING, cross=True, memory=memory.hidden, slots=slots)
+        return self.compute(tokens, context, cross, states)

@@ -19,8 +19,8 @@ from plugformer.interfaces import (
     UNKNOWN,
     Architecture,
     Attention,
-    AttentionContext,
     Batch,
+    Context,
     Encoded,
     FeedForward,
     Input,
@@ -210,7 +210,7 @@ def _recorded_slots(parts: _Parts) -> _Slots:
 
     def attend(part: PartSpec, method: Method, *arguments: Any, **keywords: Any) -> Any:
         for context in arguments:
-            if isinstance(context, AttentionContext):  # each attention must read what layers share
+            if isinstance(context, Context):  # each attention must read what layers share
                 context.__dict__.pop("bias", None)
                 context.__dict__.pop("attn_mask", None)
         readers.append(part)
@@ -224,8 +224,7 @@ def _recorded_slots(parts: _Parts) -> _Slots:
 
     for module, part in parts:
         if isinstance(module, Attention):
-            for name in ("project", "attend"):
-                module.__dict__[name] = partial(attend, part, getattr(module, name))
+            module.__dict__["forward"] = partial(attend, part, module.forward)
         elif isinstance(module, PositionalEncoding):
             for name in _SLOTS:
                 module.__dict__[name] = partial(read, part, name, getattr(module, name))

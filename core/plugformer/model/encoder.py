@@ -1,8 +1,8 @@
 """The encoder: a stack of layers that reads a whole sequence at once, above token embeddings."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from plugformer.interfaces import AttentionContext, PositionalEncoding, Positions, View
+from plugformer.interfaces import Context, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.layer import AttentionCache, Dropout, Layer, attention_caches, compute_layers
+from plugformer.model.layer import Dropout, Layer, LayerStates, compute_layers, layer_states
 
 
 class TokenEmbedding(nn.Module):
@@ -42,10 +42,15 @@ class TokenEmbedding(nn.Module):
 
 @dataclass(frozen=True)
 class Memory:
-    """The output of an encoder: hidden states, and the positions of the tokens."""
+    """The output of an encoder, and the positions of the tokens; None once cross-attention has read it."""
 
-    hidden: Float[Tensor, "batch length width"]
+    hidden: Float[Tensor, "batch length width"] | None
     positions: Positions
+
+    def select(self, examples: Int[Tensor, " examples"]) -> "Memory":
+        """Returns that of some examples."""
+        hidden = None if self.hidden is None else self.hidden.index_select(0, examples)
+        return Memory(hidden, self.positions.select(examples))
 
 
 class LayerStack(nn.Module):
@@ -78,16 +83,27 @@ class LayerStack(nn.Module):
     def compute(
         self,
         tokens: Tokens,
-        context: AttentionContext,
-        caches: Iterable[AttentionCache | None],
-        cross: AttentionContext | None,
-        sources: Iterable[AttentionCache | None],
+        context: Context,
+        cross: Context | None = None,
+        states: Sequence[LayerStates] | None = None,
     ) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of tokens; see `compute_layers` for the arguments."""
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), context.query))
-        recompute, layers = self.recompute and self.training, cast("Iterable[Layer]", self.layers)
-        x = compute_layers(layers, x, context, caches, cross, sources, recompute=recompute)
+        device = x.device.type
+        if torch.is_autocast_enabled(device):
+            x = x.to(torch.get_autocast_dtype(device))  # the format of the residual stream
+        layers = cast("list[Layer]", [*self.layers])
+        if states is None and any(layer.reads_layers for layer in layers):
+            states = layer_states(layers)
+        recompute = self.recompute and self.training
+        x = compute_layers(layers, x, context, cross, states, recompute=recompute)
         return cast("Tensor", self.final_norm(x))
+
+    def whole(self, tokens: Tokens) -> Positions:
+        """Returns the positions of whole sequences."""
+        mask = None if tokens.full else tokens.mask
+        at = Positions.of(tokens.ids.shape[1], self.position, mask, device=tokens.ids.device)
+        return self.view.positions(replace(at, marks=tokens.marks), tokens.ids)
 
 
 class Encoder(LayerStack):
@@ -95,10 +111,5 @@ class Encoder(LayerStack):
 
     def forward(self, tokens: Tokens) -> Memory:
         """Returns the hidden states of a batch."""
-        at = self.view.positions(tokens, self.position)
-        layers = list(cast("Iterable[Layer]", self.layers))
-        nothing = [None] * len(layers)
-        shared = any(layer.reads_layers for layer in layers)
-        caches = attention_caches([layer.attention for layer in layers], nothing) if shared else nothing
-        context = AttentionContext(at, at, view=self.view)
-        return Memory(self.compute(tokens, context, caches, None, nothing), at)
+        at = self.whole(tokens)
+        return Memory(self.compute(tokens, Context(at, at, view=self.view)), at)

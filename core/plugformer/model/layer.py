@@ -1,30 +1,18 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
-from plugformer.errors import RegistryError
-from plugformer.interfaces import (
-    Attention,
-    AttentionContext,
-    FeedForward,
-    Padding,
-    Positions,
-    Residual,
-    State,
-    Sublayer,
-    places_of,
-    unpad,
-)
+from plugformer.interfaces import Attention, Context, FeedForward, Residual, Sublayer
+from plugformer.interfaces.context import State
 from plugformer.interfaces.layer import Stream
 from plugformer.model.watching import repetition
 
@@ -71,112 +59,26 @@ def _has_fused_kernel(x: Tensor) -> bool:
     return x.device.type != "cpu" or torch.compiler.is_compiling()
 
 
-Kept = TypeVar("Kept", State, Positions)
-Project = Callable[[], State]
-Compute = Callable[[Tensor, Positions], Tensor]
-
-
-@dataclass(eq=False)
-class AttentionCache:
-    """The state that one attention reads: its own, or that of its `owner`, the cache of a layer below.
-
-    `project` returns the state of another stack's output, for cross-attention.
-    """
-
-    owner: "AttentionCache | None" = None
-    project: Project | None = None
-
-    def __post_init__(self) -> None:
-        self._state: State | None = None
-        self._shared = False
-        self._positions: Positions | None = None
-        if self.owner is not None:
-            self.owner._shared = True
-
-    def append(self, project: Project) -> State:
-        """Appends the state of new tokens, unless the owner has; returns the state of all of them."""
-        if self.owner is not None:
-            return cast("State", self.owner._state)
-        new = project()
-        self._state = new if self._state is None else self._state.append(new)
-        return self._state
-
-    def extend(self, new: Positions) -> Positions:
-        """Appends the positions of new tokens, for a layer that takes some; returns those of all."""
-        self._positions = new if self._positions is None else self._positions.concatenate(new)
-        return self._positions
-
-    def source(self) -> State:
-        """Returns the state of the other stack's output; the first call projects it."""
-        state = (self.owner or self)._state
-        return self.append(cast("Project", self.project)) if state is None else state
-
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps these rows of the batch; does nothing if another layer holds the state."""
-        if self.project is not None:
-            self.source()
-        self._state = None if self._state is None else self._state.select(rows)
-        self._positions = None if self._positions is None else self._positions.select(rows)
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The tensors of its state and its positions; none if another layer holds them."""
-        if self.project is not None:
-            self.source()
-        kept = [part for part in (self._state, self._positions) if part is not None]
-        return [tensor for part in kept for tensor in part.tensors]
-
-    def rebuilt(self, tensors: Iterator[Tensor], owner: "AttentionCache | None") -> "AttentionCache":
-        """Returns a cache of the same kind with the next of these tensors."""
-        cache = AttentionCache(owner, self.project)
-        cache._state = rebuilt(self._state, tensors)
-        cache._positions = rebuilt(self._positions, tensors)
-        return cache
-
-    def emptied(self) -> "AttentionCache":
-        """Returns an empty cache: a new one, or this one if other layers read its state."""
-        if self.owner is None and not self._shared:
-            return AttentionCache(project=self.project)
-        self._state = None
-        return self
-
-
-def rebuilt(kept: Kept | None, tensors: Iterator[Tensor]) -> Kept | None:
-    """Returns a state or positions of the same kind with the next of these tensors."""
-    return None if kept is None else kept.rebuilt(tuple(islice(tensors, len(kept.tensors))))
-
-
-def attention_caches(
-    attentions: Sequence[Attention | None], projections: Sequence[Project | None]
-) -> list[AttentionCache]:
-    """Returns a cache for each layer's attention, if it has one; `projections` are of cross-attention."""
-    caches: list[AttentionCache] = []
-    for attention, project in zip(attentions, projections, strict=True):
-        below = None if attention is None else attention.reads_layer
-        caches.append(AttentionCache(None if below is None else caches[below], project))
-    return caches
+LayerStates = dict[str, State]
+"""What the sublayers of a layer keep, by their names; and which tokens a layer takes, as `tokens`."""
 
 
 class Layer(nn.Module):
-    """Self-attention, cross-attention if the stack reads another one, and a feed-forward network.
+    """Sublayers, and the residual connection that joins them.
 
-    The feed-forward network receives real tokens only. `dropout` is the rate on each sublayer's output.
+    Args:
+        sublayers: By name, in the order of computation, such as `attention`, `cross_attention` (which reads
+            another stack) and `feed_forward`.
+        residual: The residual connection.
+        dropout: The rate on each sublayer's output.
     """
 
-    def __init__(
-        self,
-        *,
-        attention: Attention,
-        cross_attention: Attention | None = None,
-        feed_forward: FeedForward,
-        residual: Residual,
-        dropout: float,
-    ) -> None:
+    def __init__(self, *, sublayers: Mapping[str, nn.Module], residual: Residual, dropout: float) -> None:
         super().__init__()
         self.compiled: Callable[..., Tensor] | None = None  # of training; evaluation computes uncompiled
-        self.attention = attention
-        self.cross_attention = cross_attention
-        self.feed_forward = feed_forward
+        for name, sublayer in sublayers.items():
+            self.add_module(name, sublayer)
+        self.names = tuple(sublayers)
         self.residual = residual
         self.dropout = Dropout(dropout)
 
@@ -189,104 +91,97 @@ class Layer(nn.Module):
     @property
     def parts(self) -> dict[str, Attention | FeedForward]:
         """The sublayers' components by name, in the order of computation."""
-        parts = {
-            "attention": self.attention,
-            "cross_attention": self.cross_attention,
-            "feed_forward": self.feed_forward,
-        }
-        return {name: part for name, part in parts.items() if part is not None}
+        return {name: getattr(self, name) for name in self.names}
 
-    def forward(self, x: Stream, context: AttentionContext, *others: Any) -> Stream:
-        """Returns the hidden states after this layer; for the arguments see `compute_layers`."""
+    def forward(
+        self, x: Stream, context: Context, cross: Context | None, states: LayerStates | None
+    ) -> Stream:
+        """Returns the hidden states after this layer.
+
+        Args:
+            x: Those before it.
+            context: Of the tokens themselves.
+            cross: From the tokens to those of the other stack, if there is one to read.
+            states: What the sublayers keep, if they keep anything.
+        """
         compiled = self.compiled if self.training and not context.observed else None
-        return (compiled or Layer.compute)(self, x, context, *others)
+        return (compiled or Layer.compute)(self, x, context, cross, states)
 
     def compute(
-        self,
-        x: Tensor,
-        context: AttentionContext,
-        cache: AttentionCache | None = None,
-        cross: AttentionContext | None = None,
-        source: AttentionCache | None = None,
+        self, x: Tensor, context: Context, cross: Context | None, states: LayerStates | None
     ) -> Tensor:
         """Computes `forward` without compilation."""
-
-        def attend_itself(hidden: Tensor, query: Positions) -> Tensor:
-            project = partial(self.attention.project, hidden, query)
-            state = project() if cache is None else cache.append(project)
-            seen = context
-            if self.residual.takes != "all":
-                seen = replace(context, query=query, key=query if cache is None else cache.extend(query))
-            elif query is not context.query:
-                raise RegistryError(f"{type(self.residual).__name__} takes some tokens only; set its `takes`")
-            return self.attention.attend(hidden, state, seen)
-
-        def attend_source(hidden: Tensor, query: Positions) -> Tensor:
-            reader, seen = cast("Attention", self.cross_attention), cast("AttentionContext", cross)
-            if query is not context.query:
-                query = query.with_encoding(seen.query.encoding)
-                seen = replace(seen, query=query.beside(seen.key.mask.shape[0]))
-            beside = hidden.reshape(*seen.query.mask.shape, -1)
-            return reader.attend(beside, cast("AttentionCache", source).source(), seen).reshape(hidden.shape)
-
-        compute: dict[str, Compute] = {"attention": attend_itself, "cross_attention": attend_source}
-        compute["feed_forward"] = partial(at_real_tokens, self.feed_forward)
+        real = None
+        if self.residual.takes != "all":
+            real = torch.ones_like(x[..., 0], dtype=torch.bool) if context.real is None else context.real
+        seen = {name: cross if name == "cross_attention" else context for name in self.names}
         sublayers = {
-            name: Sublayer(partial(at_tokens, compute[name], context), self.dropout, context.query.mask)
-            for name in self.parts
+            name: Sublayer(
+                partial(self._sublayer, name, cast("Context", seen[name]), states), self.dropout, real
+            )
+            for name in self.names
         }
         return cast("Tensor", self.residual(x, sublayers))
 
-
-def at_tokens(compute: Compute, context: AttentionContext, hidden: Stream, tokens: Tensor | None) -> Stream:
-    """Applies a sublayer to some tokens alone, moved together in order; elsewhere the result is zero."""
-    query = context.query
-    if tokens is None:
-        return compute(hidden, query)
-    tokens = tokens & query.mask
-    if torch.compiler.is_exporting():  # the others are padding
-        taken = replace(query, mask=tokens, padding=Padding.ANYWHERE)
-        return compute(hidden, taken).masked_fill(~tokens[..., None], 0.0)
-    least, most = torch.stack(tokens.sum(dim=1).aminmax()).tolist()
-    if not most and context.key is not query:  # no token at this step of decoding
-        return torch.zeros_like(hidden)
-    slots = max(most, 1)
-    columns = (~tokens).long().argsort(dim=1, stable=True)[:, :slots]
-    index, real = query.index.expand_as(tokens).gather(1, columns), tokens.gather(1, columns)
-    padding = Padding.NONE if least == slots else Padding.RIGHT
-    marks = {name: mark.gather(1, columns) for name, mark in query.marks.items()}
-    taken = Positions(index, real, padding, query.encoding, query.end, marks)
-    rows = (columns + query.length * torch.arange(len(tokens), device=tokens.device)[:, None]).flatten()
-    output = compute(unpad(hidden.flatten(0, 1), rows).view(len(tokens), slots, -1), taken)
-    output = output.masked_fill(~real[..., None], 0.0).flatten(0, 1)
-    return output.new_zeros(hidden.flatten(0, 1).shape).index_copy(0, rows, output).view(hidden.shape)
-
-
-def at_real_tokens(network: FeedForward, x: Stream, positions: Positions) -> Stream:
-    """Applies a network to the real tokens alone; at padding the result is zero."""
-    tokens = x.flatten(0, 1)
-    if positions.padding is Padding.NONE:
-        everywhere: Tensor = network(tokens)
-        return everywhere.reshape(x.shape)
-    if torch.compiler.is_exporting():  # shapes must not depend on the mask
-        return cast("Tensor", network(tokens)).reshape(x.shape).masked_fill(~positions.mask[..., None], 0.0)
-    rows = real_rows(positions)
-    output: Tensor = network(unpad(tokens, rows))
-    return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
+    def _sublayer(
+        self,
+        name: str,
+        context: Context,
+        states: LayerStates | None,
+        hidden: Tensor,
+        tokens: Tensor | None,
+        most: int | None,
+    ) -> Tensor:
+        """Returns the output of a sublayer, zero at tokens that are not among `tokens`."""
+        part = getattr(self, name)
+        context.state = None if states is None else states[name]
+        if context.cross:
+            rows = len(hidden) if context.memory is None else len(context.memory)
+            output = part(hidden.reshape(rows, -1, hidden.shape[-1]), context).reshape(hidden.shape)
+        elif tokens is None:
+            output = part(hidden, context)
+        elif most is not None and context.slots is None:
+            return computed_together(part, hidden, context, tokens, most)
+        else:
+            kept = states["tokens"] if states is not None and isinstance(part, Attention) else None
+            output = part(hidden, context.only(tokens, kept))
+        return cast("Tensor", output if tokens is None else output.masked_fill(~tokens[..., None], 0.0))
 
 
-def real_rows(positions: Positions) -> Int[Tensor, " tokens"]:
-    """Returns the numbers of the real tokens' rows, batch and length being one axis."""
-    return positions.cached("rows of real tokens", lambda: places_of(positions.mask))
+def computed_together(
+    part: nn.Module, hidden: Stream, context: Context, tokens: Bool[Tensor, "batch length"], most: int
+) -> Stream:
+    """Returns a sublayer's output at some tokens, moved together in order; elsewhere the result is zero."""
+    columns = (~tokens).long().argsort(dim=1, stable=True)[:, :most]
+    at, places = context.query, columns[..., None].expand(-1, -1, hidden.shape[-1])
+    taken = replace(
+        at,
+        index=at.index.expand_as(tokens).gather(1, columns),
+        mask=tokens.gather(1, columns),
+        marks={name: mark.gather(1, columns) for name, mark in at.marks.items()},
+    )
+    output = part(hidden.gather(1, places), replace(context, query=taken, key=taken))
+    output = output.masked_fill(~cast("Tensor", taken.mask)[..., None], 0.0)
+    return hidden.new_zeros(hidden.shape).to(output.dtype).scatter(1, places, output)
+
+
+def layer_states(layers: Sequence[Layer]) -> list[LayerStates]:
+    """Returns empty states of the layers' sublayers, in the order of computation."""
+    made: list[LayerStates] = []
+    for layer in layers:
+        states = {name: State() for name in (*layer.names, "tokens")}
+        for name, below in layer.reads_layers.items():
+            states[name] = State(made[below][name])
+        made.append(states)
+    return made
 
 
 def compute_layers(
-    layers: Iterable[Layer],
+    layers: Sequence[Layer],
     x: Stream,
-    context: AttentionContext,
-    caches: Iterable[AttentionCache | None],
-    cross: AttentionContext | None,
-    sources: Iterable[AttentionCache | None],
+    context: Context,
+    cross: Context | None,
+    states: Sequence[LayerStates] | None,
     *,
     recompute: bool,
 ) -> Stream:
@@ -296,35 +191,24 @@ def compute_layers(
         layers: From the first to the last.
         x: Hidden states of new tokens.
         context: From the new tokens to all tokens of the sequence so far.
-        caches: The state of the tokens so far in each layer, if it is kept or shared.
         cross: From the new tokens to those of the other stack, if there is one to read.
-        sources: The state of the other stack's output in each layer.
+        states: What the sublayers of each layer keep; None if nothing.
         recompute: Save only the inputs of layers, and compute each layer again in the backward pass (Chen et
-            al. 2016, section 4: https://arxiv.org/abs/1604.06174); caches stay empty.
+            al. 2016, section 4: https://arxiv.org/abs/1604.06174); nothing is kept then.
     """
-    layers = list(layers)
     recompute = recompute and torch.is_grad_enabled()
     if recompute or any(layer.compiled and layer.training for layer in layers):
-        real_rows(context.query)  # their number would be unknown to a compiler
         context.prepare()  # the backward pass computes again what is computed within a layer
         if cross is not None:
             cross.prepare()
-    for layer, cache, source in zip(layers, caches, sources, strict=True):
+    for layer, kept in zip(layers, states or [None] * len(layers), strict=True):
         if recompute:
-            inputs = (layer, x, context, cache, cross, source)
-            x = checkpoint(_recomputed, *inputs, use_reentrant=False, context_fn=repetition(layer))
+            arguments = (layer, x, context, cross, kept)
+            x = checkpoint(_computed, *arguments, use_reentrant=False, context_fn=repetition(layer))
         else:
-            x = layer(x, context, cache, cross, source)
+            x = layer(x, context, cross, kept)
     return x
 
 
-def _recomputed(
-    layer: Layer,
-    x: Tensor,
-    context: AttentionContext,
-    cache: AttentionCache | None,
-    cross: AttentionContext | None,
-    source: AttentionCache | None,
-) -> Tensor:
-    """Returns the hidden states after a layer that has read nothing before, the same at every call."""
-    return cast("Tensor", layer(x, context, cache and cache.emptied(), cross, source and source.emptied()))
+def _computed(layer: Layer, *arguments: Any) -> Tensor:
+    return cast("Tensor", layer(*arguments))

@@ -13,7 +13,6 @@ Look = Callable[[nn.Module, str, tuple[Any, ...], object], None]
 """Receives a module, its path in the model, the arguments of its call, and its output."""
 
 _METHODS: dict[type[nn.Module], tuple[str, ...]] = {
-    Attention: ("attend",),
     Head: ("logits", "loss"),
     PositionalEncoding: ("embed", "rotate"),
 }
@@ -42,15 +41,15 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
 
 
 def repetition(module: nn.Module) -> Callable[[], tuple[Any, Any]]:
-    """Returns a checkpoint's `context_fn`: the backward pass replaces `attend` again, by its `again`."""
-    found = [part for part in module.modules() if isinstance(part, Attention) and "attend" in vars(part)]
-    again = [(part, getattr(part.attend, "again", part.attend)) for part in found]
+    """Returns a checkpoint's `context_fn`: the backward pass replaces `forward` again, by its `again`."""
+    found = [part for part in module.modules() if isinstance(part, Attention) and "forward" in vars(part)]
+    again = [(part, getattr(part.forward, "again", part.forward)) for part in found]
 
     @contextmanager
     def repeating() -> Iterator[None]:
         with ExitStack() as undo:
-            for part, attend in again:
-                undo.enter_context(replaced(part, "attend", attend))
+            for part, forward in again:
+                undo.enter_context(replaced(part, "forward", forward))
             yield
 
     return lambda: (nullcontext(), repeating())

@@ -182,7 +182,7 @@ class Trainer:
         passes = [*batches, *dummy]
         for number, batch in enumerate(passes):
             self._seed_hooks("training_loss", number)
-            located = self.run.model.located(batch).to(self.accelerator.device)
+            located = batch.to(self.accelerator.device)
             with self.strategy.exchanging(last=number == len(passes) - 1):
                 loss = self.strategy.loss(located, self.objective)
                 mean = loss.total / divisor + loss.auxiliary / self.settings.batches_per_update
@@ -215,7 +215,7 @@ class Trainer:
     def _accuracy(self, batches: Sequence[Batch], dummy: Sequence[Batch]) -> float | None:
         """Returns the accuracy on each process's last batch, in a pass without dropout."""
         with self.strategy.full_model() as model, evaluating(model):
-            batch = model.located([*batches, *dummy][len(batches) - 1 if batches else 0])
+            batch = [*batches, *dummy][len(batches) - 1 if batches else 0]
             likelihoods = model.likelihoods(batch.to(self.accelerator.device))
         if likelihoods.correct is None:
             return None

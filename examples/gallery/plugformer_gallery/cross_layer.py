@@ -1,15 +1,15 @@
 """Attention whose layers share keys and values with the layers above."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
-from plugformer_blocks import PositionwiseState, softmax_attention
-from plugformer_gallery.heads import merged, require_divisible, split
+from plugformer.interfaces import Attention, Context, ModelContext
+from plugformer_blocks import project_heads, softmax_attention, split_heads
+from plugformer_gallery.heads import merged, require_divisible
 
 
 class CrossLayerAttention(Attention):
@@ -44,28 +44,24 @@ class CrossLayerAttention(Attention):
             raise ConfigurationError(
                 f"{self.kv_heads} key-value heads do not divide {self.heads} heads; choose another kv_heads"
             )
-        self.dropout = model.attention_dropout
+        self.dropout, self.width = model.attention_dropout, model.width // model.heads
         self.query, self.output = (nn.Linear(model.width, model.width) for _ in range(2))
         first = model.place.layer - model.place.layer % sharing
         if first == model.place.layer:
-            shared_width = model.width // self.heads * self.kv_heads
+            shared_width = self.width * self.kv_heads
             self.key, self.value = (nn.Linear(model.width, shared_width) for _ in range(2))
         else:
             self.reads_layer = first
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns rotated keys, and values, as the first layer of a group makes them."""
-        key = positions.rotate(split(self.key(memory), self.kv_heads))
-        return PositionwiseState(
-            key.transpose(1, 2), split(self.value(memory), self.kv_heads).transpose(1, 2)
-        )
-
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads of the group's keys and values."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = context.query.rotate(split(self.query(query), self.heads))
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns what each token reads of the group's keys and values."""
+        if self.reads_layer is None:
+            query, key, value = project_heads(x, context, self.query, self.key, self.value, width=self.width)
+        else:
+            query = context.rotate(split_heads(self.query(x), self.width))
+            key, value = context.shared
         dropout = self.dropout if self.training else 0.0
-        output: Tensor = self.output(merged(softmax_attention(heads, key, value, context, dropout=dropout)))
+        output: Tensor = self.output(merged(softmax_attention(query, key, value, context, dropout=dropout)))
         return output

@@ -20,14 +20,6 @@ def require_divisible(model: ModelContext) -> None:
         )
 
 
-def split(
-    x: Float[Tensor, "batch length width"], heads: int
-) -> Float[Tensor, "batch heads length head_width"]:
-    """Cuts the width into heads."""
-    cut: Tensor = x.unflatten(-1, (heads, -1))
-    return cut.transpose(1, 2)
-
-
 def merged(heads: Float[Tensor, "batch heads length head_width"]) -> Float[Tensor, "batch length width"]:
     """Puts heads side by side."""
     return heads.transpose(1, 2).flatten(-2)

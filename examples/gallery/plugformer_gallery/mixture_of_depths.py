@@ -55,9 +55,10 @@ class MixtureOfDepths(Residual):
             tokens = best(scores, real, self.capacity)
             logits, taken = scores[real], tokens[real].to(scores.dtype)
             self.auxiliary_loss = self.balance * binary_cross_entropy_with_logits(logits, taken)
+        most = math.ceil(self.capacity * x.shape[1]) if self.training else None
         y = x
         for name, sublayer in sublayers.items():
-            y = sublayer.added(y, self.norms[name](y), tokens)
+            y = sublayer.added(y, self.norms[name](y), tokens, most=most)
         return torch.addcmul(x, scores[..., None], y - x)
 
 

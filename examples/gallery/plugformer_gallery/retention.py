@@ -1,33 +1,14 @@
 """Retention: in parallel while training, from a state of fixed size while decoding."""
 
-from typing import cast
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm, silu
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import PAST, Attention, AttentionContext, ModelContext, Positions, State, View
-from plugformer_blocks import Recurrent
-from plugformer_gallery.heads import merged, require_divisible, split
-
-
-class Retained(Recurrent):
-    """Of the last piece keys, values and the logarithm of each token's decay; of the past S = sum of k^T v.
-
-    Keys and values are (batch, length, heads, head width), decays (batch, length, heads), and S is (batch,
-    heads, head width, head width). At padding keys are zero and nothing decays.
-    """
-
-    def fold(self) -> tuple[Tensor, ...]:
-        """Returns S after the piece: RetNet, equation 7, the second line."""
-        key, value, decay = self.piece
-        since = decay.sum(1, keepdim=True) - decay.cumsum(1)  # from each token to the end of the piece
-        total = torch.einsum("blhk,blhv,blh->bhkv", key, value, since.exp().to(key.dtype))
-        if self.past:
-            total = total + self.past[0] * decay.sum(1).exp().to(key.dtype)[..., None, None]
-        return (total,)
+from plugformer.interfaces import PAST, Attention, Context, ModelContext, View
+from plugformer_blocks import split_heads
+from plugformer_gallery.heads import merged, require_divisible
 
 
 class Retention(Attention):
@@ -62,27 +43,39 @@ class Retention(Attention):
         """Returns whether a token sees all tokens before it: retention hides none."""
         return view == PAST
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns keys, values and decays of a piece."""
-        key = positions.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
-        value = self.value(memory).unflatten(-1, (self.heads, -1))
-        heads = torch.arange(self.heads, device=memory.device)
-        decay = (1 - 2.0 ** (-5 - heads)).log() * positions.mask[..., None]
-        return Retained(key * positions.mask[..., None, None] * key.shape[-1] ** -0.5, value, decay)
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns what each token reads of its piece of the sequence, and of what came before the piece.
 
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns what each token of the last piece reads of the piece and of what came before."""
-        retained = cast("Retained", state)
-        heads = context.query.rotate(split(self.query(query), self.heads))
-        key, value, decay = (tensor.transpose(1, 2) for tensor in retained.piece)
-        passed = decay.cumsum(-1)  # (batch, heads, length): from the beginning of the piece to each token
-        ahead = torch.ones(key.shape[2], key.shape[2], dtype=torch.bool, device=key.device).triu(1)
+        What is kept is S = sum of k^T v, (batch, heads, head width, head width), every token decayed.
+        """
+        width = x.shape[-1] // self.heads
+        query, key, value, gate = context.product(x, self.query, self.key, self.value, self.gate).chunk(
+            4, dim=-1
+        )
+        query, key, value = (split_heads(each, width) for each in (query, key, value))
+        query, key = context.rotate(query), context.rotate(key) * width**-0.5
+        decay = (1 - 2.0 ** (-5 - torch.arange(self.heads, device=x.device))).log()[None, :, None]
+        if context.real is not None:  # at padding keys are zero and nothing decays
+            key, decay = key * context.real[:, None, :, None], decay * context.real[:, None]
+        passed = decay.expand(-1, -1, x.shape[1]).cumsum(-1)  # from the beginning of the piece to each token
+        ahead = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
         between = (passed[..., None] - passed[..., None, :]).masked_fill(ahead, -torch.inf).exp()
-        read = (heads @ key.mT * between.to(key.dtype)) @ value
-        if retained.past:
-            read = read + heads @ retained.past[0] * passed.exp().to(key.dtype)[..., None]
+        read = (query @ key.mT * between.to(key.dtype)) @ value
+        total = torch.einsum(
+            "bhlk,bhlv,bhl->bhkv", key, value, _until_end(passed).to(key.dtype).expand(len(x), -1, -1)
+        )
+        if context.past is not None:
+            (past,) = context.past
+            read = read + query @ past * passed.exp().to(key.dtype)[..., None]
+            total = total + past * passed[..., -1].exp().to(key.dtype)[..., None, None]
+        context.keep(total)
         normalized = rms_norm(read, read.shape[-1:], eps=1e-6)  # as in the authors' implementation
-        output: Tensor = self.output(silu(self.gate(query)) * merged(normalized))
+        output: Tensor = self.output(silu(gate) * merged(normalized))
         return output
+
+
+def _until_end(passed: Float[Tensor, "#batch heads length"]) -> Float[Tensor, "#batch heads length"]:
+    """Returns how much of each token is left at the end of the piece."""
+    return (passed[..., -1:] - passed).exp()

@@ -1,45 +1,18 @@
-"""Attention in a sliding window, with a cache that grows no further than the window."""
+"""Attention in a sliding window, with a cache as long as the window."""
 
-from typing import Annotated, cast
+from dataclasses import replace
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import (
-    EVERYTHING,
-    PAST,
-    Attention,
-    AttentionContext,
-    ModelContext,
-    Positions,
-    State,
-    View,
-)
-from plugformer_blocks import PositionwiseState, softmax_attention
-from plugformer_gallery.heads import merged, require_divisible, split
+from plugformer.interfaces import EVERYTHING, PAST, Attention, Context, ModelContext, View
+from plugformer_blocks import project_heads, softmax_attention, split_heads
+from plugformer_gallery.heads import merged, require_divisible
 
-
-class Recent(PositionwiseState):
-    """Keys, values, positions and which of them are real: of the last tokens, at most two windows of them."""
-
-    def __init__(self, window: int, *tensors: Tensor) -> None:
-        super().__init__(*tensors)
-        self.window = window
-
-    def append(self, new: "Recent") -> "Recent":
-        """Appends; now and then drops what no later query sees, so that few steps move old tokens.
-
-        An exported program keeps everything: its shapes must not depend on lengths.
-        """
-        *_, real = self.tensors
-        if torch.compiler.is_exporting() or real.shape[1] < 2 * self.window:
-            return super().append(new)
-        # The last real tokens of each row in their order: rows may have padding in different places.
-        last = real.long().argsort(dim=1, stable=True)[:, -self.window :]
-        rows = torch.arange(len(real), device=real.device)[:, None]
-        return Recent(self.window, *(tensor[rows, last] for tensor in self.tensors)).append(new)
+Heads = Float[Tensor, "batch heads length head_width"]
 
 
 class SlidingWindowAttention(Attention):
@@ -67,8 +40,8 @@ class SlidingWindowAttention(Attention):
     ) -> None:
         super().__init__()
         require_divisible(model)
-        self.heads, self.window, self.dropout = model.heads, window, model.attention_dropout
-        self.cross = model.place.cross
+        self.width, self.window = model.width // model.heads, window
+        self.dropout = model.attention_dropout
         self.query, self.key, self.value, self.output = (
             nn.Linear(model.width, model.width) for _ in range(4)
         )
@@ -77,29 +50,45 @@ class SlidingWindowAttention(Attention):
         """Returns whether a view reads no marks, which the window does not keep."""
         return view in (EVERYTHING, PAST)
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns rotated keys, values, and in a window their positions."""
-        key = positions.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
-        value = self.value(memory).unflatten(-1, (self.heads, -1))
-        if self.cross:
-            return PositionwiseState(key, value)
-        return Recent(self.window, key, value, positions.index.expand_as(positions.mask), positions.mask)
-
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads of the tokens near it."""
-        key, value, *kept = cast("PositionwiseState", state).tensors
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns what each token reads of the tokens near it."""
         near = None
-        if kept:
-            if kept[0].shape[1] < context.key.length:
-                context = context.over(Positions(kept[0], kept[1], context.key.padding, context.key.encoding))
+        if context.cross:
+            query, key, value = project_heads(x, context, self.query, self.key, self.value, width=self.width)
+        else:
+            heads = split_heads(context.product(x, self.query, self.key, self.value), self.width)
+            query, key, value = heads.chunk(3, dim=1)
+            query, key = context.rotate(query), context.rotate(key)
+            if context.slots is not None:
+                key, value, context = self._recent(key, value, context)
             distance = context.query.index[:, None, :, None] - context.key.index[:, None, None, :]
             near = distance.abs() < self.window
-        heads = context.query.rotate(split(self.query(query), self.heads))
         dropout = self.dropout if self.training else 0.0
-        read = softmax_attention(
-            heads, key.transpose(1, 2), value.transpose(1, 2), context, dropout=dropout, mask=near
+        output: Tensor = self.output(
+            merged(softmax_attention(query, key, value, context, dropout=dropout, mask=near))
         )
-        output: Tensor = self.output(merged(read))
         return output
+
+    def _recent(self, key: Heads, value: Heads, context: Context) -> tuple[Heads, Heads, Context]:
+        """Returns keys and values behind those of the last tokens, with their positions; keeps the last ones."""
+        at = context.query.index.expand(len(key), -1)
+        real = torch.ones_like(at, dtype=torch.bool) if context.real is None else context.real
+        new = (key, value, at, real)
+        past = context.past
+        if past is None:
+            shape = (*key.shape[:2], self.window, self.width)
+            nothing = at.new_zeros(len(at), self.window)
+            past = (key.new_zeros(shape), key.new_zeros(shape), nothing, nothing > 0)
+        keys, values = (torch.cat(pair, dim=2) for pair in zip(past[:2], new[:2], strict=True))
+        index, there = (torch.cat(pair, dim=1) for pair in zip(past[2:], new[2:], strict=True))
+        last = there.long().argsort(dim=1, stable=True)[:, -self.window :]  # the real ones, in their order
+        columns = last[:, None, :, None].expand(-1, keys.shape[1], -1, self.width)
+        kept = (each.gather(2, columns) for each in (keys, values))
+        context.keep(*kept, index.gather(1, last), there.gather(1, last))
+        return (
+            keys,
+            values,
+            replace(context, key=replace(context.query, index=index, mask=there), partial=True),
+        )

@@ -1,13 +1,11 @@
 """Talking-heads attention: heads exchange their scores before the softmax and their weights after it."""
 
-from typing import cast
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
-from plugformer_blocks import PositionwiseState, attention_scores, attention_weights
-from plugformer_gallery.heads import merged, require_divisible, split
+from plugformer.interfaces import Attention, Context, ModelContext
+from plugformer_blocks import attention_scores, attention_weights, project_heads
+from plugformer_gallery.heads import merged, require_divisible
 
 
 class TalkingHeadsAttention(Attention):
@@ -27,28 +25,19 @@ class TalkingHeadsAttention(Attention):
     def __init__(self, model: ModelContext) -> None:
         super().__init__()
         require_divisible(model)
-        self.heads, self.dropout = model.heads, model.attention_dropout
+        self.width, self.dropout = model.width // model.heads, model.attention_dropout
         self.query, self.key, self.value, self.output = (
             nn.Linear(model.width, model.width) for _ in range(4)
         )
         self.before = nn.Linear(model.heads, model.heads, bias=False)
         self.after = nn.Linear(model.heads, model.heads, bias=False)
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns rotated keys and values, each (batch, key, heads, head width)."""
-        key, value = (
-            positions.rotate(split(self.key(memory), self.heads)),
-            split(self.value(memory), self.heads),
-        )
-        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
-
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads with the weights that all heads have agreed on."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = context.query.rotate(split(self.query(query), self.heads))
-        scores = _mixed(attention_scores(heads, key, context), self.before)
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns what each token reads with the weights that all heads have agreed on."""
+        query, key, value = project_heads(x, context, self.query, self.key, self.value, width=self.width)
+        scores = _mixed(attention_scores(query, key, context), self.before)
         weights = attention_weights(scores, context, dropout=self.dropout if self.training else 0.0)
         output: Tensor = self.output(merged(_mixed(weights, self.after) @ value))
         return output

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from numpy.random import Generator
 from torch import Tensor
 
@@ -20,13 +20,11 @@ from plugformer.interfaces import (
     Examples,
     Level,
     OutputType,
-    PositionalEncoding,
     Positions,
     Ragged,
     Stack,
     TaskType,
     Tokenizers,
-    Tokens,
     View,
 )
 
@@ -47,13 +45,12 @@ class WholeQuestion(View):
         return past if past is None else past | (key.mark("question")[:, None, :] > 0)
 
     def positions(
-        self, tokens: Tokens, encoding: PositionalEncoding, past: Positions | None = None
+        self, new: Positions, ids: Int[Tensor, "batch new"], past: Positions | None = None
     ) -> Positions:
         """Returns the positions with the mark `question`: in rows that begin with END, up to the second."""
-        new = super().positions(tokens, encoding, past)
         if past is not None:
             return new
-        ends = (tokens.ids == END) & tokens.mask
+        ends = ids == END
         asks = (ends & (new.index == 1)).any(dim=1, keepdim=True)
         return replace(new, marks={"question": (asks & (ends.cumsum(dim=1) < 2)).long()})
 

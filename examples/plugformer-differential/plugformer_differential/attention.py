@@ -1,7 +1,7 @@
 """Differential attention: what two softmax maps agree on is noise, and is subtracted."""
 
 import math
-from typing import Annotated, cast
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
-from plugformer_blocks import PositionwiseState, softmax_attention
+from plugformer.interfaces import Attention, Context, ModelContext
+from plugformer_blocks import project_heads, softmax_attention
 
 
 class DifferentialAttention(Attention):
@@ -23,8 +23,8 @@ class DifferentialAttention(Attention):
     0.8 - 0.6 exp(-0.3 (l - 1)).
 
     Each of the model's heads is one softmax map of head width d = width / heads. Maps 2i and 2i + 1 form pair
-    i and read the same values, which are 2 d wide. The state holds keys (rotated), (batch, length, heads, d),
-    and values, (batch, length, pairs, 2 d).
+    i and read the same values, which are 2 d wide. The cache holds keys (rotated) and values, each (batch, heads,
+    length, d).
 
     Args:
         model: Sizes of the model; the heads must be even in number and divide the width.
@@ -45,8 +45,7 @@ class DifferentialAttention(Attention):
         ] = None,
     ) -> None:
         super().__init__()
-        width = _head_width(model)
-        self.heads = model.heads
+        self.width = width = _head_width(model)
         self.dropout = model.attention_dropout
         self.lambda_init = lambda_init or 0.8 - 0.6 * math.exp(-0.3 * model.place.layer)
         self.query, self.key, self.value, self.output = (
@@ -63,21 +62,15 @@ class DifferentialAttention(Attention):
         for vector in (self.lambda_q1, self.lambda_k1, self.lambda_q2, self.lambda_k2):
             nn.init.normal_(vector, std=0.1)
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns rotated keys of every map, and values of every pair."""
-        key = positions.rotate(_split(self.key(memory), self.heads))
-        value = _split(self.value(memory), self.heads // 2)
-        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
-
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads with the difference of its maps."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns what each token reads with the difference of its maps."""
+        query, key, value = project_heads(x, context, self.query, self.key, self.value, width=self.width)
         read = softmax_attention(
-            context.query.rotate(_split(self.query(query), self.heads)),
+            query,
             key,
-            value.repeat_interleave(2, dim=1),  # both maps of a pair read the same values
+            value.unflatten(1, (-1, 2)).transpose(2, 3).flatten(3).repeat_interleave(2, dim=1),
             context,
             dropout=self.dropout if self.training else 0.0,
         )
@@ -91,14 +84,6 @@ class DifferentialAttention(Attention):
         first: Tensor = self.lambda_q1 @ self.lambda_k1
         second: Tensor = self.lambda_q2 @ self.lambda_k2
         return first.exp() - second.exp() + self.lambda_init
-
-
-def _split(
-    x: Float[Tensor, "batch length width"], heads: int
-) -> Float[Tensor, "batch heads length head_width"]:
-    """Cuts the width into heads."""
-    cut: Tensor = x.unflatten(-1, (heads, -1))
-    return cut.transpose(1, 2)
 
 
 def _head_width(model: ModelContext) -> int:

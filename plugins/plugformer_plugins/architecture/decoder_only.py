@@ -1,5 +1,7 @@
 """A decoder alone: one causal stack continues a text, whose beginning may be an input."""
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy import ndarray
@@ -16,12 +18,12 @@ from plugformer.interfaces import (
     Head,
     Level,
     Limits,
-    Padding,
     Ragged,
     Side,
     Sizes,
     Stack,
     Tokens,
+    before_next,
     next_tokens,
 )
 from plugformer.model import Builder, Cache, Decoder
@@ -89,43 +91,40 @@ class DecoderModel(Generative):
         if self.level is not Level.NEXT_TOKEN:
             return batch.targets, batch.target.mask
         following, real = next_tokens(batch.target)
-        return following, real & (_read(batch.target)[:, :-1] >= _given(batch)[:, None])
+        column = torch.arange(1, following.shape[1] + 1, device=following.device)
+        return following, real & (column >= _given(batch)[:, None])
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states."""
         target = batch.target
         if self.level is Level.NEXT_TOKEN:
-            target = target.narrow(next_tokens(target)[1])
-        hidden: Tensor = self.decoder(target, self.decoder.start())
+            target = before_next(target)
+        hidden: Tensor = self.decoder(target)
         return hidden
 
-    def begin(self, batch: Batch) -> tuple[Cache, Int[Tensor, " batch"]]:
-        """Returns the decoder's cache of all given tokens but the last, and that token."""
-        cache, target, given = self.decoder.start(), batch.target, _given(batch)[:, None]
-        read = _read(target)
-        last = _last(target, read == given)
-        before = target.mask & (read < given)
-        if torch.compiler.is_exporting():  # shapes must not depend on lengths
-            self.decoder(target.narrow(before, Padding.ANYWHERE), cache)
-            return cache, last
-        columns = before.any(dim=0).nonzero()
-        if len(columns):
-            width = int(columns.max()) + 1
-            real = before[:, :width]
-            anywhere = target.padding is Padding.ANYWHERE
-            padding = Padding.NONE if real.all() else Padding.ANYWHERE if anywhere else Padding.RIGHT
-            self.decoder(target.narrow(real, padding), cache)
-        return cache, last
+    def begin(self, batch: Batch) -> tuple[Cache, Float[Tensor, "batch width"]]:
+        """Returns the decoder's cache of all given tokens, and the hidden state of the last of each row."""
+        cache, target, given = self.decoder.start(), batch.target, _given(batch)
+        least = most = target.ids.shape[1]
+        if not torch.compiler.is_exporting():  # shapes must not depend on lengths
+            least, most = torch.stack(given.aminmax()).tolist()
+        column = torch.arange(most, device=given.device)
+        target = target.narrow(most)
+        real = target.mask & (column < given[:, None])
+        target = replace(target, mask=real, full=least == most and not torch.compiler.is_exporting())
+        hidden: Tensor = self.decoder(target, cache=cache)
+        last = (given - 1)[:, None, None].expand(-1, 1, hidden.shape[-1])
+        return cache, hidden.gather(1, last)[:, 0]
 
     def step(self, tokens: Tokens, past: Cache) -> Float[Tensor, "rows new width"]:
         """Returns the hidden states of the next tokens."""
-        hidden: Tensor = self.decoder(tokens, past)
+        hidden: Tensor = self.decoder(tokens, cache=past)
         return hidden
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the number of given tokens that are not special."""
-        target, given = batch.target, _given(batch)
-        last = _last(target, _read(target) == given[:, None])
+        given = _given(batch)
+        last = batch.target.ids.gather(1, given[:, None] - 1)[:, 0]
         return given - 1 - (last == END).long()
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
@@ -136,13 +135,3 @@ class DecoderModel(Generative):
 def _given(batch: Batch) -> Int[Tensor, " batch"]:
     """Returns the number of each row's tokens that are given."""
     return torch.ones_like(batch.target.ids[:, 0]) if batch.given is None else batch.given
-
-
-def _last(target: Tokens, at: Bool[Tensor, "batch length"]) -> Int[Tensor, " batch"]:
-    """Returns the real token of each row at the place that is marked."""
-    return (target.ids * (target.mask & at)).sum(dim=1)
-
-
-def _read(target: Tokens) -> Int[Tensor, "batch length"]:
-    """Returns for each token how many real ones there are up to it."""
-    return target.mask.long().cumsum(dim=1)

@@ -25,6 +25,7 @@ from plugformer.interfaces import (
     Sizes,
     Stack,
     Tokens,
+    before_next,
     next_tokens,
 )
 from plugformer.model import Builder, Cache, Decoder, Encoder
@@ -103,18 +104,20 @@ class EncoderDecoderModel(Generative):
         """Returns the decoder's hidden states over the target, the encoder's output in view."""
         target = batch.target
         if self.level is Level.NEXT_TOKEN:
-            target = target.narrow(next_tokens(target)[1])
-        hidden: Tensor = self.decoder(target, self.decoder.start(self.encoder(batch.source)))
+            target = before_next(target)
+        hidden: Tensor = self.decoder(target, self.encoder(batch.source))
         return hidden
 
-    def begin(self, batch: Batch) -> tuple[Cache, Int[Tensor, " batch"]]:
-        """Returns the decoder's cache for the source, and BEGIN."""
+    def begin(self, batch: Batch) -> tuple[Cache, Float[Tensor, "batch width"]]:
+        """Returns the decoder's cache for the source and BEGIN, and the hidden state of BEGIN."""
         cache = self.decoder.start(self.encoder(batch.source))
-        return cache, torch.full_like(batch.source.ids[:, 0], BEGIN)
+        begin = torch.full_like(batch.source.ids[:, :1], BEGIN)
+        tokens = Tokens(begin, torch.ones_like(begin, dtype=torch.bool), full=True)
+        return cache, self.step(tokens, cache)[:, -1]
 
     def step(self, tokens: Tokens, past: Cache) -> Float[Tensor, "rows new width"]:
         """Returns the decoder's hidden states of the next tokens."""
-        hidden: Tensor = self.decoder(tokens, past)
+        hidden: Tensor = self.decoder(tokens, cache=past)
         return hidden
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:

@@ -1,14 +1,14 @@
 """Multi-head, multi-query and grouped-query attention."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
-from plugformer_blocks import PositionwiseState, softmax_attention
+from plugformer.interfaces import Attention, Context, ModelContext
+from plugformer_blocks import project_heads, softmax_attention
 
 
 def head_width(model: ModelContext) -> int:
@@ -31,11 +31,11 @@ class GroupedQueryAttention(Attention):
     """Attention with `heads` query heads and `kv_heads` key-value heads.
 
     GQA, Ainslie et al. 2023, section 2.2: https://arxiv.org/abs/2305.13245. Query head h reads key-value head
-    h // (heads / kv_heads), so that the state is heads / kv_heads times smaller than with as many of each.
+    h // (heads / kv_heads), so that the cache is heads / kv_heads times smaller than with as many of each.
     Everything else is Attention Is All You Need, section 3.2.2: project, attend in each head, concatenate,
     project.
 
-    The state holds keys (rotated) and values, each (batch, length, kv_heads, head width).
+    The cache holds keys (rotated) and values, each (batch, kv_heads, length, head width).
 
     Args:
         model: Sizes of the model; the width is divided evenly among the heads.
@@ -60,30 +60,19 @@ class GroupedQueryAttention(Attention):
                 f"expected one of {', '.join(map(str, divisors))}: change kv_heads or model.heads"
             )
         self.dropout = model.attention_dropout
-        kv_width = self.kv_heads * head_width(model)
+        self.width = head_width(model)
+        kv_width = self.kv_heads * self.width
         self.query = nn.Linear(model.width, model.width, bias=bias)
         self.key = nn.Linear(model.width, kv_width, bias=bias)
         self.value = nn.Linear(model.width, kv_width, bias=bias)
         self.output = nn.Linear(model.width, model.width, bias=bias)
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns rotated keys and values, each (batch, key, kv_heads, head width)."""
-        heads = (self.kv_heads, -1)
-        key = positions.rotate(self.key(memory).unflatten(-1, heads).transpose(1, 2))
-        return PositionwiseState(key.transpose(1, 2), self.value(memory).unflatten(-1, heads))
-
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns the attention output of each query over the keys and values that it may see."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        read = softmax_attention(
-            context.query.rotate(self.query(query).unflatten(-1, (self.heads, -1)).transpose(1, 2)),
-            key,
-            value,
-            context,
-            dropout=self.dropout if self.training else 0.0,
-        )
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns the attention output of each token over the keys and values that it may see."""
+        query, key, value = project_heads(x, context, self.query, self.key, self.value, width=self.width)
+        read = softmax_attention(query, key, value, context, dropout=self.dropout if self.training else 0.0)
         output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
         return output
 

@@ -1,14 +1,14 @@
 """Multi-head latent attention: keys and values come from one small latent, which alone is kept."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
-from plugformer_blocks import PositionwiseState, softmax_attention
+from plugformer.interfaces import Attention, Context, ModelContext, Positions
+from plugformer_blocks import softmax_attention
 from plugformer_plugins.attention.grouped import head_width
 
 
@@ -25,7 +25,7 @@ class MultiHeadLatentAttention(Attention):
     to the latents themselves, and keys and values of the past are never computed. A bias on W_UK would cancel
     in the softmax and one on W_UV is a part of the output's, so these two have none.
 
-    The state is one tensor, (batch, length, latent width + rotary width).
+    The cache is one tensor, (batch, 1, length, latent width + rotary width).
 
     Args:
         model: Sizes of the model; the width is divided evenly among the heads.
@@ -60,22 +60,24 @@ class MultiHeadLatentAttention(Attention):
         self.value = nn.Linear(self.latent_width, model.width, bias=False)
         self.output = nn.Linear(model.width, model.width, bias=bias)
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns latents and rotated keys side by side, (batch, key, latent width + rotary width)."""
-        latent, key = self.latent(memory).split([self.latent_width, self.rotary_width], dim=-1)
-        rotated = positions.rotate(key[:, None])[:, 0]  # one head, which all query heads share
-        latent = latent.to(self.latent_norm.weight.dtype)  # PyTorch's fused kernel wants one type
-        return PositionwiseState(torch.cat([self.latent_norm(latent), rotated], dim=-1))
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns the attention output of each token over the latents that it may see."""
 
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
-        """Returns the attention output of each query over the latents that it may see."""
-        (kept,) = cast("PositionwiseState", state).tensors
-        memory = kept[:, None]
+        def latents(memory: Tensor, positions: Positions) -> tuple[Tensor, ...]:
+            latent, key = self.latent(memory).split([self.latent_width, self.rotary_width], dim=-1)
+            rotated = positions.rotate(key[:, None])  # one head, which all query heads share
+            latent = latent.to(self.latent_norm.weight.dtype)  # PyTorch's fused kernel wants one type
+            return (torch.cat([self.latent_norm(latent)[:, None], rotated], dim=-1),)
+
+        if context.cross:
+            (memory,) = context.once(lambda memory: latents(memory, context.key))
+        else:
+            (memory,) = context.cached(*latents(x, context.query))
         # Rotated keys ride along as values and are cut off: kernels want keys and values of one width.
         read = softmax_attention(
-            self._latent_queries(query, context.query),
+            self._latent_queries(x, context),
             memory,
             memory,
             context,
@@ -88,11 +90,11 @@ class MultiHeadLatentAttention(Attention):
         return output
 
     def _latent_queries(
-        self, query: Float[Tensor, "batch query width"], positions: Positions
-    ) -> Float[Tensor, "batch heads query latent"]:
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch heads length latent"]:
         """Returns q_C W_UK^T and the rotated part side by side."""
         key = self.key.weight.unflatten(0, (self.heads, -1))
-        heads = self.query(query).unflatten(-1, (self.heads, -1))
+        heads = self.query(x).unflatten(-1, (self.heads, -1))
         content, rotary = heads.split([key.shape[1], self.rotary_width], dim=-1)
         latent = torch.einsum("bqhk,hkc->bhqc", content, key)
-        return torch.cat([latent, positions.rotate(rotary.transpose(1, 2))], dim=-1)
+        return torch.cat([latent, context.rotate(rotary.transpose(1, 2))], dim=-1)

@@ -3,12 +3,12 @@
 from typing import Annotated
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import FeedForward, ModelContext
+from plugformer.interfaces import Context, FeedForward, ModelContext
 from plugformer_plugins.feed_forward.networks import GELU
 
 
@@ -57,31 +57,44 @@ class MixtureOfExperts(FeedForward):
         self.experts = nn.ModuleList(GELU(model) for _ in range(experts))
         self.auxiliary_loss = None
 
-    def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
         """Returns the mixture's output at each token."""
-        probabilities = self.router(x).softmax(dim=-1)  # (tokens, experts)
+        tokens = x.flatten(0, 1)
+        probabilities = self.router(tokens).softmax(dim=-1)  # (tokens, experts)
         gates, chosen = probabilities.topk(self.top_k, dim=-1)  # (tokens, top_k)
         if self.training:
-            self.auxiliary_loss = self._balance_loss(probabilities, chosen)
+            real = None if context.real is None else context.real.flatten()
+            self.auxiliary_loss = self._balance_loss(probabilities, chosen, real)
         gates = gates / gates.sum(dim=-1, keepdim=True)
         if torch.compiler.is_exporting():  # every expert computes every token: shapes depend on no choice
             weights = torch.zeros_like(probabilities).scatter(1, chosen, gates)
-            every = torch.stack([expert(x) for expert in self.experts], dim=-1)
-            return torch.einsum("twe,te->tw", every, weights)
+            every = torch.stack([expert(x, context).flatten(0, 1) for expert in self.experts], dim=-1)
+            return torch.einsum("twe,te->tw", every, weights).view(x.shape)
         # An expert runs even if it has no tokens: its gradients are then zero, not missing.
         order = chosen.flatten().argsort(stable=True)  # choices, expert by expert
         counts = chosen.flatten().bincount(minlength=len(self.experts)).tolist()
-        tokens = order // self.top_k
-        parts = x.index_select(0, tokens).split(counts)
-        outputs = [expert(part) for expert, part in zip(self.experts, parts, strict=True)]
+        places = order // self.top_k
+        parts = tokens.index_select(0, places).split(counts)
+        outputs = [expert(part[None], context)[0] for expert, part in zip(self.experts, parts, strict=True)]
         weighted = torch.cat(outputs) * gates.flatten()[order, None]
-        output: Tensor = weighted.new_zeros(x.shape).index_add(0, tokens, weighted)
-        return output
+        output: Tensor = weighted.new_zeros(tokens.shape).index_add(0, places, weighted)
+        return output.view(x.shape)
 
     def _balance_loss(
-        self, probabilities: Float[Tensor, "tokens experts"], chosen: Int[Tensor, "tokens top_k"]
+        self,
+        probabilities: Float[Tensor, "tokens experts"],
+        chosen: Int[Tensor, "tokens top_k"],
+        real: Bool[Tensor, " tokens"] | None,
     ) -> Float[Tensor, ""]:
-        tokens, experts = probabilities.shape
-        share = chosen.flatten().bincount(minlength=experts) / max(1, chosen.numel())
-        mean = probabilities.sum(dim=0) / max(1, tokens)
-        return self.balance * experts * (share * mean).sum()
+        experts = probabilities.shape[1]
+        counted = (
+            torch.ones_like(probabilities[:, :1]) if real is None else real[:, None].to(probabilities.dtype)
+        )
+        number = counted.sum().clamp(min=1)
+        share = (
+            torch.zeros_like(probabilities).scatter(1, chosen, counted.expand(-1, chosen.shape[1])).sum(dim=0)
+        )
+        mean = (probabilities * counted).sum(dim=0) / number
+        return self.balance * experts * (share / (number * chosen.shape[1]) * mean).sum()

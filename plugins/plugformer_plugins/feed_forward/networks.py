@@ -8,9 +8,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import FeedForward, ModelContext
+from plugformer.interfaces import Context, FeedForward, ModelContext
 
-Tokens = Float[Tensor, "tokens width"]
+Stream = Float[Tensor, "batch length width"]
 
 
 class PositionWise(FeedForward):
@@ -36,7 +36,7 @@ class PositionWise(FeedForward):
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
-    def forward(self, x: Tokens) -> Tokens:
+    def forward(self, x: Stream, context: Context) -> Stream:
         """Returns the network's output at each token."""
         output: Tensor = self.down(self.activation(self.up(x)))
         return output
@@ -104,9 +104,10 @@ class GatedLinearUnit(FeedForward):
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
-    def forward(self, x: Tokens) -> Tokens:
+    def forward(self, x: Stream, context: Context) -> Stream:
         """Returns the network's output at each token."""
-        output: Tensor = self.down(self.activation(self.gate(x)) * self.up(x))
+        gate, up = context.product(x, self.gate, self.up).chunk(2, dim=-1)
+        output: Tensor = self.down(self.activation(gate) * up)
         return output
 
 

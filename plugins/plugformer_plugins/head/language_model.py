@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import HeadContext, Level, OutputType, places_of, unpad
+from plugformer.interfaces import HeadContext, Level, OutputType
 from plugformer_blocks import linear_cross_entropy
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
@@ -59,9 +59,9 @@ class LanguageModel(SmoothedHead):
         """Returns the cross-entropy summed over the real targets, and their number; smoothed in training."""
         if self.has_other_losses:
             return super().loss(hidden, targets, real)
-        rows = places_of(real)
+        rows = real.flatten().nonzero()[:, 0]
         loss = linear_cross_entropy(
-            unpad(hidden.flatten(0, 1), rows),
+            hidden.flatten(0, 1).index_select(0, rows),
             self.weight,
             targets.flatten().index_select(0, rows),
             bias=self.bias,

@@ -2,9 +2,11 @@
 
 from typing import Annotated
 
+import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from plugformer.interfaces import ModelContext, Norm
 
@@ -28,7 +30,12 @@ class LayerNorm(nn.LayerNorm, Norm):
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
         """Returns `x`, normalized over its last axis."""
-        return super().forward(x)
+        if x.dtype == self.weight.dtype:
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):  # it would return float32
+            return functional.layer_norm(
+                x, self.normalized_shape, *_alike(x, self.weight, self.bias), self.eps
+            )
 
 
 class RMSNorm(nn.RMSNorm, Norm):
@@ -47,4 +54,14 @@ class RMSNorm(nn.RMSNorm, Norm):
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
         """Returns `x`, normalized over its last axis."""
-        return super().forward(x)
+        if x.dtype == self.weight.dtype:
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):  # it would return float32
+            return functional.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+
+def _alike(x: Tensor, *parameters: Tensor | None) -> list[Tensor | None]:
+    """Returns parameters in a format that a layer norm takes beside `x`: on a CPU any, elsewhere that of `x`."""
+    if x.device.type == "cpu":
+        return [*parameters]
+    return [None if each is None else each.to(x.dtype) for each in parameters]

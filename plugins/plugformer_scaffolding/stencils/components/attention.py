@@ -1,12 +1,10 @@
 """Multi-head attention."""
 
-from typing import cast
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
-from plugformer_blocks import PositionwiseState, softmax_attention
+from plugformer.interfaces import Attention, Context, ModelContext
+from plugformer_blocks import project_heads, softmax_attention
 
 
 class NewComponent(Attention):
@@ -27,22 +25,13 @@ class NewComponent(Attention):
             nn.Linear(model.width, model.width, bias=bias) for _ in range(4)
         )
 
-    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns keys, rotated by the positional encoding, and values: (batch, key, heads, head width)."""
-        key = positions.rotate(self._split(self.key(memory)))
-        return PositionwiseState(key.transpose(1, 2), self._split(self.value(memory)).transpose(1, 2))
-
-    def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
-    ) -> Float[Tensor, "batch query width"]:
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
         """Returns the attention output; `softmax_attention` applies the context's mask and bias."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = context.query.rotate(self._split(self.query(query)))
+        width = self.output.in_features // self.heads
+        query, key, value = project_heads(x, context, self.query, self.key, self.value, width=width)
         dropout = self.dropout if self.training else 0.0
-        read = softmax_attention(heads, key, value, context, dropout=dropout)
+        read = softmax_attention(query, key, value, context, dropout=dropout)  # (batch, heads, length, width)
         output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
         return output
-
-    def _split(self, x: Tensor) -> Tensor:
-        heads: Tensor = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return heads  # (batch, heads, length, head width)

@@ -1,0 +1,269 @@
+"""What a layer of a stack sees while it computes: positions, masks, the other stack, and what decoding keeps."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from plugformer.interfaces.position import Positions
+from plugformer.interfaces.view import View
+
+Tensors = tuple[Shaped[Tensor, "rows ..."], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Where a cache has room for new tokens of each row: behind those that the row has so far.
+
+    Attributes:
+        start: Of the first new token, where all rows have as many so far; None if they differ.
+        index: Of each new token; None if all rows have `start`.
+        end: Behind the last new token of the longest row.
+        capacity: How many the cache shall have.
+    """
+
+    start: int | None
+    index: Int[Tensor, "rows new"] | None
+    end: int
+    capacity: int
+
+
+@dataclass(eq=False)
+class State:
+    """What one sublayer keeps of a sequence between two steps of decoding: see `Context.cached` and `keep`.
+
+    Attributes:
+        owner: The state of a layer below that the sublayer reads in place of one of its own.
+        tokens: Tensors with an entry for each slot on their last axis but one.
+        kept: Tensors of a fixed shape.
+        shared: What `Context.cached` or `once` has returned last, for layers that share it.
+        weights: Joint weights of `Context.product`, made once.
+    """
+
+    owner: "State | None" = None
+    tokens: Tensors = ()
+    kept: Tensors = ()
+    shared: Tensors = ()
+    weights: dict[tuple[int, ...], tuple[Tensor, Tensor | None]] = field(default_factory=dict)
+
+    def write(self, new: Tensors, slots: Slots) -> Tensors:
+        """Writes the entries of new tokens; returns those of all tokens so far."""
+        if torch.compiler.is_exporting():  # what grows is a new tensor
+            pairs = zip(self.tokens, new, strict=True)
+            self.tokens = tuple(torch.cat(pair, dim=-2) for pair in pairs) if self.tokens else new
+            return self.tokens
+        if not self.tokens or self.tokens[0].shape[-2] < slots.end:
+            grown = (each.new_zeros(*each.shape[:-2], slots.capacity, each.shape[-1]) for each in new)
+            old, self.tokens = self.tokens, tuple(grown)
+            for storage, each in zip(self.tokens, old, strict=False):
+                storage.narrow(-2, 0, each.shape[-2]).copy_(each)
+        for storage, each in zip(self.tokens, new, strict=True):
+            if slots.index is None:
+                storage.narrow(-2, slots.start or 0, each.shape[-2]).copy_(each)
+            else:
+                rows = torch.arange(len(each), device=each.device)[:, None]
+                storage.movedim(-2, 1)[rows, slots.index] = each.movedim(-2, 1)
+        if slots.start == 0:
+            return new
+        return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)
+
+    def select(self, rows: Int[Tensor, " rows"], used: int) -> None:
+        """Keeps these rows; of the slots the first `used` count."""
+        old, self.tokens = self.tokens, ()
+        self.tokens = tuple(each.new_zeros(len(rows), *each.shape[1:]) for each in old)
+        for storage, each in zip(self.tokens, old, strict=True):
+            filled = min(used, each.shape[-2])
+            torch.index_select(each.narrow(-2, 0, filled), 0, rows, out=storage.narrow(-2, 0, filled))
+        self.kept = tuple(each.index_select(0, rows) for each in self.kept)
+        self.shared = ()
+
+    def tensors(self, used: int) -> list[Shaped[Tensor, "rows ..."]]:
+        """Returns all that is kept of the first `used` slots."""
+        return [*(each.narrow(-2, 0, min(used, each.shape[-2])) for each in self.tokens), *self.kept]
+
+    def rebuilt(self, tensors: Sequence[Shaped[Tensor, "rows ..."]], owner: "State | None") -> "State":
+        """Returns a state of the same kind with other tensors."""
+        return State(owner, tuple(tensors[: len(self.tokens)]), tuple(tensors[len(self.tokens) :]))
+
+
+@dataclass(eq=False)
+class Context:
+    """What the sublayers of a layer see besides their input; all layers of a stack share the tensors.
+
+    Masks are boolean and True means "may attend". Each tensor is computed at its first use.
+
+    Attributes:
+        query: Positions of the tokens that the sublayer computes.
+        key: Positions of the tokens that it may read: of the same ones; in decoding also of those before
+            them; in cross-attention of the other stack's.
+        view: Which keys a query sees, padding aside.
+        cross: Whether the keys belong to another stack.
+        memory: That stack's output, (batch, key, width), for `once`; None elsewhere.
+        observer: Receives the name and the value of each tensor that attention records; None for no observer.
+        state: What the sublayer that computes keeps; None where nothing is kept.
+        slots: Where decoding keeps new tokens; None in training.
+        partial: Whether tokens between others are left out, see `only`.
+    """
+
+    query: Positions
+    key: Positions
+    _: KW_ONLY
+    view: View
+    cross: bool = False
+    memory: Float[Tensor, "batch key width"] | None = None
+    observer: Callable[[str, Tensor], None] | None = None
+    state: State | None = None
+    slots: Slots | None = None
+    partial: bool = False
+
+    @property
+    def real(self) -> Bool[Tensor, "batch length"] | None:
+        """True for real tokens among those that the sublayer computes, False for padding; None for no padding."""
+        return self.query.mask
+
+    def rotate(
+        self, heads: Float[Tensor, "batch heads length head_width"]
+    ) -> Float[Tensor, "batch heads length head_width"]:
+        """Rotates heads of the tokens that the sublayer computes, as the positional encoding says.
+
+        Keys of cross-attention, which belong to the memory, are rotated by `context.key.rotate`.
+        """
+        return self.query.rotate(heads)
+
+    def product(self, x: Float[Tensor, "*batch width"], *maps: nn.Linear) -> Float[Tensor, "*batch outputs"]:
+        """Returns the outputs of linear maps of `x` side by side, computed as one product.
+
+        Each map keeps its own parameters, with the initial values, names and updates of a map by itself.
+        """
+        biased = maps[0].bias is not None
+        plain = all(type(each) is nn.Linear and (each.bias is not None) == biased for each in maps)
+        if not plain or any(each._forward_hooks or each._forward_pre_hooks for each in maps):
+            return torch.cat([each(x) for each in maps], dim=-1)
+        kept = {} if self.slots is None or self.state is None else self.state.weights
+        key = tuple(map(id, maps))
+        if key not in kept:
+            bias = torch.cat([each.bias for each in maps]) if biased else None
+            kept[key] = torch.cat([each.weight for each in maps]), bias
+        return linear(x, *kept[key])
+
+    def cached(self, *new: Shaped[Tensor, "rows ..."]) -> Tensors:
+        """Returns tensors of the tokens that may be read, from those of the tokens that are computed.
+
+        Each has an entry for each token on its last axis but one: keys and values are (batch, heads, length,
+        head width). In training they are returned as they are. Decoding keeps them, and returns those of all
+        tokens so far. What is behind the tokens of a row is arbitrary, and masked.
+        """
+        if self.state is None:
+            return new
+        self.state.shared = new if self.slots is None else self.state.write(new, self.slots)
+        return self.state.shared
+
+    def once(self, make: Callable[[Tensor], Tensors]) -> Tensors:
+        """Returns what `make` makes of the memory; decoding keeps it, and calls `make` once for a sequence."""
+        if self.state is None or not self.state.kept:
+            assert self.memory is not None  # noqa: S101 (this is cross-attention)
+            made = make(self.memory)
+            if self.state is None:
+                return made
+            self.state.shared = made
+            if self.slots is None:
+                return made
+            self.state.kept = made
+        return self.state.kept
+
+    @property
+    def shared(self) -> Tensors:
+        """What `cached` or `once` has returned to the layer that `reads_layer` names."""
+        assert self.state is not None and self.state.owner is not None  # noqa: S101 (by `reads_layer`)
+        return self.state.owner.kept or self.state.owner.shared
+
+    @property
+    def past(self) -> Tensors | None:
+        """What `keep` was given at the last step of decoding; None at the beginning of a sequence."""
+        return self.state.kept if self.state is not None and self.state.kept else None
+
+    def keep(self, *summary: Shaped[Tensor, "rows ..."]) -> None:
+        """Keeps a summary of all tokens so far, of a fixed shape, for the next step; in training nothing.
+
+        Padding must not change it: it is behind the real tokens of its row (`real`).
+        """
+        if self.state is not None and self.slots is not None:
+            self.state.kept = summary
+
+    def only(self, tokens: Bool[Tensor, "batch length"], state: State | None) -> "Context":
+        """Returns the context in which only these tokens are queries and keys; `state` keeps which they are."""
+        query = replace(self.query, mask=tokens)
+        key = query
+        if self.slots is not None and state is not None:
+            (seen,) = state.write((tokens[..., None],), self.slots)
+            whole = self.key.mask
+            key = replace(self.key, mask=seen[..., 0] if whole is None else whole & seen[..., 0])
+        return replace(self, query=query, key=key, partial=True)
+
+    @property
+    def observed(self) -> bool:
+        """Whether there is an observer. Attention then takes its plain path and records its weights."""
+        return self.observer is not None
+
+    def record(self, name: str, value: Tensor) -> None:
+        """Passes a tensor to the observer, for example "weights" of shape (batch, heads, query, key)."""
+        if self.observer is not None:
+            self.observer(name, value)
+
+    def prepare(self) -> None:
+        """Computes the mask and the bias that layers share, outside of layers that are computed twice."""
+        if not self.is_causal or self.bias is not None:
+            _ = self.attn_mask
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """The `is_causal` of scaled_dot_product_attention: True for whole sequences, padded on the right."""
+        return not self.partial and self.view.is_causal(self.query, self.key)
+
+    @property
+    def unmasked(self) -> bool:
+        """Whether every query sees every key: there is no padding, and the view hides none."""
+        return self.key.mask is None and self._allowed is None
+
+    @cached_property
+    def mask(self) -> Bool[Tensor, "#batch 1 #query key"]:
+        """The attention mask, from padding and view: True where a query may attend to a key."""
+        allowed = None if self._allowed is None else self._allowed[:, None]
+        if self.key.mask is None:
+            return (
+                torch.ones_like(self.key.index, dtype=torch.bool)[:, None, None]
+                if allowed is None
+                else allowed
+            )
+        mask = self.key.mask[:, None, None, :]
+        return mask if allowed is None else mask & allowed
+
+    @cached_property
+    def _allowed(self) -> Bool[Tensor, "#batch query key"] | None:
+        return self.view.allowed(self.query, self.key)
+
+    @cached_property
+    def bias(self) -> Float[Tensor, "#batch #maps query key"] | None:
+        """The bias that the positional encoding adds to the scores, or None."""
+        return self.query.encoding.bias(self.query, self.key)
+
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],
+        key_heads: Float[Tensor, "batch groups key head_width"],
+    ) -> Float[Tensor, "#batch #heads query key"] | None:
+        """Returns the positional encoding's bias of the products of these heads, or None."""
+        return self.query.encoding.content_bias(query_heads, key_heads, self.query, self.key)
+
+    @cached_property
+    def attn_mask(
+        self,
+    ) -> Float[Tensor, "#batch #maps #query key"] | Bool[Tensor, "#batch 1 #query key"] | None:
+        """The `attn_mask` of scaled_dot_product_attention: the mask, or the masked bias; None for neither."""
+        if self.bias is None:
+            return None if self.unmasked else self.mask
+        return self.bias if self.unmasked else self.bias.masked_fill(~self.mask, -torch.inf)
