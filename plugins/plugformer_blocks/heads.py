@@ -43,9 +43,11 @@ def project_heads(
         return context.key.rotate(keys), values
 
     if context.cross:
-        return context.rotate(split_heads(query(x), width)), *context.once(read)
+        keys, values = context.once(read)
+        return context.rotate(split_heads(query(x), width)), keys, values
     sizes = [query.out_features // width, key.out_features // width]
     heads = split_heads(context.product(x, query, key, value), width)
     turned, values = heads.split([sum(sizes), value.out_features // width], dim=1)
     queries, keys = context.rotate(turned).split(sizes, dim=1)
-    return queries, *context.cached(keys, values)
+    keys, values = context.cached(keys, values)
+    return queries, keys, values

@@ -1,4 +1,4 @@
-"""What a layer of a stack sees while it computes: positions, masks, the other stack, and what decoding keeps."""
+"""What a layer sees while it computes: positions, masks, the other stack, and what decoding keeps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -122,7 +122,7 @@ class Context:
 
     @property
     def real(self) -> Bool[Tensor, "batch length"] | None:
-        """True for real tokens among those that the sublayer computes, False for padding; None for no padding."""
+        """True for real tokens among those that are computed, False for padding; None for no padding."""
         return self.query.mask
 
     def rotate(
@@ -163,7 +163,7 @@ class Context:
         return self.state.shared
 
     def once(self, make: Callable[[Tensor], Tensors]) -> Tensors:
-        """Returns what `make` makes of the memory; decoding keeps it, and calls `make` once for a sequence."""
+        """Returns what `make` makes of the memory; decoding calls it once, and keeps the result."""
         if self.state is None or not self.state.kept:
             assert self.memory is not None  # noqa: S101 (this is cross-attention)
             made = make(self.memory)
@@ -195,7 +195,7 @@ class Context:
             self.state.kept = summary
 
     def only(self, tokens: Bool[Tensor, "batch length"], state: State | None) -> "Context":
-        """Returns the context in which only these tokens are queries and keys; `state` keeps which they are."""
+        """Returns the context in which only these tokens are queries and keys; `state` keeps them."""
         query = replace(self.query, mask=tokens)
         key = query
         if self.slots is not None and state is not None:

@@ -17,8 +17,8 @@ Stream = Float[Tensor, "batch length width"]
 class Norm(nn.Module, ABC):
     """A normalization over the last axis, each token by itself.
 
-    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext`. It computes in float32 at
-    least, and returns the format that it is given.
+    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext`. It computes in float32
+    at least, and returns the format that it is given.
     """
 
     @abstractmethod
@@ -29,10 +29,10 @@ class Norm(nn.Module, ABC):
 class Attention(nn.Module, ABC):
     """A sublayer in which tokens read other tokens: attention, a recurrence, or a convolution.
 
-    A component is constructed as `SomeAttention(model, **options)` with a `ModelContext`. What it needs of the
-    tokens before a step of decoding it gets from its context: `Context.cached` for keys and values,
-    `Context.past` and `keep` for a summary of a fixed shape, `Context.once` for what it makes of the memory in
-    cross-attention, whose `Context.memory` is not None. `plugformer_blocks.softmax_attention` applies the
+    A component is constructed as `SomeAttention(model, **options)` with a `ModelContext`. What it needs of
+    the tokens before a step of decoding it gets from its context: `Context.cached` for keys and values,
+    `Context.past` and `keep` for a summary of a fixed shape, `Context.once` for what it makes of the memory
+    in cross-attention (`Context.cross`). `plugformer_blocks.softmax_attention` applies the
     masks and biases of a context.
 
     Attributes:

@@ -41,7 +41,7 @@ class Positions:
         start: int = 0,
         device: torch.device | None = None,
     ) -> "Positions":
-        """Returns the positions of sequences of this length, padded on the right; the first token is at `start`."""
+        """Returns the positions of sequences that are padded on the right and begin at `start`."""
         index = torch.arange(start, start + length, device=device if mask is None else mask.device)[None]
         return cls(index, mask, encoding, start + length)
 
@@ -49,6 +49,11 @@ class Positions:
     def length(self) -> int:
         """Number of positions along the sequence, padding included."""
         return self.index.shape[1]
+
+    @property
+    def real_index(self) -> Int[Tensor, "#batch length"]:
+        """The positions, 0 at padding."""
+        return self.index if self.mask is None else self.index.where(self.mask, 0)
 
     def mark(self, name: str) -> Int[Tensor, "#batch length"]:
         """Returns each token's mark of this name, 0 for tokens without."""

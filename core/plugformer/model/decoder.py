@@ -95,7 +95,7 @@ class Cache:
         """All that it keeps."""
         states = [state for states in self.layers for state in states.values()]
         kept = [tensor for state in (*states, self.numbers) for tensor in state.tensors(self.end)]
-        memory = [] if self.memory is None else [self.memory.positions.mask]
+        memory = [] if self.memory is None else [cast("Tensor", self.memory.positions.mask)]
         return [*kept, *memory, cast("Tensor", self.lengths)]
 
     def rebuilt(self, tensors: Sequence[Shaped[Tensor, "rows ..."]]) -> "Cache":
@@ -139,7 +139,7 @@ class Decoder(LayerStack):
     def forward(
         self, tokens: Tokens, memory: Memory | None = None, cache: Cache | None = None
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states of whole sequences, or of the next tokens, which the cache then holds, too.
+        """Returns the hidden states of whole sequences, or of next tokens, which the cache then holds.
 
         Args:
             tokens: The tokens.

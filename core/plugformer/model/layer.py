@@ -201,7 +201,8 @@ def compute_layers(
         context.prepare()  # the backward pass computes again what is computed within a layer
         if cross is not None:
             cross.prepare()
-    for layer, kept in zip(layers, states or [None] * len(layers), strict=True):
+    every: Sequence[LayerStates | None] = states or [None] * len(layers)
+    for layer, kept in zip(layers, every, strict=True):
         if recompute:
             arguments = (layer, x, context, cross, kept)
             x = checkpoint(_computed, *arguments, use_reentrant=False, context_fn=repetition(layer))

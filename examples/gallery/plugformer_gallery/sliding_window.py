@@ -72,7 +72,7 @@ class SlidingWindowAttention(Attention):
         return output
 
     def _recent(self, key: Heads, value: Heads, context: Context) -> tuple[Heads, Heads, Context]:
-        """Returns keys and values behind those of the last tokens, with their positions; keeps the last ones."""
+        """Returns keys and values behind those of the last tokens, and their context; keeps the last."""
         at = context.query.index.expand(len(key), -1)
         real = torch.ones_like(at, dtype=torch.bool) if context.real is None else context.real
         new = (key, value, at, real)

@@ -23,8 +23,8 @@ class DifferentialAttention(Attention):
     0.8 - 0.6 exp(-0.3 (l - 1)).
 
     Each of the model's heads is one softmax map of head width d = width / heads. Maps 2i and 2i + 1 form pair
-    i and read the same values, which are 2 d wide. The cache holds keys (rotated) and values, each (batch, heads,
-    length, d).
+    i and read the same values, which are 2 d wide. The cache holds keys (rotated) and values, each (batch,
+    heads, length, d).
 
     Args:
         model: Sizes of the model; the heads must be even in number and divide the width.

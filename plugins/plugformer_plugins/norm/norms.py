@@ -33,9 +33,8 @@ class LayerNorm(nn.LayerNorm, Norm):
         if x.dtype == self.weight.dtype:
             return super().forward(x)
         with torch.autocast(x.device.type, enabled=False):  # it would return float32
-            return functional.layer_norm(
-                x, self.normalized_shape, *_alike(x, self.weight, self.bias), self.eps
-            )
+            weight, bias = (_alike(x, each) for each in (self.weight, self.bias))
+            return functional.layer_norm(x, self.normalized_shape, weight, bias, self.eps)
 
 
 class RMSNorm(nn.RMSNorm, Norm):
@@ -60,8 +59,6 @@ class RMSNorm(nn.RMSNorm, Norm):
             return functional.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
-def _alike(x: Tensor, *parameters: Tensor | None) -> list[Tensor | None]:
-    """Returns parameters in a format that a layer norm takes beside `x`: on a CPU any, elsewhere that of `x`."""
-    if x.device.type == "cpu":
-        return [*parameters]
-    return [None if each is None else each.to(x.dtype) for each in parameters]
+def _alike(x: Tensor, parameter: Tensor | None) -> Tensor | None:
+    """Returns a parameter in a format that a layer norm takes: on a CPU any, elsewhere that of `x`."""
+    return parameter if parameter is None or x.device.type == "cpu" else parameter.to(x.dtype)

@@ -35,7 +35,7 @@ class Learned(PositionalEncoding):
         longest = self.table.num_embeddings
         unknown = torch.compiler.is_exporting() or index.is_meta
         if unknown or positions.end is None or positions.end > longest:
-            length = 0 if unknown else int(index.where(positions.mask, 0).max()) + 1
+            length = 0 if unknown else int(positions.real_index.max()) + 1
             if length > longest:
                 raise LengthError(
                     f"a sequence of {length} tokens is longer than the {longest} learned positions: "

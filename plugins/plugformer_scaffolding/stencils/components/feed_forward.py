@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import FeedForward, ModelContext
+from plugformer.interfaces import Context, FeedForward, ModelContext
 
 
 class NewComponent(FeedForward):
@@ -21,7 +21,11 @@ class NewComponent(FeedForward):
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
-    def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
-        """Returns the network's output for each token; `x` has no padding."""
+    def forward(
+        self,
+        x: Float[Tensor, "batch length width"],
+        context: Context,  # noqa: ARG002 (each token by itself)
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns the network's output for each token."""
         output: Tensor = self.down(self.up(x).relu())
         return output
