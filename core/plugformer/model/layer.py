@@ -51,8 +51,8 @@ class Dropout(nn.Module):
         dropped = min(round(self.rate * LEVELS), LEVELS - 1)
         numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
-        # In place, because a comparison with a boolean result is not vectorized.
-        return levels.ge_(dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
+        kept = torch.ge(levels, dropped - LEVELS // 2, out=torch.empty(x.shape, dtype=x.dtype))
+        return kept, LEVELS / (LEVELS - dropped)
 
 
 def _has_fused_kernel(x: Tensor) -> bool:

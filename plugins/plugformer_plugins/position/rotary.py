@@ -46,7 +46,7 @@ class Rotary(PositionalEncoding):
             )
         dtype = torch.promote_types(heads.dtype, torch.float32)
         turns = positions.cached((self, width, dtype), lambda: self._turns(width, positions, dtype))
-        pairs = heads.to(dtype).contiguous().unflatten(-1, (-1, 2))
+        pairs = heads.to(dtype).unflatten(-1, (-1, 2))
         return multiply(pairs, turns).flatten(-2).to(heads.dtype)
 
     def _turns(
