@@ -60,4 +60,4 @@ class Within(View):
             before = past.mark("document")
             before = before if past.mask is None else before.masked_fill(~past.mask, 0)
             start = torch.maximum(start, before.amax(dim=1, keepdim=True))
-        return replace(new, index=new.index - start, marks={**new.marks, "document": start})
+        return replace(new, index=new.index - start, start=None, marks={**new.marks, "document": start})

@@ -15,7 +15,7 @@ from plugformer.interfaces.view import View
 Tensors = tuple[Shaped[Tensor, "rows ..."], ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Slots:
     """Where a cache has room for new tokens of each row: behind those that the row has so far.
 
@@ -30,6 +30,12 @@ class Slots:
     index: Int[Tensor, "rows new"] | None
     end: int
     capacity: int
+
+    @cached_property
+    def rows(self) -> Int[Tensor, "rows 1"]:
+        """The number of each row."""
+        assert self.index is not None  # noqa: S101 (where rows differ)
+        return torch.arange(len(self.index), device=self.index.device)[:, None]
 
 
 @dataclass(eq=False)
@@ -65,8 +71,7 @@ class State:
             if slots.index is None:
                 storage.narrow(-2, slots.start or 0, each.shape[-2]).copy_(each)
             else:
-                rows = torch.arange(len(each), device=each.device)[:, None]
-                storage.movedim(-2, 1)[rows, slots.index] = each.movedim(-2, 1)
+                storage.movedim(-2, 1)[slots.rows, slots.index] = each.movedim(-2, 1)
         if slots.start == 0:
             return new
         return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)

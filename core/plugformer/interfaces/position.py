@@ -21,6 +21,7 @@ class Positions:
         mask: True for real tokens, False for padding; None if there is no padding.
         encoding: The positional encoding of the stack.
         end: An upper bound of the positions, exclusive, known without reading a device; None if unknown.
+        start: The first position where all rows count on from it one by one; None if they do not.
         marks: Numbers of the tokens by name, which views read.
     """
 
@@ -28,6 +29,7 @@ class Positions:
     mask: Bool[Tensor, "batch length"] | None
     encoding: "PositionalEncoding"
     end: int | None = None
+    start: int | None = None
     marks: Mapping[str, Int[Tensor, "batch length"]] = field(default_factory=dict)
     _memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -43,7 +45,7 @@ class Positions:
     ) -> "Positions":
         """Returns the positions of sequences that are padded on the right and begin at `start`."""
         index = torch.arange(start, start + length, device=device if mask is None else mask.device)[None]
-        return cls(index, mask, encoding, start + length)
+        return cls(index, mask, encoding, start + length, start)
 
     @property
     def length(self) -> int:
@@ -76,7 +78,7 @@ class Positions:
             return self
         index = self.index.expand(rows, -1).reshape(batch, -1)
         mask = None if self.mask is None else self.mask.reshape(batch, -1)
-        return replace(self, index=index, mask=mask, marks={})
+        return replace(self, index=index, mask=mask, start=None, marks={})
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]

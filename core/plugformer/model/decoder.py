@@ -56,7 +56,8 @@ class Cache:
         self.lengths, self.even = lengths + tokens.mask.sum(dim=1), even and tokens.full
         self.end += new
         mask, end = None if tokens.full else tokens.mask, None if exporting else self.end
-        query = view.positions(Positions(index, mask, encoding, end, tokens.marks), tokens.ids, past)
+        query = Positions(index, mask, encoding, end, start if even else None, tokens.marks)
+        query = view.positions(query, tokens.ids, past)
         slots = Slots(
             start, index if start is None else None, self.end, 0 if exporting else _capacity(self.end)
         )
@@ -73,10 +74,10 @@ class Cache:
         if self.numbers.tokens:
             (kept,) = self.numbers.tensors(self.end)
             index, real, *marks = kept.unbind(dim=-1)
-            return Positions(index, real > 0, encoding, None, dict(zip(self._marks, marks, strict=True)))
+            return Positions(index, real > 0, encoding, marks=dict(zip(self._marks, marks, strict=True)))
         lengths = cast("Tensor", self.lengths)
-        index = torch.arange(self.end, device=lengths.device)[None]
-        return Positions(index, None if self.even else index < lengths[:, None], encoding, self.end)
+        keys = Positions.of(self.end, encoding, device=lengths.device)
+        return keys if self.even else replace(keys, mask=keys.index < lengths[:, None])
 
     def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:
         """Keeps these rows of outputs, and these sources; None keeps all. See `Generative.begin`."""

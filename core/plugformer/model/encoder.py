@@ -103,6 +103,8 @@ class LayerStack(nn.Module):
         """Returns the positions of whole sequences."""
         mask = None if tokens.full else tokens.mask
         at = Positions.of(tokens.ids.shape[1], self.position, mask, device=tokens.ids.device)
+        if torch.compiler.is_exporting():
+            at = replace(at, end=None, start=None)
         return self.view.positions(replace(at, marks=tokens.marks), tokens.ids)
 
 

@@ -158,6 +158,7 @@ def computed_together(
         at,
         index=at.index.expand_as(tokens).gather(1, columns),
         mask=tokens.gather(1, columns),
+        start=None,
         marks={name: mark.gather(1, columns) for name, mark in at.marks.items()},
     )
     output = part(hidden.gather(1, places), replace(context, query=taken, key=taken))

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
@@ -29,11 +29,13 @@ class Rotary(PositionalEncoding):
     def __init__(self, model: ModelContext, *, base: Annotated[float, Field(gt=1)] = 10000.0) -> None:
         super().__init__()
         self.base = base
+        self.longest = model.max_length
+        self._tables: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Turns query or key heads; computes in float32 at least, whatever their dtype.
+        """Turns query or key heads; angles, cosines and sines are computed in float32 at least.
 
         Raises:
             ConfigurationError: The head width is odd.
@@ -44,30 +46,47 @@ class Rotary(PositionalEncoding):
                 f"rotary positions cannot pair the coordinates of heads of odd width {width}; "
                 f"expected an even head width, {width + 1} for example: change model.width or model.heads"
             )
-        dtype = torch.promote_types(heads.dtype, torch.float32)
-        turns = positions.cached((self, width, dtype), lambda: self._turns(width, positions, dtype))
-        pairs = heads.to(dtype).unflatten(-1, (-1, 2))
-        return multiply(pairs, turns).flatten(-2).to(heads.dtype)
+        turns = positions.cached((self, width, heads.dtype), lambda: self._at(positions, width, heads.dtype))
+        return turn(heads, turns)
+
+    def _at(
+        self, positions: Positions, width: int, dtype: torch.dtype
+    ) -> Float[Tensor, "#batch 1 length pairs 4"]:
+        """Returns what `turn` takes of every angle; from a table where the last position is known."""
+        index = positions.index
+        if positions.end is None:
+            return self._turns(index, width, dtype)[:, None]
+        key = width, dtype, index.device
+        if key not in self._tables or len(self._tables[key]) < positions.end:
+            with torch.inference_mode(False), torch.no_grad():
+                every = torch.arange(max(self.longest, 2 * positions.end), device=index.device)
+                self._tables[key] = self._turns(every, width, dtype)
+        table = self._tables[key]
+        found = table[index] if positions.start is None else table[None, positions.start : positions.end]
+        return found[:, None]
 
     def _turns(
-        self, width: int, positions: Positions, dtype: torch.dtype
-    ) -> Float[Tensor, "#batch 1 length pairs 2"]:
-        """Returns cosine and sine of every angle."""
-        rates = self.base ** (-torch.arange(0, width, 2, dtype=dtype, device=positions.index.device) / width)
-        angles = positions.index[:, None, :, None] * rates
-        return torch.stack([angles.cos(), angles.sin()], dim=-1)
+        self, index: Int[Tensor, "*positions"], width: int, dtype: torch.dtype
+    ) -> Float[Tensor, "*positions pairs 4"]:
+        """Returns cosine, sine, minus sine and sine of every angle, computed in float32 at least."""
+        wide = torch.promote_types(dtype, torch.float32)
+        rates = self.base ** (-torch.arange(0, width, 2, dtype=wide, device=index.device) / width)
+        angles = index[..., None] * rates
+        cosine, sine = angles.cos(), angles.sin()
+        return torch.stack([cosine, sine, -sine, sine], dim=-1).to(dtype)
 
 
-def multiply(
-    pairs: Float[Tensor, "batch heads length pairs 2"], turns: Float[Tensor, "#batch 1 length pairs 2"]
-) -> Float[Tensor, "batch heads length pairs 2"]:
-    """Multiplies complex numbers given as real and imaginary parts.
+def turn(
+    heads: Float[Tensor, "batch heads length head_width"],
+    turns: Float[Tensor, "#batch 1 length pairs 4"],
+) -> Float[Tensor, "batch heads length head_width"]:
+    """Returns pairs of coordinates multiplied by the turns, as complex numbers.
 
-    Uncompiled, the complex product is one kernel and about three times as fast as the formula; compilers fuse
-    the formula, but not the product.
+    In float32 the complex product is one kernel; compilers fuse the formula, but not the product, and in 16
+    bits there are no complex numbers.
     """
-    if not torch.compiler.is_compiling():
-        return torch.view_as_real(torch.view_as_complex(pairs) * torch.view_as_complex(turns))
-    real, imaginary = pairs.unbind(-1)
-    cosine, sine = turns.unbind(-1)
-    return torch.stack([real * cosine - imaginary * sine, real * sine + imaginary * cosine], dim=-1)
+    pairs = heads.unflatten(-1, (-1, 2))
+    if heads.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling():
+        product = torch.view_as_complex(pairs) * torch.view_as_complex(turns[..., :2])
+        return torch.view_as_real(product).flatten(-2)
+    return torch.addcmul(pairs * turns[..., :1], pairs.flip(-1), turns[..., 2:]).flatten(-2)
