@@ -1,7 +1,7 @@
 """Decoding: the search for output sequences, its sessions, and the outputs that it may return."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -17,6 +17,9 @@ from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokeni
 
 _PORTION = 2**20  # scores that a processor's cache holds
 
+LOOK = 8
+"""Steps of decoding after which a search reads what a device has chosen."""
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -31,6 +34,10 @@ class AllowedTokens:
 
     A subclass that forbids more overrides `mask`, and `extend` and `select` if it keeps a state of each row.
     Outputs have `least` to `most` tokens, END not counted, and none that is in `never`.
+
+    Attributes:
+        length: Tokens of every row so far.
+        longest: The most that any row may have.
     """
 
     def __init__(
@@ -39,7 +46,8 @@ class AllowedTokens:
         self.length = 0
         self.least, self.most = least, most
         # On the host: from the first of these lengths to the second, every row may end or be extended.
-        self._free_from, self._free_to = torch.stack([least.max(), most.min()]).tolist()
+        bounds = torch.stack([least.max(), most.min(), most.max()])
+        self._free_from, self._free_to, self.longest = bounds.tolist()
         self._never = torch.tensor([PADDING, BEGIN, *never], device=least.device)
 
     def mask(self, log_probabilities: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
@@ -118,11 +126,15 @@ class Constraint:
 
 
 class Session:
-    """A batch of sentences being decoded: the model, its cache, and the rows that are not finished.
+    """A batch of sentences being decoded: the model, its cache, and the rows that are not dropped.
 
-    A row is one unfinished sequence; at the start there is one for each sentence. The model reads each token
-    once. The log-probabilities respect constraints and limits: a row that has reached its limit can only end.
-    The input of a sentence is kept once, as long as all sentences have as many rows, those of each together.
+    A row is one sequence; at the start there is one for each sentence. The model reads each token once. The
+    log-probabilities respect constraints and limits: a row that has reached its limit can only end. The input
+    of a sentence is kept once, as long as all sentences have as many rows, those of each together.
+
+    A row that has been extended by END is finished. It may stay: what follows has no meaning. So that a device
+    is not waited for at every step, a search reads its numbers when `looks` is true, and drops rows when
+    `few` of them are still wanted.
 
     Args:
         model: The model, in evaluation mode.
@@ -133,6 +145,8 @@ class Session:
 
     Attributes:
         sentences: The sentence that each row belongs to, 0 for the first of the batch: (rows,).
+        finished: Whether each row is finished: (rows,).
+        every: Steps from one look to the next: one on a CPU, where nothing waits.
     """
 
     def __init__(
@@ -145,24 +159,36 @@ class Session:
     ) -> None:
         self.model = model
         self.sentence_ids = sentence_ids
+        self.every = 1 if batch.device.type == "cpu" else LOOK
         self._packed = PackedMatrices(precision)
         self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
-        self.sentences = self._inputs = torch.arange(len(sentence_ids), device=batch.device)
+        self.sentences = torch.arange(len(sentence_ids), device=batch.device)
+        self.finished = self._failed = torch.zeros_like(self.sentences, dtype=torch.bool)
+        self._inputs: Sequence[int] = range(len(sentence_ids))
         self._past, self._hidden = model.begin(batch)
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
-        new = tokens[:, None]
-        return self.model.step(Tokens(new, torch.ones_like(new, dtype=torch.bool), full=True), self._past)[
-            :, -1
-        ]
+        new = Tokens(tokens[:, None], ~self.finished[:, None], full=True)
+        return self.model.step(new, self._past)[:, -1]
+
+    @property
+    def looks(self) -> bool:
+        """Whether it is time to read tokens, before they extend the rows."""
+        length = self._allowed.length
+        return (length + 1) % self.every == 0 or length >= self._allowed.longest
+
+    def few(self, wanted: int) -> bool:
+        """Returns whether so few rows are still wanted that the others are worth dropping."""
+        rows = len(self.sentences)
+        return wanted < rows if self.every == 1 else 2 * wanted <= rows
 
     @property
     def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
         """Natural logarithms of the next token's probabilities, minus infinity where it is not allowed.
 
         Raises:
-            NotFiniteError: The model's scores are not finite.
+            NotFiniteError: The model's scores are not finite; at the next look.
         """
         return torch.cat(list(self.portions()))
 
@@ -171,53 +197,77 @@ class Session:
         best, tokens = zip(
             *(largest(scores, min(k, scores.shape[1])) for scores in self.portions()), strict=True
         )
-        return torch.cat(best), torch.cat(tokens)
+        return (best[0], tokens[0]) if len(best) == 1 else (torch.cat(best), torch.cat(tokens))
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row, which the model reads."""
         self._allowed.extend(tokens)
+        self.finished = self.finished | (tokens == END)
         self._hidden = self._advance(tokens)
 
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps these rows, in this order; a row may occur twice (beams) or never (finished)."""
-        before, self.sentences = self.sentences, self.sentences.index_select(0, rows)
+    def select(self, rows: Int[Tensor, " rows"], sentences: Sequence[int] | None = None) -> None:
+        """Keeps these rows, in this order; a row may occur twice (beams) or never.
+
+        Args:
+            rows: Numbers of rows.
+            sentences: The sentences that they belong to, if each has as many rows, those of each together;
+                otherwise, or if None, they are read from the device.
+        """
+        self.sentences = self.sentences.index_select(0, rows)
+        self.finished, self._failed = (marks.index_select(0, rows) for marks in (self.finished, self._failed))
         self._allowed.select(rows)
         self._hidden = self._hidden.index_select(0, rows)
+        inputs = self._together() if sentences is None else sentences
         examples = None
-        if len(rows) != len(before) or not torch.equal(self.sentences, before):
-            inputs, counts = self.sentences.unique_consecutive(return_counts=True)
-            if (counts != counts[:1]).any() or (inputs.diff() <= 0).any():
-                inputs = self.sentences  # an input for each row
-            examples = (self._inputs == inputs[:, None]).int().argmax(dim=1)
+        if [*inputs] != [*self._inputs]:
+            places = {sentence: place for place, sentence in reversed([*enumerate(self._inputs)])}
+            examples = torch.tensor([places[sentence] for sentence in inputs], device=rows.device)
             self._inputs = inputs
         self._past.select(rows, examples)
 
+    def _together(self) -> list[int]:
+        """Returns the sentences, if each has as many rows, those of each together; or that of each row."""
+        every: list[int] = self.sentences.tolist()
+        found = [*dict.fromkeys(every)]
+        rows = len(every) // max(len(found), 1)
+        return found if every == [sentence for sentence in found for _ in range(rows)] else every
+
     def portions(self) -> Iterator[Float[Tensor, "some vocabulary"]]:
         """Yields `log_probabilities` of some rows after the others, in order."""
-        head, rows = self.model.head, torch.arange(len(self._hidden), device=self._hidden.device)
-        portion = max(1, _PORTION // self.model.sizes.outputs) if rows.device.type == "cpu" else len(rows)
-        for some in rows.split(portion):
-            hidden = self._hidden[some][:, None]
+        head, rows = self.model.head, len(self._hidden)
+        portion = max(1, _PORTION // self.model.sizes.outputs) if self.every == 1 else rows
+        for start in range(0, rows, portion):
+            some = slice(start, start + portion)
+            hidden = self._hidden[some, None]
             with self._packed:
-                logits = head.logits(hidden, torch.ones_like(some, dtype=torch.bool)[:, None])[:, 0]
+                logits = head.logits(hidden, torch.ones_like(hidden[..., 0], dtype=torch.bool))[:, 0]
             allowed = self._allowed
-            if len(some) < len(rows):
+            if portion < rows:
                 allowed = copy(allowed)
-                allowed.select(some)
+                allowed.select(torch.arange(start, start + len(hidden), device=hidden.device))
             scores = allowed.mask(logits.float().log_softmax(dim=-1))
-            endless = allowed.endless(scores[:, END])
-            if endless.any():
-                raise not_finite(
-                    min(self.sentence_ids[row] for row in self.sentences[some][endless].tolist())
-                )
+            self._failed = self._failed.clone()
+            self._failed[some] |= allowed.endless(scores[:, END]) & ~self.finished[some]
+            if self.looks:
+                self.check()
             yield scores
+
+    def check(self) -> None:
+        """Waits for the device.
+
+        Raises:
+            NotFiniteError: Scores of the model were not finite.
+        """
+        if self._failed.any():
+            failed = self.sentences[self._failed].tolist()
+            raise not_finite(min(self.sentence_ids[sentence] for sentence in failed))
 
 
 class Decoding(ABC):
     """A search for good outputs.
 
     A component is constructed as `SomeDecoding(**options)`. It extends a session until every sentence is
-    finished, and drops finished rows with `select`.
+    finished. It may drop finished rows with `select`, at every step or when the session `looks`.
     """
 
     @abstractmethod

@@ -29,24 +29,32 @@ class StepwiseDecoding(Decoding):
         outputs: list[list[int]] = [[] for _ in session.sentence_ids]
         scores = [0.0 for _ in session.sentence_ids]
         self.live: list[int] = session.sentences.tolist()
+        unread: list[Tensor] = []
+        ended = set[int]()
         while True:
             tokens, chosen = self.choose(session)
-            unfinished = []
-            # A device is waited for once: floats hold numbers of tokens below 2**24 exactly.
+            # Floats hold numbers of tokens below 2**24 exactly.
             wide = torch.promote_types(chosen.dtype, torch.float32)
-            read = torch.stack([tokens.to(wide), chosen.to(wide)]).tolist()
-            for row, (sentence, token, score) in enumerate(zip(self.live, *read, strict=True)):
-                scores[sentence] += score
-                if token != END:
-                    outputs[sentence].append(int(token))
-                    unfinished.append(row)
-            if not unfinished:
-                return [[Hypothesis(*output)] for output in zip(outputs, scores, strict=True)]
-            if len(unfinished) < len(tokens):
-                rows = torch.tensor(unfinished, device=tokens.device)
-                session.select(rows)
-                tokens = tokens.index_select(0, rows)
-                self.live = [self.live[row] for row in unfinished]
+            unread.append(torch.stack([tokens.to(wide), chosen.to(wide)]))
+            if session.looks:
+                for step in torch.stack(unread).tolist():
+                    for sentence, token, score in zip(self.live, *step, strict=True):
+                        if sentence in ended:
+                            continue
+                        scores[sentence] += score
+                        if token == END:
+                            ended.add(sentence)
+                        else:
+                            outputs[sentence].append(int(token))
+                unread = []
+                unfinished = [row for row, sentence in enumerate(self.live) if sentence not in ended]
+                if not unfinished:
+                    return [[Hypothesis(*output)] for output in zip(outputs, scores, strict=True)]
+                if session.few(len(unfinished)):
+                    rows = torch.tensor(unfinished, device=tokens.device)
+                    self.live = [self.live[row] for row in unfinished]
+                    session.select(rows, self.live)
+                    tokens = tokens.index_select(0, rows)
             session.extend(tokens)
 
 

@@ -24,7 +24,7 @@ class NewComponent(FeedForward):
     def forward(
         self,
         x: Float[Tensor, "batch length width"],
-        context: Context,  # noqa: ARG002 (each token by itself)
+        context: Context,
     ) -> Float[Tensor, "batch length width"]:
         """Returns the network's output for each token."""
         output: Tensor = self.down(self.up(x).relu())
