@@ -119,8 +119,9 @@ def _continuing(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int])
 
 
 def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> GenerativePredictor:
-    """Returns a model's predictor, with its task's decoding or with a built-in one."""
+    """Returns a model's predictor in float32, with its task's decoding or with a built-in one."""
     predictor = cast("GenerativePredictor", trained.predictor())
+    predictor.precision = None
     if decoding:
         predictor.decoding = trained.registry.create(Kind.DECODING, f"plugformer:{decoding}", **options)
     return predictor

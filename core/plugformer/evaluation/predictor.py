@@ -4,12 +4,13 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Task
 from plugformer.data.encoding import EncodedSplit, evaluation_order
@@ -67,13 +68,18 @@ class Predictor:
     n_best: int = field(default=1, kw_only=True)
     probabilities: bool = field(default=False, kw_only=True)
 
+    @property
+    def format(self) -> torch.dtype | None:
+        """The format of 16 bits that the precision names, if the device has it (float16: only on a GPU)."""
+        device, dtype = next(self.model.parameters()).device.type, _DTYPES.get(self.precision or "")
+        there = torch.amp.is_autocast_available(device) and (device, dtype) != ("cpu", torch.float16)
+        return dtype if there else None
+
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Inside, the model is in evaluation mode and computes in the precision (float16: only on a GPU)."""
-        device, dtype = next(self.model.parameters()).device.type, _DTYPES.get(self.precision or "")
-        mixed = dtype is not None and torch.amp.is_autocast_available(device)
-        mixed = mixed and (device, dtype) != ("cpu", torch.float16)
-        with torch.autocast(device, dtype) if mixed else nullcontext(), evaluating(self.model):
+        """Inside, the model is in evaluation mode and computes in the precision."""
+        device, dtype = next(self.model.parameters()).device.type, self.format
+        with nullcontext() if dtype is None else torch.autocast(device, dtype), evaluating(self.model):
             yield
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
@@ -151,6 +157,37 @@ def _without_scores(answer: Prediction) -> Prediction:
     return replace(answer, score=None, probabilities=None, alternatives=alternatives)
 
 
+class Converted:
+    """A copy of a model whose parameters have another format, for decoding: converted once, not at each step.
+
+    Args:
+        model: The model; both share its buffers.
+        dtype: The format.
+    """
+
+    def __init__(self, model: Generative, dtype: torch.dtype) -> None:
+        self._parameters: list[Tensor] = [*model.parameters()]
+        self._copies: list[Tensor] = [
+            nn.Parameter(each.detach().to(dtype), requires_grad=False) for each in self._parameters
+        ]
+        pairs = zip(self._parameters, self._copies, strict=True)
+        shared = {id(each): copy for each, copy in pairs} | {id(each): each for each in model.buffers()}
+        self._model = deepcopy(model, shared).eval()
+        self._versions = self._now()
+
+    def current(self) -> Generative:
+        """Returns the copy, with the values that the model has now."""
+        versions = self._now()
+        if versions != self._versions:
+            torch._foreach_copy_(self._copies, self._parameters)
+            self._versions = versions
+        return self._model
+
+    def _now(self) -> list[int]:
+        """Returns how often each parameter has changed; those made in inference mode never do."""
+        return [0 if each.is_inference() else each._version for each in self._parameters]
+
+
 @dataclass(eq=False)
 class GenerativePredictor(Predictor):
     """Continues sequences, with a search for the best outputs that a constraint allows."""
@@ -159,11 +196,19 @@ class GenerativePredictor(Predictor):
     decoding: Decoding
     constraint: Constraint
     scores: Precision = field(default="float32", kw_only=True)
+    _converted: "Converted | None" = field(default=None, init=False, repr=False)
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
-        """Returns each sentence's hypotheses, the best first."""
-        keys = [first + row for row in batch.rows]
-        return self.decoding.search(Session(self.model, batch, self.constraint, keys, self.scores))
+        """Returns each sentence's hypotheses, the best first; in 16 bits with converted weights."""
+        keys, model = [first + row for row in batch.rows], self.model
+        if self.format is not None:
+            self._converted = self._converted or Converted(model, self.format)
+            model = self._converted.current()
+        with torch.autocast(batch.device.type, enabled=False), torch.inference_mode():
+            session = Session(model, batch, self.constraint, keys, self.scores)
+            found = self.decoding.search(session)
+            session.check()
+        return found
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each sentence's best hypotheses."""

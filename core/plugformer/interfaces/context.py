@@ -77,12 +77,16 @@ class State:
         return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)
 
     def select(self, rows: Int[Tensor, " rows"], used: int) -> None:
-        """Keeps these rows; of the slots the first `used` count."""
-        old, self.tokens = self.tokens, ()
-        self.tokens = tuple(each.new_zeros(len(rows), *each.shape[1:]) for each in old)
-        for storage, each in zip(self.tokens, old, strict=True):
-            filled = min(used, each.shape[-2])
-            torch.index_select(each.narrow(-2, 0, filled), 0, rows, out=storage.narrow(-2, 0, filled))
+        """Keeps these rows, in place if there are as many; of the slots the first `used` count."""
+        moved = []
+        for storage in self.tokens:
+            filled = min(used, storage.shape[-2])
+            chosen = storage.narrow(-2, 0, filled).index_select(0, rows)
+            if len(rows) != len(storage):
+                storage = storage.new_zeros(len(rows), *storage.shape[1:])  # noqa: PLW2901
+            storage.narrow(-2, 0, filled).copy_(chosen)
+            moved.append(storage)
+        self.tokens = tuple(moved)
         self.kept = tuple(each.index_select(0, rows) for each in self.kept)
         self.shared = ()
 

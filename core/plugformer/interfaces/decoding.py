@@ -132,9 +132,9 @@ class Session:
     log-probabilities respect constraints and limits: a row that has reached its limit can only end. The input
     of a sentence is kept once, as long as all sentences have as many rows, those of each together.
 
-    A row that has been extended by END is finished. It may stay: what follows has no meaning. So that a device
-    is not waited for at every step, a search reads its numbers when `looks` is true, and drops rows when
-    `few` of them are still wanted.
+    A row that has been extended by END is finished. It may stay: what follows has no meaning. So that a
+    device is not waited for at every step, a search reads its numbers when `looks` is true, and drops rows
+    when `few` of them are still wanted.
 
     Args:
         model: The model, in evaluation mode.
