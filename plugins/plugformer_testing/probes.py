@@ -1,25 +1,24 @@
 """Padded batches, and small encodings, observers, norms and sublayers with which components are tried."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from plugformer.interfaces import (
     Attention,
-    AttentionContext,
+    Context,
     Norm,
-    Padding,
     PositionalEncoding,
     Positions,
-    State,
     Sublayer,
     View,
 )
+from plugformer.interfaces.context import State
 from plugformer_testing import require
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -30,7 +29,6 @@ class PaddedBatch:
     """The rows of a batch, drawn with x for a real token and . for padding, all of the same length."""
 
     rows: tuple[str, ...]
-    padding: Padding
 
     @property
     def mask(self) -> Bool[Tensor, "batch length"]:
@@ -38,25 +36,55 @@ class PaddedBatch:
         return torch.tensor([[mark == "x" for mark in row] for row in self.rows])
 
     def at(self, encoding: PositionalEncoding, start: int = 0) -> Positions:
-        """Returns the positions of the tokens, the first of which stand at `start`."""
-        return Positions.of(self.mask, encoding, self.padding, start=start)
+        """Returns the positions of the tokens, the first of which is at `start`."""
+        mask = self.mask
+        return Positions.of(mask.shape[1], encoding, None if mask.all() else mask, start=start)
 
 
 def full(batch: int, length: int) -> PaddedBatch:
     """Returns a batch without padding."""
-    return PaddedBatch(("x" * length,) * batch, Padding.NONE)
+    return PaddedBatch(("x" * length,) * batch)
 
 
 FULL = (full(1, 1), full(1, 2), full(2, 7))  # without padding
 PADDED = (
-    PaddedBatch(("xx", "x."), Padding.RIGHT),
-    PaddedBatch(("xx", ".x"), Padding.ANYWHERE),
-    PaddedBatch(("xxxxx", "xxx..", "x...."), Padding.RIGHT),
-    PaddedBatch(("xxxxx", "..xxx", "....x"), Padding.ANYWHERE),
-    PaddedBatch((".xxx.", "xxxxx", "x.x.x"), Padding.ANYWHERE),
+    PaddedBatch(("xx", "x.")),
+    PaddedBatch(("xxxxx", "xxx..", "x....")),
+    PaddedBatch(("x...", "xxx.", "xx..")),
 )
 
-BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])  # all, the smallest first
+BATCHES = (*FULL[:2], PADDED[0], FULL[2], *PADDED[1:])  # all, the smallest first
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Sequences that come in pieces, as in decoding; each piece is padded on the right."""
+
+    pieces: tuple[tuple[str, ...], ...]
+
+    @property
+    def whole(self) -> PaddedBatch:
+        """The sequences at once."""
+        lengths = [sum(row.count("x") for row in rows) for rows in zip(*self.pieces, strict=True)]
+        return PaddedBatch(tuple("x" * length + "." * (max(lengths) - length) for length in lengths))
+
+    def __iter__(self) -> "Iterator[tuple[Bool[Tensor, 'rows new'], Int[Tensor, 'rows new']]]":
+        """Yields the mask of each piece, and the places of its tokens in the whole; at padding any."""
+        done, last = torch.zeros(len(self.pieces[0]), 1, dtype=torch.long), self.whole.mask.shape[1] - 1
+        for rows in self.pieces:
+            mask = PaddedBatch(rows).mask
+            yield mask, (done + torch.arange(mask.shape[1])).clamp(max=last)
+            done = done + mask.sum(dim=1, keepdim=True)
+
+
+_STEP = ("x", "x", "x")
+PIECES = (
+    *(Pieces((("x",),) * 2), Pieces((("xx",), ("x",), ("xx",)))),
+    Pieces((("xx", "x."), ("x", "x"))),
+    Pieces((("xxx", "x..", "xx."), _STEP, _STEP)),
+    Pieces((("xxx", "xx.", "xx."), ("x..", "xxx", "xx."), _STEP, ("x.", "xx", ".."), _STEP)),
+)
+"""Single tokens and longer pieces, behind beginnings of the same length and of different length."""
 
 
 def example(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -103,7 +131,7 @@ class Sloping(PositionalEncoding):
 
 
 class SharedState(Attention):
-    """An attention that reads the state of another (`owner`) in a layer below, which reads it, too."""
+    """An attention that reads what another (`owner`), in a layer below, has cached."""
 
     def __init__(self, owner: Attention, reader: Attention) -> None:
         super().__init__()
@@ -113,14 +141,12 @@ class SharedState(Attention):
         """Returns whether both do."""
         return self.owner.follows(view) and self.reader.follows(view)
 
-    def project(self, memory: Tensor, positions: Positions) -> State:
-        """Returns the owner's projection."""
-        return self.owner.project(memory, positions)
-
-    def attend(self, query: Tensor, state: State, scope: AttentionContext) -> Tensor:
+    def forward(self, x: Tensor, context: Context) -> Tensor:
         """Returns the reader's output, after the owner has computed its own."""
-        self.owner.attend(query, state, AttentionContext(scope.query, scope.key, view=scope.view))
-        return self.reader.attend(query, state, scope)
+        state = context.state or State(State())
+        self.owner(x, replace(context, state=state.owner, observer=None))
+        output: Tensor = self.reader(x, replace(context, state=state))
+        return output
 
 
 class RootMeanSquare(nn.RMSNorm, Norm):
@@ -128,25 +154,20 @@ class RootMeanSquare(nn.RMSNorm, Norm):
 
 
 class Function(Sublayer):
-    """A sublayer without dropout that keeps, call by call, its inputs (`given`) and `tokens` (`taken`)."""
+    """A sublayer without dropout that keeps its inputs (`given`), and `tokens` and `most` (`taken`)."""
 
-    def __init__(self, compute: Callable[[Tensor], Tensor], real: Tensor) -> None:
-        super().__init__(lambda hidden, _: compute(hidden), real=real)
-        self.compute, self.given, self.taken = compute, list[Tensor](), list[Tensor | None]()
+    def __init__(self, compute: Callable[[Tensor], Tensor], real: Tensor | None = None) -> None:
+        super().__init__(self._computed, real=real)
+        self.compute, self.given = compute, list[Tensor]()
+        self.taken = list[tuple[Tensor | None, int | None]]()
 
-    def __call__(self, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
-        """Records the input and returns the output, under autocast in its type, as linear maps do."""
+    def _computed(self, hidden: Tensor, tokens: Tensor | None, most: int | None) -> Tensor:
+        """Records the call and returns the output, under autocast in its format, as linear maps do."""
         self.given.append(hidden)
-        self.taken.append(tokens)
+        self.taken.append((tokens, most))
         mixed = torch.is_autocast_enabled("cpu")
         output = self.compute(hidden).to(torch.get_autocast_dtype("cpu") if mixed else hidden.dtype)
-        if tokens is None or self.real is None:
-            return output
-        return output.masked_fill(~(tokens & self.real)[..., None], 0.0)
-
-    def added(self, x: Tensor, hidden: Tensor, tokens: Tensor | None = None) -> Tensor:
-        """Returns `x` and what it computes, added."""
-        return x + self(hidden, tokens)
+        return output if tokens is None else output.masked_fill(~tokens[..., None], 0.0)
 
 
 def perturbed(module: Module, dtype: torch.dtype = torch.float64) -> Module:
