@@ -1,8 +1,7 @@
-"""The contract of attentions, see plugformer.interfaces.attention; also step by step, as in a decoder."""
+"""The contract of attentions, see plugformer.interfaces.layer; also step by step, as in a decoder."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import torch
@@ -11,22 +10,33 @@ from torch import Tensor
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     END,
-    EVERYTHING,
     PAST,
     Attention,
-    AttentionContext,
+    Context,
     LayerContext,
-    Padding,
     PositionalEncoding,
     Positions,
-    State,
     Tokens,
     View,
 )
+from plugformer.interfaces.context import State
+from plugformer.model import Cache
+from plugformer.model.encoder import Memory
 from plugformer_blocks import Prefix, Within
 from plugformer_testing import require
 from plugformer_testing.contract import NotApplicable, contract_check
-from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch, Sloping, Turning, full
+from plugformer_testing.probes import (
+    BATCHES,
+    FULL,
+    PADDED,
+    PIECES,
+    PaddedBatch,
+    Pieces,
+    SharedState,
+    Sloping,
+    Turning,
+    full,
+)
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
 Observer = Callable[[str, Tensor], Any]
@@ -49,16 +59,74 @@ class PlacedAttention:
     ) -> Tensor:
         """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself.
 
-        The outputs at padding, where any are allowed, are zeros unless they are asked for.
+        The outputs at padding, where any finite ones are allowed, are zeros unless they are asked for.
         """
-        at = keys = self.positions
-        if not self.place.cross or query is None:
-            query = x
-        if self.place.cross:
-            at = full(*query.shape[:2]).at(keys.encoding)
-        scope = AttentionContext(at, keys, view=self.place.view, cross=self.place.cross, observer=observer)
-        output = self.attention.attend(query, self.attention.project(x, keys), scope)
-        return output if padded or self.place.cross else output.masked_fill(~keys.mask[..., None], 0.0)
+        at, cross = self.positions, self.place.cross
+        queries = x if query is None or not cross else query
+        context = Context(
+            full(*queries.shape[:2]).at(at.encoding) if cross else at,
+            at,
+            view=self.place.view,
+            cross=cross,
+            memory=x if cross else None,
+            observer=observer,
+        )
+        output: Tensor = self.attention(queries, context)
+        return output if context.real is None or padded else output.masked_fill(~context.real[..., None], 0.0)
+
+
+class Steps:
+    """An attention that computes tokens piece by piece, and what it keeps."""
+
+    def __init__(self, placed: PlacedAttention, memory: Tensor | None = None) -> None:
+        self.placed, owner = placed, State()
+        name = "cross_attention" if placed.place.cross else "attention"
+        layers = [{name: owner}]
+        if isinstance(placed.attention, SharedState):
+            layers.append({name: State(owner)})
+        self.name = name
+        self.cache = Cache(layers, None if memory is None else Memory(memory, placed.positions))
+
+    def __call__(self, x: Tensor, tokens: Tokens | None = None) -> Tensor:
+        """Returns the outputs of new tokens."""
+        place, memory, (rows, length, _) = self.placed.place, self.cache.memory, x.shape
+        tokens = tokens or _tokens(full(rows, length).mask)
+        query, key, slots = self.cache.extend(tokens, PAST if place.cross else place.view, self._encoding)
+        if memory is not None and memory.hidden is not None:
+            query, key = query.beside(rows, len(memory.hidden)), memory.positions
+            x = x.reshape(len(memory.hidden), -1, x.shape[2])
+            # What is made of the memory is kept: nothing reads it again.
+            self.cache.memory = replace(memory, hidden=memory.hidden * torch.nan)
+        context = Context(
+            query,
+            key,
+            view=place.view,
+            cross=place.cross,
+            memory=None if memory is None else memory.hidden,
+            state=self.cache.layers[-1][self.name],
+            slots=slots,
+        )
+        output: Tensor = self.placed.attention(x, context)
+        return output.reshape(rows, length, -1)
+
+    @property
+    def _encoding(self) -> PositionalEncoding:
+        return self.placed.positions.encoding
+
+    def read(self, x: Tensor, pieces: Pieces, tokens: Tokens | None = None) -> Tensor:
+        """Returns what the real tokens of whole sequences read if they come in pieces; at padding zeros."""
+        output, rows = torch.zeros_like(x), torch.arange(len(x))[:, None]
+        tokens = tokens or _tokens(pieces.whole.mask)
+        for real, places in pieces:
+            marks = {name: mark[rows, places] for name, mark in tokens.marks.items()}
+            piece = Tokens(tokens.ids[rows, places], real, bool(real.all()), marks=marks)
+            found = self(x[rows, places], piece)
+            output[rows.expand_as(places)[real], places[real]] = found[real]
+        return output
+
+
+def _tokens(real: Tensor) -> Tokens:
+    return Tokens(torch.zeros_like(real, dtype=torch.long), real, bool(real.all()))
 
 
 def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
@@ -131,12 +199,16 @@ def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
 
 @contract_check(PADDED)
 def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
-    """No output of a real token changes with the values at padding, or has a gradient there."""
+    """No output of a real token changes with the values at padding, or has a gradient there.
+
+    Outputs at padding are finite.
+    """
     real, x = batch.mask, subject.tokens(*batch.mask.shape).requires_grad_()
     changed = torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))
     query = subject.tokens(len(real), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         output = placed.read(x, query)
+        require.finite(placed.read(changed, query, padded=True), "at padding, the output")
         require.close(placed.read(changed, query), output, f"outputs change with padding, in {placed.place}")
         (gradient,) = torch.autograd.grad(output.square().sum(), x)
         _require_none(gradient[~real], "outputs of real tokens have a gradient at padding")
@@ -148,14 +220,15 @@ def _require_none(values: Tensor, what: str) -> None:
 
 @contract_check(PADDED)
 def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
-    """A padded row gives the same as its tokens without padding, wherever the padding is."""
+    """A padded row gives the same as its tokens without padding."""
     x = subject.tokens(*batch.mask.shape)
     for placed in attentions(subject, batch, ENCODER, DECODER):
         padded = placed.read(x)
-        for row, real in enumerate(batch.mask):
-            unpadded = full(1, int(real.sum())).at(placed.positions.encoding)
-            alone = placed.at(unpadded).read(x[None, row, real])[0]
-            require.close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
+        for row, length in enumerate(batch.mask.sum(dim=1).tolist()):
+            unpadded = full(1, length).at(placed.positions.encoding)
+            alone = placed.at(unpadded).read(x[None, row, :length])[0]
+            message = f"row {row} differs from the same tokens without padding"
+            require.close(padded[row, :length], alone, message)
 
 
 @contract_check(BATCHES[2:])
@@ -169,7 +242,7 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
             require.close(alone, whole[part], f"rows {part.tolist()} differ by themselves: rows mix")
 
 
-@contract_check((PaddedBatch(("..",), Padding.ANYWHERE), PaddedBatch(("xxx", "..."), Padding.ANYWHERE)))
+@contract_check((PaddedBatch(("..",)), PaddedBatch(("xxx", "..."))))
 def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) -> None:
     """A row that is all padding gives no NaN, forward or backward, and does not affect other rows."""
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
@@ -195,45 +268,39 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
 
 @dataclass(frozen=True)
 class _SecondTokens(View):
-    """A token sees those an even number of positions away."""
+    """A token sees itself and those an even number of positions before it."""
+
+    causal = True
 
     def allowed(self, query: Positions, key: Positions) -> Tensor:
-        """Returns whether the distance is even."""
-        return (key.index[:, None, :] - query.index[:, :, None]) % 2 == 0
+        """Returns whether the distance is even, and not negative."""
+        distance = query.index[:, :, None] - key.index[:, None, :]
+        return (distance % 2 == 0) & (distance >= 0)
 
 
-_VIEWS = (Within(PAST), Prefix(), _SecondTokens())
-
-
-@contract_check(product(_VIEWS, PADDED[-3::2]))
-def the_view_is_followed(subject: Subject, case: tuple[View, PaddedBatch]) -> None:
+@contract_check((Within(PAST), Prefix(), _SecondTokens()))
+def the_view_is_followed(subject: Subject, view: View) -> None:
     """No output has a gradient at tokens that a view hides, if it follows the view; nor do pieces differ."""
-    view, batch = case
-    real, x = batch.mask, subject.tokens(*batch.mask.shape).requires_grad_()
-    ids, prefix = torch.where(torch.arange(real.shape[1]) % 3 == 1, END, 5), (real.cumsum(1) <= 2).long()
-    tokens, cut = (
-        Tokens(ids.expand_as(real), real, batch.padding, marks={"in_prefix": prefix}),
-        real.shape[1] - 1,
+    real = PIECES[-1].whole.mask
+    x, ids = (
+        subject.tokens(*real.shape).requires_grad_(),
+        torch.where(torch.arange(real.shape[1]) % 3 == 1, END, 5),
     )
-    last = Tokens(ids[cut:].expand_as(real[:, cut:]), real[:, cut:], batch.padding)
+    prefix = (torch.arange(real.shape[1]) < 2).long().expand_as(real)
+    tokens = Tokens(ids.expand_as(real), real, marks={"in_prefix": prefix})
     for there in subject.serving(LayerContext(stack="decoder", view=view)):
         attention: Attention = there.once(("perturbed", view), there.perturbed)
         for encoding in (Turning(), Sloping(subject.model.heads)) if attention.follows(view) else ():
-            at = view.positions(tokens, encoding)
-            context = AttentionContext(at, at, view=view)
-            output = attention.attend(x, attention.project(x, at), context)
+            at = replace(PIECES[-1].whole.at(encoding), marks=tokens.marks)
+            placed = PlacedAttention(attention, there.place, view.positions(at, tokens.ids))
+            context, output = Context(placed.positions, placed.positions, view=view), placed.read(x)
             hidden = ~context.mask[:, 0] & real[:, :, None]
             for number in range(real.shape[1]):
                 (gradient,) = torch.autograd.grad(output[:, number].sum(), x, retain_graph=True)
                 _require_none(gradient[hidden[:, number]], f"output {number} reads what {view} hides")
-            head = view.positions(tokens.narrow(real[:, :cut]), encoding)
-            tail = view.positions(last, encoding, head)
-            state = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
-            context = AttentionContext(tail, head.concatenate(tail), view=view)
-            found = attention.attend(x[:, cut:], state, context)[real[:, cut:]]
-            require.close(
-                found, output[:, cut:][real[:, cut:]], f"the last token reads otherwise, with {view}"
-            )
+            with torch.no_grad():
+                found = Steps(placed).read(x, PIECES[-1], tokens)
+            require.close(found, output, f"tokens read otherwise in pieces, with {view}")
 
 
 @contract_check(BATCHES)
@@ -310,98 +377,57 @@ def _read_with_weights(
     return output, taken
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """A batch that comes in pieces, cut before these tokens."""
-
-    batch: PaddedBatch
-    cuts: tuple[int, ...]
-
-
-STEPS = tuple(Pieces(batch, tuple(range(1, len(batch.rows[0])))) for batch in BATCHES[1:])  # token by token
-CHUNKS = tuple(
-    Pieces(batch, cuts)
-    for batch in BATCHES
-    if (length := len(batch.rows[0])) > 2
-    for cuts in ((2,), (length - 1,), (2, 4))
-)
-
-
-@contract_check((*STEPS, *CHUNKS))
-def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
-    """Single tokens or pieces with a cache give the same as the whole sequence at once."""
-    real, x = case.batch.mask, subject.tokens(*case.batch.mask.shape)
-    for placed in attentions(subject, case.batch, DECODER):
-        attention, whole, keys, state, outputs = placed.attention, placed.positions, None, None, []
-        pieces = zip(x.tensor_split(case.cuts, 1), real.tensor_split(case.cuts, 1), strict=True)
+@contract_check(PIECES)
+def cached_pieces_equal_the_whole(subject: Subject, pieces: Pieces) -> None:
+    """Pieces and single tokens with a cache give the same as whole sequences, also of different length."""
+    x = subject.tokens(*pieces.whole.mask.shape)
+    for placed in attentions(subject, pieces.whole, DECODER):
         with torch.no_grad():
-            for piece, mask in pieces:
-                if keys is None or state is None:
-                    new = keys = Positions.of(mask, whole.encoding, whole.padding)
-                    state = attention.project(piece, keys)
-                else:
-                    new = keys.advance(mask, whole.padding)
-                    keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
-                outputs.append(attention.attend(piece, state, AttentionContext(new, keys, view=PAST)))
-            found, expected = torch.cat(outputs, dim=1), placed.read(x)
-        require.close(found[real], expected[real], f"tokens read otherwise from the cache, in {placed.place}")
-
-
-@contract_check(CHUNKS)
-def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
-    """New tokens read from project(a) and append(project(b)) the same as from project(a and b)."""
-    x, query = subject.tokens(*case.batch.mask.shape), subject.tokens(len(case.batch.rows), 2)
-    for placed in attentions(subject, case.batch, DECODER):
-        with torch.no_grad():
-            pieces = _continue(placed, query, _project_two(placed, x, case.cuts[0]))
-            whole = _continue(placed, query, placed.attention.project(x, placed.positions))
-        require.close(pieces, whole, "the state of two pieces differs from the state of the whole")
-
-
-def _project_two(placed: PlacedAttention, x: Tensor, cut: int) -> State:
-    """Returns the state of a sequence that comes in two pieces."""
-    whole = placed.positions
-    head = Positions.of(whole.mask[:, :cut], whole.encoding, whole.padding)
-    tail = head.advance(whole.mask[:, cut:], whole.padding)
-    return placed.attention.project(x[:, :cut], head).append(placed.attention.project(x[:, cut:], tail))
-
-
-def _continue(placed: PlacedAttention, query: Tensor, state: State) -> Tensor:
-    """Returns what new tokens read from a state and from themselves."""
-    keys = placed.positions
-    new = keys.advance(full(*query.shape[:2]).mask, Padding.NONE)
-    if not placed.place.cross:
-        keys, state = keys.concatenate(new), state.append(placed.attention.project(query, new))
-    return placed.attention.attend(query, state, AttentionContext(new, keys, view=placed.place.view))
+            found, expected = Steps(placed).read(x, pieces), placed.read(x)
+        require.close(found, expected, f"tokens read otherwise from the cache, in {placed.place}")
 
 
 @contract_check(BATCHES)
 def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> None:
-    """Queries that come one by one read from a projected memory the same as together."""
+    """Queries that come one by one read the same as together, from what was made `once` of the memory."""
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 4)
     for placed in attentions(subject, batch, CROSS):
-        keys = placed.positions
         with torch.no_grad():
-            whole, state = placed.read(memory, query), placed.attention.project(memory, keys)
-            for step, one in enumerate(query.split(1, dim=1)):
-                at = full(len(query), 1).at(keys.encoding, start=step)
-                alone = placed.attention.attend(one, state, AttentionContext(at, keys, view=EVERYTHING))[:, 0]
-                require.close(alone, whole[:, step], f"query {step} reads something else alone")
+            whole, steps = placed.read(memory, query), Steps(placed, memory)
+            for number, one in enumerate(query.split(1, dim=1)):
+                require.close(
+                    steps(one)[:, 0], whole[:, number], f"query {number} reads something else alone"
+                )
 
 
-@contract_check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1), (1,), (0, 2)))
+@contract_check(((0,), (1, 0), (0, 0, 1, 1), (1, 1, 0, 0, 2, 2), (1,), (0, 2)))
 def rows_can_be_selected(subject: Subject, rows: tuple[int, ...]) -> None:
-    """After rows of the state were moved, repeated or dropped, each continues as without it."""
-    index, batch = torch.tensor(rows), PaddedBatch(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
-    x, step = subject.tokens(3, 4), subject.tokens(len(rows), 1)
-    again = torch.arange(len(rows)).flip(0)  # rows move more than once
-    for placed in attentions(subject, batch, DECODER, CROSS):
-        project, selected = placed.attention.project, placed.at(placed.positions.select(index))
+    """After rows of the cache were moved, repeated or dropped, each continues as without it."""
+    index, given = torch.tensor(rows), PaddedBatch(("xxxx", "xx..", "xxx."))
+    examples, again = index.unique_consecutive(), torch.arange(len(rows)).flip(0)  # rows move more than once
+    x, first, new = subject.tokens(3, 4), subject.tokens(3, 1), subject.tokens(len(rows), 2)
+    for placed in attentions(subject, given, DECODER, CROSS):
         with torch.no_grad():
-            alone = _continue(selected, step, project(x[index], selected.positions))
-            state = project(x, placed.positions) if placed.place.cross else _project_two(placed, x, 2)
-            turned = selected.at(selected.positions.select(again))
-            moved = _continue(turned, step[again], state.select(index).select(again))[again]
-        require.close(
-            moved, alone, f"after rows were selected, a row continues differently, in {placed.place}"
-        )
+            if placed.place.cross:
+                steps = Steps(placed, x)
+                steps(first)
+                whole = placed.at(placed.positions.select(index))
+                expected = whole.read(x[index], torch.cat([first[index], new], dim=1))[:, 1:]
+            else:
+                steps = Steps(placed)
+                steps(x, _tokens(given.mask))
+                expected = _continued(placed, x[index], given.mask.sum(dim=1)[index], new)
+            steps.cache.select(index, examples)
+            found = steps(new[:, :1])
+            steps.cache.select(again, torch.arange(len(examples)).flip(0))
+            found = torch.cat([found, steps(new[again, 1:])[again]], dim=1)
+        message = f"after rows were selected, a row continues differently, in {placed.place}"
+        require.close(found, expected, message)
+
+
+def _continued(placed: PlacedAttention, x: Tensor, lengths: Tensor, new: Tensor) -> Tensor:
+    """Returns what new tokens read behind the first ones of each row, all at once."""
+    columns, rows = lengths[:, None] + torch.arange(new.shape[1]), torch.arange(len(x))[:, None]
+    whole = torch.cat([x, torch.zeros_like(new)], dim=1).index_put((rows, columns), new)
+    mask = torch.arange(whole.shape[1]) <= columns[:, -1:]
+    return placed.at(Positions.of(whole.shape[1], placed.positions.encoding, mask)).read(whole)[rows, columns]
