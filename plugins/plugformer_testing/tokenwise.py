@@ -3,12 +3,22 @@
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from plugformer.interfaces import FeedForward, LayerContext, PartSpec, Residual
+from plugformer.interfaces import (
+    EVERYTHING,
+    Context,
+    FeedForward,
+    LayerContext,
+    Norm,
+    PartSpec,
+    PositionalEncoding,
+    Positions,
+    Residual,
+)
 from plugformer.registry import Kind
 from plugformer_testing import architecture, require
 from plugformer_testing.contract import NotApplicable, contract_check
@@ -16,7 +26,7 @@ from plugformer_testing.probes import PADDED, Function, PaddedBatch, example
 from plugformer_testing.small import CASES, EncodedCase
 from plugformer_testing.subject import DECODER, ENCODER, PLACES, SUBLAYERS, Subject
 
-_AXES = {Kind.NORM: (1, 2, 3), Kind.FEED_FORWARD: (2,), Kind.RESIDUAL: (3,)}
+_AXES = {Kind.NORM: (1, 2, 3), Kind.FEED_FORWARD: (3,), Kind.RESIDUAL: (3,)}
 
 _STACKS = (("attention", "feed_forward"), SUBLAYERS)
 
@@ -38,7 +48,7 @@ def shapes(subject: Subject, shape: tuple[int, ...]) -> None:
     if len(shape) not in _AXES[subject.kind]:
         raise NotApplicable(f"hidden states have {_AXES[subject.kind]} axes")
     module, x = subject.perturbed(width=shape[-1]), torch.randn(shape, dtype=torch.float64)
-    output = module(x, sublayers(SUBLAYERS, x)) if subject.kind is Kind.RESIDUAL else module(x)
+    output = compute(module, x)
     require.that(output.shape == shape, f"the output has shape {tuple(output.shape)}, the input {shape}")
     require.finite(output, "the output")
 
@@ -46,27 +56,28 @@ def shapes(subject: Subject, shape: tuple[int, ...]) -> None:
 @contract_check(((2, 1), (1, 2), (3, 5)), Kind.NORM, Kind.FEED_FORWARD)
 def each_token_is_alone(subject: Subject, shape: tuple[int, int]) -> None:
     """A token gives the same whatever the other tokens are, and no gradient flows to them."""
-    module, x = _with_states(subject, *shape)
-    output = module(x.requires_grad_()).flatten(0, -2)
-    alone = torch.cat([module(token[None]) for token in x.flatten(0, -2)])
+    module, x = subject.perturbed(), subject.tokens(*shape).requires_grad_()
+    output = compute(module, x).flatten(0, 1)
+    alone = torch.cat([compute(module, token[None, None]) for token in x.flatten(0, 1)])[:, 0]
     require.close(alone, output, "a token gives something else alone than with others")
     (gradient,) = torch.autograd.grad(output[0].square().sum(), x)
-    others = gradient.flatten(0, -2)[1:]
+    others = gradient.flatten(0, 1)[1:]
     require.that((others.abs() < 1e-9).all(), "the output of a token has a gradient at another token")
 
 
 @contract_check((None,), Kind.NORM, Kind.FEED_FORWARD)
 def training_mode_changes_nothing(subject: Subject) -> None:
     """Training mode gives the same as evaluation mode: dropout is up to the core."""
-    module, x = _with_states(subject, 2, 3)
-    expected = module(x)
-    require.close(module.train()(x), expected, "training mode gives other outputs than evaluation mode")
+    module, x = subject.perturbed(), subject.tokens(2, 3)
+    expected = compute(module, x)
+    found = compute(module.train(), x)
+    require.close(found, expected, "training mode gives other outputs than evaluation mode")
 
 
 @contract_check((0.1, 10.0, 1000.0), Kind.NORM)
 def the_scale_is_taken_out(subject: Subject, factor: float) -> None:
     """A token times a positive number gives the same as the token, up to the epsilon in the root."""
-    norm, x = _with_states(subject, 1, 4)
+    norm, x = subject.perturbed(), subject.tokens(1, 4)
     require.close(norm(factor * 10 * x), norm(10 * x), "the output changes with the scale", tolerance=1e-3)
 
 
@@ -100,15 +111,33 @@ def the_ffn_width_is_honored(subject: Subject) -> None:
 @contract_check((None,), Kind.FEED_FORWARD)
 def an_auxiliary_loss_is_a_scalar(subject: Subject) -> None:
     """If training leaves an auxiliary loss, that is a finite scalar with a gradient, also of no token."""
-    network: FeedForward = subject.perturbed().train()
+    network = subject.perturbed().train()
     for count in (6, 0):
         with require.works(f"in training, with {count or 'no'} tokens{' at all' * (not count)},"):
-            network(subject.tokens(count))
+            compute(network, subject.tokens(1, count))
         loss = getattr(network, "auxiliary_loss", None)
         if loss is not None:
             scalar = isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad
             require.that(scalar, f"auxiliary_loss is {loss!r}, expected a scalar tensor with a gradient")
             require.finite(loss, f"auxiliary_loss of {count} tokens")
+
+
+@contract_check(PADDED, Kind.FEED_FORWARD)
+def padding_is_left_out(subject: Subject, batch: PaddedBatch) -> None:
+    """Outputs at padding are finite. Padding changes neither real tokens nor the auxiliary loss."""
+    network, real = subject.perturbed().train(), batch.mask
+    x = subject.tokens(*real.shape)
+
+    def computed(hidden: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        output, loss = compute(network, hidden, mask), getattr(network, "auxiliary_loss", None)
+        return output, hidden.new_zeros(()) if loss is None else loss
+
+    expected, loss = computed(x[real][None])
+    for hidden in (x, torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))):
+        output, padded = computed(hidden, real)
+        require.finite(output, "at padding, the output")
+        require.close(output[real][None], expected, "real tokens differ with padding")
+        require.close(padded, loss, "auxiliary_loss differs with padding (see `Context.real`)")
 
 
 @contract_check(product((False, True), _STACKS), Kind.RESIDUAL)
@@ -173,26 +202,29 @@ def takes_what_it_says(subject: Subject, case: tuple[bool, Sequence[str]]) -> No
     run = sublayers(names, x)
     residual(x, run)
     for name, sublayer in run.items():
-        some = any(tokens is not None for tokens in sublayer.taken)
-        require.that(not some or residual.takes != "all", f"{name} takes some tokens, but `takes` is 'all'")
+        for tokens, most in sublayer.taken:
+            some = tokens is not None
+            require.that(
+                not some or residual.takes != "all", f"{name} takes some tokens, but `takes` is 'all'"
+            )
+            counted = 0 if tokens is None else int(tokens.sum(dim=1).max())
+            require.that(
+                most is None or most >= counted, f"{name} takes {counted} tokens, but `most` is {most}"
+            )
 
 
-@contract_check(product((False, True), PADDED[2:]), Kind.RESIDUAL)
+@contract_check(product((False, True), PADDED[1:]), Kind.RESIDUAL)
 def padding_counts_for_nothing(subject: Subject, case: tuple[bool, PaddedBatch]) -> None:
     """Real tokens give the same without padding, in training, too, unless something is random there."""
     training, batch = case
     residual: Residual = subject.perturbed().train(training)
     x, real = example(*batch.mask.shape, subject.model.width, dtype=torch.float64), batch.mask
 
-    def computed(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-        output: Tensor = residual(hidden, sublayers(SUBLAYERS, hidden, mask))
-        return output
-
-    output = computed(x, real)
-    if training and not torch.equal(computed(x, real), output):
+    output = compute(residual, x, real)
+    if training and not torch.equal(compute(residual, x, real), output):
         return
     for row, mask in enumerate(real):
-        alone = computed(x[row : row + 1, mask])[0]
+        alone = compute(residual, x[row : row + 1, mask])[0]
         require.close(alone, output[row, mask], "real tokens differ with padding or other sequences")
 
 
@@ -223,7 +255,13 @@ def sublayers(names: Sequence[str], x: Tensor, real: Tensor | None = None) -> di
     return {name: Function(_COMPUTE[name], real) for name in names}
 
 
-def _with_states(subject: Subject, batch: int, length: int) -> tuple[Any, Tensor]:
-    """Returns the component and hidden states as it receives them: a batch, or tokens end to end."""
-    x = subject.tokens(batch, length)
-    return subject.perturbed(), x.flatten(0, 1) if subject.kind is Kind.FEED_FORWARD else x
+def compute(module: Any, x: Tensor, real: Tensor | None = None) -> Tensor:
+    """Returns the output of a norm, a network or a residual connection; all tokens are real if None."""
+    if isinstance(module, Norm):
+        output = module(x)
+    elif isinstance(module, FeedForward):
+        at = Positions.of(x.shape[1], PositionalEncoding(), real)
+        output = module(x, Context(at, at, view=EVERYTHING))
+    else:
+        output = module(x, sublayers(SUBLAYERS, x, real))
+    return cast("Tensor", output)
