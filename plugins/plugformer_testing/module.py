@@ -4,7 +4,6 @@ import copy
 import logging
 import sys
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, NotExportableError
-from plugformer.interfaces import Padding, Positions
+from plugformer.interfaces import Positions
 from plugformer.model.build import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
@@ -25,26 +24,29 @@ from plugformer_testing import head, position, require
 from plugformer_testing.attention import PlacedAttention
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.probes import PADDED, Turning, example, gradients, require_gradients
-from plugformer_testing.subject import PLACES, SUBLAYERS, Subject
-from plugformer_testing.tokenwise import sublayers
+from plugformer_testing.subject import PLACES, Subject
+from plugformer_testing.tokenwise import compute
 
-_BATCH = PADDED[2]
+_BATCH = PADDED[1]
 _AT = _BATCH.at(Turning())
+_STREAM = (Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL)
 
-_RUN: dict[Kind, Callable[[Subject, Any, Tensor], Tensor]] = {
-    Kind.NORM: lambda _, norm, x: norm(x),
-    Kind.FEED_FORWARD: lambda _, network, x: network(x.flatten(0, 1)),
-    Kind.RESIDUAL: lambda _, residual, x: residual(x, sublayers(SUBLAYERS, x, _BATCH.mask)),
-    Kind.ATTENTION: lambda subject, given, x: PlacedAttention(given, subject.place, _AT).read(x),
-    Kind.POSITION: lambda subject, encoding, x: position.everything(encoding, x, subject.model.heads, _BATCH),
-    Kind.HEAD: lambda subject, component, x: head.everything(subject, component, x, _BATCH.mask),
-}
+
+def _run(subject: Subject, module: Any, x: Tensor) -> Tensor:
+    match subject.kind:
+        case Kind.ATTENTION:
+            return PlacedAttention(module, subject.place, _AT).read(x)
+        case Kind.POSITION:
+            return position.everything(module, x, subject.model.heads, _BATCH)
+        case Kind.HEAD:
+            return head.everything(subject, module, x, _BATCH.mask)
+    return compute(module, x, _BATCH.mask)
 
 
 def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
     """Runs a component on the same small padded batch each time."""
     x = example(*_BATCH.mask.shape, subject.model.width, dtype=dtype)
-    return _RUN[subject.kind](subject, module, x)
+    return _run(subject, module, x)
 
 
 @contract_check()
@@ -143,6 +145,19 @@ def runs_in_bfloat16(subject: Subject) -> None:
     _require_near(output, expected, 0.1, "in float32 mixed with bfloat16 (torch.autocast)")
 
 
+@contract_check((None,), *_STREAM)
+def keeps_the_format(subject: Subject) -> None:
+    """In bfloat16 the output is bfloat16, whether parameters are, too, or float32 under autocast."""
+    for parameters in (torch.bfloat16, torch.float32):
+        mixed = parameters is torch.float32
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            output = exercise(subject, subject.perturbed(parameters), torch.bfloat16)
+        what = (
+            f"of bfloat16 with parameters in {parameters}{' under autocast' * mixed} the format of the output"
+        )
+        require.equal(output.dtype, torch.bfloat16, what)
+
+
 def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     module = subject.perturbed()
     expected = exercise(subject, module).detach()
@@ -209,20 +224,16 @@ class _Program(nn.Module):
         self.subject, self.component = subject, component
 
     def forward(self, x: Tensor, real: Tensor, heads: Tensor) -> tuple[Tensor, ...]:
-        kind, component = self.subject.kind, self.component
-        if kind is Kind.NORM:
-            return (component(x),)
-        if kind is Kind.FEED_FORWARD:
-            return (component(x.flatten(0, 1)),)
-        if kind is Kind.RESIDUAL:
-            return (component(x, sublayers(SUBLAYERS, x, real)),)
+        kind, length = self.subject.kind, x.shape[1]
         if kind is Kind.POSITION:
-            return position.effect(Positions.of(real, component, Padding.ANYWHERE), x, heads)
-        at = Positions.of(real, Turning(), Padding.ANYWHERE)
-        return (PlacedAttention(component, self.subject.place, at).read(x),)
+            return position.effect(Positions.of(length, self.component, real), x, heads)
+        if kind is Kind.ATTENTION:
+            at = Positions.of(length, Turning(), real)
+            return (PlacedAttention(self.component, self.subject.place, at).read(x),)
+        return (compute(self.component, x, real),)
 
 
-@contract_check((None,), Kind.ATTENTION, Kind.POSITION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL)
+@contract_check((None,), Kind.POSITION, *_STREAM)
 def exports(subject: Subject) -> str | None:
     """Traced once by torch.export, it computes the same for batches of another size and length.
 
