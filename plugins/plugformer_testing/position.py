@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from plugformer.errors import LengthError
-from plugformer.interfaces import PositionalEncoding, Positions
+from plugformer.interfaces import PAST, PositionalEncoding, Positions, Tokens
+from plugformer.model import Cache
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
-from plugformer_testing.probes import FULL, PADDED, PaddedBatch, example, full
+from plugformer_testing.probes import FULL, PADDED, PIECES, PaddedBatch, Pieces, example, full
 from plugformer_testing.subject import Subject
 
 HEAD_WIDTH = 6
@@ -56,20 +57,18 @@ class _Tokens(NamedTuple):
         return total
 
 
-def _drawn(subject: Subject, positions: Positions | PaddedBatch) -> _Tokens:
-    """Returns random embeddings and heads at some positions, or those of a batch."""
-    if isinstance(positions, PaddedBatch):
-        positions = positions.at(subject.perturbed())
-    batch, length = positions.mask.shape
-    heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
-    return _Tokens(positions, subject.tokens(batch, length), heads)
+def _drawn(subject: Subject, batch: PaddedBatch, encoding: PositionalEncoding | None = None) -> _Tokens:
+    """Returns random embeddings and heads of a batch, by default with the encoding of the subject."""
+    heads = torch.randn(*batch.mask.shape, subject.model.heads, HEAD_WIDTH, dtype=torch.float64)
+    at = batch.at(encoding or subject.perturbed())
+    return _Tokens(at, subject.tokens(*batch.mask.shape), heads.transpose(1, 2))
 
 
 @contract_check((*FULL, *PADDED))
 def shapes(subject: Subject, batch: PaddedBatch) -> None:
     """Embeddings and heads keep their shape; a bias has a map for each head, a row for each query."""
     encoding: PositionalEncoding = subject.perturbed()
-    positions, x, heads = _drawn(subject, batch.at(encoding))
+    positions, x, heads = _drawn(subject, batch, encoding)
     maps = (*heads.shape[:3], positions.length)
     for name, output, *expected in (
         ("embed", encoding.embed(x, positions), x.shape),
@@ -107,7 +106,7 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
 @contract_check((15, 16, 17, 40))
 def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
     """Up to the model's longest sequence everything works; beyond it works too, or is a LengthError."""
-    given = _drawn(subject, full(1, length).at(subject.perturbed(max_length=16)))
+    given = _drawn(subject, full(1, length), subject.perturbed(max_length=16))
     try:
         found = given.effect()
     except LengthError as error:
@@ -117,32 +116,36 @@ def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
         require.finite(output, f"what is computed for a sequence of {length} tokens")
 
 
-@contract_check(PADDED, given=_drawn)
-def padding_moves_nothing(given: _Tokens) -> None:
-    """Tokens have the positions that they have without padding: positions count real tokens only."""
+@contract_check(PADDED)
+def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
+    """Tokens have the positions that they have without padding."""
+    given = _drawn(subject, batch)
     (positions, x, heads), whole = given, given.effect()
-    for row, real in enumerate(positions.mask):
+    for row, real in enumerate(batch.mask):
         unpadded = full(1, int(real.sum())).at(positions.encoding)
         alone = _Tokens(unpadded, x[row, real][None], heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
 
 
-@contract_check((*FULL[1:], *PADDED[2:]), given=_drawn)
-def positions_go_on_after_a_cache(given: _Tokens) -> None:
+@contract_check(PIECES)
+def positions_go_on_after_a_cache(subject: Subject, pieces: Pieces) -> None:
     """New tokens come after those kept before: a piece is encoded as that part of the whole."""
+    given, cache = _drawn(subject, pieces.whole), Cache([])
     (positions, x, heads), whole = given, given.effect()
-    for cut in range(1, positions.length):
-        head = Positions.of(positions.mask[:, :cut], positions.encoding, positions.padding)
-        tail = head.advance(positions.mask[:, cut:], positions.padding)
-        keys = given._replace(positions=head.concatenate(tail))
-        piece = _Tokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
-        later = torch.arange(positions.length) >= cut
-        for row, real in enumerate(positions.mask):
-            found, expected = piece.part(row, real[cut:], real), whole.part(row, real & later, real)
-            found.require_same(expected, f"tokens after {cut} kept ones are not encoded behind them")
+    rows, done = torch.arange(len(x))[:, None], torch.zeros(len(x), dtype=torch.long)
+    for real, places in pieces:
+        tokens = Tokens(places, real, bool(real.all()))
+        query, key, _ = cache.extend(tokens, PAST, positions.encoding)
+        kept = heads[:, :, torch.arange(key.length).clamp(max=x.shape[1] - 1)]
+        new = _Tokens(query, x[rows, places], heads.transpose(1, 2)[rows, places].transpose(1, 2))
+        piece, done = new.effect(_Tokens(key, x, kept)), done + real.sum(dim=1)
+        for row, (mask, count) in enumerate(zip(real, done, strict=True)):
+            keys = torch.arange(int(count))
+            found, expected = piece.part(row, mask, keys), whole.part(row, places[row, mask], keys)
+            found.require_same(expected, "tokens behind kept ones are not encoded behind them")
 
 
-@contract_check((*FULL[2:], *PADDED[2:]), given=_drawn)
+@contract_check((*FULL[2:], *PADDED[1:]), given=_drawn)
 def rows_are_independent(given: _Tokens) -> None:
     """A row of a batch is encoded as it is alone."""
     (positions, x, heads), whole = given, given.effect()
@@ -155,7 +158,7 @@ def rows_are_independent(given: _Tokens) -> None:
 def scores_depend_on_distance(subject: Subject, shift: int) -> None:
     """With rotated heads and bias, the score of a query and a key depends on their distance alone."""
     batch, encoding = full(1, 6), subject.perturbed()
-    query, key = (_drawn(subject, batch.at(encoding)) for _ in range(2))
+    query, key = (_drawn(subject, batch, encoding) for _ in range(2))
 
     def scores(start: int) -> Tensor:
         at = batch.at(encoding, start)
@@ -168,7 +171,7 @@ def scores_depend_on_distance(subject: Subject, shift: int) -> None:
 @contract_check()
 def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
     """Where an encoding does something, it does something else at each of the first positions."""
-    positions, x, heads = _drawn(subject, FULL[2].at(subject.perturbed()))
+    positions, x, heads = _drawn(subject, FULL[2])
     found = _Tokens(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
     embedded, rotated = found.embedded[0], found.rotated[0].transpose(0, 1).flatten(1)
     distances = found.bias[0, :, -1].T  # what the last query sees
@@ -183,11 +186,11 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
 @contract_check(FULL[1:])
 def scores_change_between_two_tokens(subject: Subject, batch: PaddedBatch) -> None:
     """A bias for a query and a key depends on these two tokens alone."""
-    positions, last = batch.at(subject.perturbed()), batch.mask.shape[1] - 1
-    query, key = (_drawn(subject, positions) for _ in range(2))
+    encoding, last = subject.perturbed(), batch.mask.shape[1] - 1
+    query, key = (_drawn(subject, batch, encoding) for _ in range(2))
     added = query.added(key)
-    for number in range(positions.length):
-        other_query, other_key = (_drawn(subject, positions) for _ in range(2))
+    for number in range(last + 1):
+        other_query, other_key = (_drawn(subject, batch, encoding) for _ in range(2))
         other_query.heads[:, :, last] = query.heads[:, :, last]
         other_key.heads[:, :, number] = key.heads[:, :, number]
         found, expected = other_query.added(other_key)[..., last, number], added[..., last, number]
@@ -200,7 +203,7 @@ def rotation_keeps_lengths(subject: Subject) -> None:
 
     Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
     """
-    positions, _, heads = _drawn(subject, FULL[2].at(subject.perturbed()))
+    positions, _, heads = _drawn(subject, FULL[2])
     factors = positions.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
     require.close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
