@@ -16,6 +16,8 @@ from plugformer_testing.subject import CHOICE, OUTPUTS, PAIR, Subject
 
 _NUMBERS = frozenset({OutputType.NUMBER, OutputType.NUMBERS})
 _LABELS = frozenset({OutputType.LABELS})
+_WITHOUT_TARGETS = PaddedBatch((".xxx.", "xxxxx", "x.x.x"))  # also tokens that are given, or not labeled
+_BATCHES, _PADDED = (*BATCHES, _WITHOUT_TARGETS), (*PADDED, _WITHOUT_TARGETS)
 _STEP = 1e-4  # by how much of itself a step along the gradient should lower the loss
 
 
@@ -98,7 +100,7 @@ def _targets(subject: Subject, real: Tensor) -> tuple[Tensor, int]:
     return torch.randint(OUTPUTS, shape), OUTPUTS
 
 
-@contract_check(BATCHES, given=_HeadCase.of)
+@contract_check(_BATCHES, given=_HeadCase.of)
 def shapes(case: _HeadCase) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); loss and count of real targets are scalars."""
     logits, real = case.head.logits(case.hidden, case.mask), case.mask
@@ -113,7 +115,7 @@ def shapes(case: _HeadCase) -> None:
     require.equal(int(count), int(real.sum()) if case.by_token else len(real), "the number of targets")
 
 
-@contract_check(BATCHES, given=_HeadCase.of)
+@contract_check(_BATCHES, given=_HeadCase.of)
 def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
     """In evaluation mode the `losses` of examples add up to the loss, and their targets to its count.
 
@@ -138,7 +140,7 @@ def likelihoods_are_those_of_the_loss(case: _HeadCase) -> None:
         require.that(sound.all(), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
 
 
-@contract_check(PADDED[2:4], given=_HeadCase.of)
+@contract_check(PADDED[1:], given=_HeadCase.of)
 def probabilities_are_true(case: _HeadCase) -> None:
     """The probabilities of all answers to an example add up to 1, if `probabilities` is True.
 
@@ -161,7 +163,7 @@ def probabilities_are_true(case: _HeadCase) -> None:
     require.close(total, torch.ones_like(total), f"probabilities of all answers add up to {float(total):.4g}")
 
 
-@contract_check(BATCHES, given=_HeadCase.of)
+@contract_check(_BATCHES, given=_HeadCase.of)
 def the_best_is_as_probable_as_it_says(case: _HeadCase) -> None:
     """The outputs of `best` have the log-probabilities that it returns, and are all `correct` as targets.
 
@@ -181,7 +183,7 @@ def the_best_is_as_probable_as_it_says(case: _HeadCase) -> None:
         )
 
 
-@contract_check(PADDED[2:], given=_HeadCase.of)
+@contract_check(_PADDED[1:], given=_HeadCase.of)
 def a_step_along_the_gradient_lowers_the_loss(case: _HeadCase) -> None:
     """In training mode the gradient says by how much a small step against it lowers the loss."""
     head = case.head.train()
@@ -204,7 +206,7 @@ def a_step_along_the_gradient_lowers_the_loss(case: _HeadCase) -> None:
     require.that(0.5 < ratio < 2, f"a small step lowers the loss by {ratio:.2g} times what its gradient says")
 
 
-@contract_check(PADDED, given=_HeadCase.of)
+@contract_check(_PADDED, given=_HeadCase.of)
 def padding_does_not_count(case: _HeadCase) -> None:
     """Values at padding change neither the loss nor the prediction, and get no gradient."""
     head, hidden, real = case.head, case.hidden, case.mask
@@ -223,7 +225,7 @@ def padding_does_not_count(case: _HeadCase) -> None:
         require.close(found, head.logits(hidden, real), "the prediction changes with values at padding")
 
 
-@contract_check(PADDED[:4], given=_HeadCase.of)
+@contract_check(_PADDED, given=_HeadCase.of)
 def the_loss_adds_up(case: _HeadCase) -> None:
     """Sums and counts of parts are those of the whole, if the parts do not depend on each other.
 
@@ -240,7 +242,7 @@ def the_loss_adds_up(case: _HeadCase) -> None:
         require.close(total, whole, f"the losses of {chunks_of} do not add up: {reason}")
 
 
-@contract_check(PADDED[2:4], given=_HeadCase.of)
+@contract_check(PADDED[1:], given=_HeadCase.of)
 def the_order_of_the_batch_does_not_matter(case: _HeadCase) -> None:
     """Examples in another order have the same loss; if `depends_on` is `batch`, parts of it have another."""
     whole, _ = case.loss()
@@ -264,7 +266,7 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
         require.equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
 
 
-@contract_check(BATCHES[1:], given=_HeadCase.of)
+@contract_check(_BATCHES[1:], given=_HeadCase.of)
 def rows_are_independent(case: _HeadCase) -> None:
     """A sequence gets the same scores in a batch as alone, and a token scores of its own hidden state.
 
