@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,13 @@ from plugformer.interfaces import (
     PADDING,
     SPECIAL_TOKENS,
     Architecture,
-    AttentionContext,
     Batch,
+    Context,
     Encoded,
     Generative,
     Head,
     Level,
     Model,
-    Padding,
     PartSpec,
     Ragged,
     Stack,
@@ -53,7 +52,6 @@ from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
 _APART = tuple(case for case in CASES if case.level is Level.VECTOR)
-_SIDES = ("right", "left")
 _STEPS = 3
 _NOTHING = 1e-9
 
@@ -82,7 +80,7 @@ class _SmallExperiment:
     def batch(
         self, rows: Sequence[int] | None = None, *, encoded: Encoded | None = None, **padding: Any
     ) -> Batch:
-        """Returns a batch of the examples or of others, with padding on a `side` and a least `length`."""
+        """Returns a batch of the examples or of others; `padding` may be a least `length`."""
         encoded = encoded or self.encoded
         encoded = encoded if rows is None else take(encoded, rows)
         batch = self.architecture.collate(encoded, self.case.level, **padding)
@@ -154,18 +152,16 @@ def every_level_builds(subject: Subject) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
-    """Each row of an example has padding on the requested side, marked, and at least the requested length."""
-    for side, least in product(_SIDES, (0, MAX_LENGTH)):
-        sequences = _sequences(small.batch(side=side, length=least or None))
+    """Each row of an example is padded on the right, to the requested length at least."""
+    for least in (0, MAX_LENGTH):
+        sequences = _sequences(small.batch(length=least or None))
         for tokens in sequences:
-            real, declared = tokens.mask, tokens.padding
-            rows = len(small.case) if tokens.slots is None else sum(map(len, small.case.rows))
-            require.equal(len(real), rows, "the number of rows")
+            real, rows = tokens.mask, small.case.rows
+            expected = len(small.case) if tokens.slots is None else sum(map(len, rows))
+            require.equal(len(real), expected, "the number of rows")
             require.that((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
-            steps = real.long().diff(dim=1) * (1 if side == "right" else -1)
-            require.that((steps <= 0).all(), f"padding is not on the {side}, or within a sequence")
-            honest = declared is Padding.ANYWHERE or (declared is Padding.RIGHT and side == "right")
-            require.that(honest or real.all(), f"padding on the {side} is declared as {declared.name}")
+            require.that((real.long().diff(dim=1) <= 0).all(), "there is padding before a token")
+            require.that(real.all() or not tokens.full, "a batch with padding is declared as `full`")
         longest = max((tokens.ids.shape[1] for tokens in sequences), default=0)
         require.that(longest >= least, f"of a least length of {least} the longest sequence has {longest}")
 
@@ -176,7 +172,7 @@ def _sequences(batch: Batch) -> list[Tokens]:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def targets_are_those_of_the_examples(small: _SmallExperiment) -> None:
-    """Each example has its own targets, in order, once, wherever the padding is.
+    """Each example has its own targets, in order, once.
 
     At next-token these are the tokens of the output, and END behind one that is complete; at token those of
     the input that have one; at sequence the example's own.
@@ -189,23 +185,21 @@ def targets_are_those_of_the_examples(small: _SmallExperiment) -> None:
     else:
         rows = encoded.output.rows() if encoded.output else []
         expected = [[*row, *[END] * encoded.complete] for row in rows]
-    for side in _SIDES:
-        batch = small.batch(side=side)
-        targets, real = small.model.targets(batch)
-        by_row = [row[marks].tolist() for row, marks in zip(targets, real, strict=True) if row.dim()]
-        require.equal(by_row or targets.tolist(), expected, f"with padding on the {side}, what targets gives")
-        hidden = small.model.hidden(batch)
-        require.equal(hidden.shape[:2], real.shape, "the shape of hidden states, by that of targets,")
+    batch = small.batch()
+    targets, real = small.model.targets(batch)
+    by_row = [row[marks].tolist() for row, marks in zip(targets, real, strict=True) if row.dim()]
+    require.equal(by_row or targets.tolist(), expected, "what targets gives")
+    hidden = small.model.hidden(batch)
+    require.equal(hidden.shape[:2], real.shape, "the shape of hidden states, by that of targets,")
 
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def padding_changes_nothing(small: _SmallExperiment) -> None:
-    """On the other side, or more of it: the same loss, from the same hidden states."""
-    states, loss = small.states(), small.model(small.batch()).total
-    for side, length in product(_SIDES, (None, MAX_LENGTH)):
-        padding: Any = {"side": side, "length": length}
-        require.close(small.states(**padding), states, "with other padding hidden states differ")
-        require.close(small.model(small.batch(**padding)).total, loss, "with other padding the loss differs")
+    """With more of it the loss is the same, from the same hidden states."""
+    more = small.batch(length=MAX_LENGTH)
+    states, loss = torch.cat(small.states_by_row(more)), small.model(more).total
+    require.close(states, small.states(), "with more padding hidden states differ")
+    require.close(loss, small.model(small.batch()).total, "with more padding the loss differs")
 
 
 @contract_check(CASES, given=_SmallExperiment.of)
@@ -374,10 +368,9 @@ def continuing_equals_reading(subject: Subject, case: EncodedCase) -> None:
         continuations: Any = small.encoded.output
         outputs = torch.tensor(continuations.rows())
         with torch.no_grad():
-            past, last = small.model.begin(small.batch(encoded=replace(small.encoded, output=None)))
-            found = small.model.step(_one(last), past)[:, -1]
+            past, found = small.model.begin(small.batch(encoded=replace(small.encoded, output=None)))
             first = torch.stack([states[0] for states in rows])
-            require.close(found, first, "the first step differs from reading all at once")
+            require.close(found, first, "what `begin` returns differs from reading all at once")
             # Each example twice: one row goes wrong, and then takes the place of the other.
             order = [2, 2, 0, 0, 1, 1]
             past.select(torch.tensor(order), torch.tensor([2, 0, 1]))
@@ -419,10 +412,11 @@ def the_view_is_what_it_says(subject: Subject) -> None:
     for case in [case for case in CASES if _fits(architecture, case)]:
         model = small_model(architecture, case.level, case.sizes, layers=1)
         small = _SmallExperiment(architecture, model, case, case.encoded())
-        for stack, side in product(architecture.stacks, _SIDES):
-            context, seen = _dependence(model.stacks[stack.name], model, small.batch(side=side))
-            mask = AttentionContext(context.query, context.key, view=stack.view).mask[:, 0]
-            others = context.query.mask[:, :, None] & ~torch.eye(seen.shape[1], dtype=torch.bool)
+        for stack in architecture.stacks:
+            context, seen = _dependence(model.stacks[stack.name], model, small.batch())
+            mask = Context(context.query, context.key, view=stack.view).mask[:, 0]
+            others = ~torch.eye(seen.shape[1], dtype=torch.bool).expand_as(seen)
+            others = others if context.real is None else others & context.real[:, :, None]
             wrong = others & (seen != mask)
             if wrong.any():
                 row, one, other = wrong.nonzero()[0].tolist()
@@ -435,7 +429,7 @@ def the_view_is_what_it_says(subject: Subject) -> None:
         require.equal(later, not stack.view.causal, what)
 
 
-def _dependence(stack: nn.Module, model: Model, batch: Batch) -> tuple[AttentionContext, Tensor]:
+def _dependence(stack: nn.Module, model: Model, batch: Batch) -> tuple[Context, Tensor]:
     """Returns what the first layer of a stack receives, and which of the stack's states depend on which."""
     received: list[Any] = []
 
@@ -481,10 +475,10 @@ def documents_are_read_as_if_alone(subject: Subject) -> None:
                 states[first:last], alone, f"tokens {first} to {last - 1} differ from a text of them"
             )
     with torch.no_grad():
-        past, last_given = model.begin(small.batch(encoded=replace(encoded, output=None)))
-        require.equal(last_given.tolist(), tokens[:, 0].tolist(), "the last given tokens")
+        past, found = model.begin(small.batch(encoded=replace(encoded, output=None)))
         for step, expected in enumerate(torch.stack(whole).unbind(1)):
-            found = model.step(_one(tokens[:, step]), past)[:, -1]
+            if step:
+                found = model.step(_one(tokens[:, step]), past)[:, -1]
             require.close(found, expected, f"at step {step} documents are read otherwise")
 
 
@@ -514,4 +508,4 @@ def check_residual(name: str, case: EncodedCase, residual: PartSpec) -> None:
 
 
 def _one(ids: Tensor) -> Tokens:
-    return Tokens(ids[:, None], torch.ones(len(ids), 1, dtype=torch.bool), Padding.NONE)
+    return Tokens(ids[:, None], torch.ones(len(ids), 1, dtype=torch.bool), full=True)
