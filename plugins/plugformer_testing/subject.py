@@ -166,7 +166,7 @@ class Subject:
         if self.kind is not Kind.ATTENTION or made.reads_layer is None:
             return made
         below, place = made.reads_layer, self.place
-        what = f"in {place} it reads the state of layer {below}"
+        what = f"in {place} it reads what layer {below} has cached"
         require.that(0 <= below < place.layer, f"{what}, expected a layer below")
         owner = self.at(replace(place, layer=below))._construct(sizes)
         require.that(owner.reads_layer is None, f"{what}, which has none of its own")
