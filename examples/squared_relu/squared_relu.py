@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import FeedForward, ModelContext
+from plugformer.interfaces import Context, FeedForward, ModelContext
 
 
 class SquaredReLU(FeedForward):
@@ -14,7 +14,9 @@ class SquaredReLU(FeedForward):
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
-    def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
         """Returns the network's output at each token."""
         output: Tensor = self.down(self.up(x).relu().square())
         return output

@@ -22,10 +22,8 @@ class NewComponent(FeedForward):
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch length width"],
-        context: Context,
+        self, x: Float[Tensor, "batch length width"], context: Context
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the network's output for each token."""
+        """Returns the network's output for each token; `context` tells which are padding."""
         output: Tensor = self.down(self.up(x).relu())
         return output
