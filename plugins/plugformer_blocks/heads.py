@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from plugformer.interfaces import Context
 
 Heads = Float[Tensor, "batch heads length head_width"]
+KeyHeads = Float[Tensor, "batch groups key head_width"]
 
 
 def split_heads(x: Float[Tensor, "batch length width"], width: int) -> Heads:
@@ -22,7 +23,7 @@ def project_heads(
     value: nn.Linear,
     *,
     width: int,
-) -> tuple[Heads, Heads, Heads]:
+) -> tuple[Heads, KeyHeads, KeyHeads]:
     """Returns query heads, and key and value heads of all tokens that may be read; positions rotate them.
 
     Keys and values are those of `x`, in decoding also of the tokens before it, in cross-attention of the
