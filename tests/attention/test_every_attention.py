@@ -10,9 +10,8 @@ from plugformer.interfaces import (
     EVERYTHING,
     PAST,
     Attention,
-    AttentionContext,
+    Context,
     ModelContext,
-    Padding,
     PositionalEncoding,
     Positions,
 )
@@ -21,11 +20,7 @@ from plugformer.registry import Kind, Registry
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=16)
 ATTENTIONS = ["gqa", "mha", "mla", "mqa"]
 ENCODINGS = ["alibi", "none", "rope", "t5"]  # the others end before attention, at the embeddings
-PATTERNS = {
-    "full": (["xxxxxx", "xxxxxx"], Padding.NONE),
-    "right": (["xxxxxx", "xxxx.."], Padding.RIGHT),
-    "left": (["xxxxxx", "..xxxx"], Padding.ANYWHERE),
-}
+PATTERNS = {"full": ["xxxxxx", "xxxxxx"], "padded": ["xxxxxx", "xxxx.."]}
 
 every_attention = pytest.mark.parametrize("name", ATTENTIONS)
 every_encoding = pytest.mark.parametrize("position", ENCODINGS)
@@ -47,9 +42,8 @@ def encoding(registry, position) -> PositionalEncoding:
     return registry.create(Kind.POSITION, position, MODEL).double()
 
 
-def read_pattern(pattern: str) -> tuple[torch.Tensor, Padding]:
-    rows, padding = PATTERNS[pattern]
-    return torch.tensor([[mark == "x" for mark in row] for row in rows]), padding
+def read_pattern(pattern: str) -> torch.Tensor:
+    return torch.tensor([[mark == "x" for mark in row] for row in PATTERNS[pattern]])
 
 
 def sequence(*shape: int) -> torch.Tensor:
@@ -71,15 +65,13 @@ def test_the_list_is_complete(registry):
 @every_attention
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
 def test_observed_equals_unobserved(attention, encoding, pattern, causal):
-    real, padding = read_pattern(pattern)
-    positions, collector = Positions.of(real, encoding, padding), Collector()
+    real, collector = read_pattern(pattern), Collector()
+    positions = Positions.of(6, encoding, None if real.all() else real)
     x = sequence(2, 6).requires_grad_()
     results = []
     for observer in (None, collector):
-        context = AttentionContext(
-            positions, positions, view=PAST if causal else EVERYTHING, observer=observer
-        )
-        output = attention.attend(x, attention.project(x, positions), context)[real]
+        context = Context(positions, positions, view=PAST if causal else EVERYTHING, observer=observer)
+        output = attention(x, context)[real]
         parameters = list(attention.parameters())
         results.append((output, torch.autograd.grad(output.square().sum(), [x, *parameters])))
     torch.testing.assert_close(results[0], results[1])
@@ -92,13 +84,11 @@ def test_observed_equals_unobserved(attention, encoding, pattern, causal):
 @pytest.mark.parametrize("position", ["alibi", "rope", "t5"])
 @every_attention
 def test_relative_encodings_are_read(attention, encoding):
-    x, real = sequence(2, 6), torch.ones(2, 6, dtype=torch.bool)
+    x = sequence(2, 6)
 
     def read(under: PositionalEncoding) -> torch.Tensor:
-        positions = Positions.of(real, under, Padding.NONE)
-        return attention.attend(
-            x, attention.project(x, positions), AttentionContext(positions, positions, view=EVERYTHING)
-        )
+        positions = Positions.of(6, under)
+        return attention(x, Context(positions, positions, view=EVERYTHING))
 
     assert not torch.allclose(read(encoding), read(PositionalEncoding()))
 

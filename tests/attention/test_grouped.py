@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, ModelContext, Padding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, Context, ModelContext, Positions, Tokens
+from plugformer.interfaces.context import State
+from plugformer.model import Cache
 from plugformer_plugins.attention.grouped import (
     GroupedQueryAttention,
     MultiHeadAttention,
@@ -44,10 +46,10 @@ def test_equals_repeated_heads(name, causal):
     grouped = GROUPED[name]().double()
     full = full_heads(grouped)
     real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    positions = Positions.of(real, Rotary(MODEL), Padding.RIGHT)
+    positions = Positions.of(5, Rotary(MODEL), real)
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
-    context = AttentionContext(positions, positions, view=PAST if causal else EVERYTHING)
-    actual, expected = (a.attend(x, a.project(x, positions), context)[real] for a in (grouped, full))
+    context = Context(positions, positions, view=PAST if causal else EVERYTHING)
+    actual, expected = (attention(x, context)[real] for attention in (grouped, full))
     torch.testing.assert_close(actual, expected)
 
     direction = torch.randn_like(actual)
@@ -63,10 +65,11 @@ def test_equals_repeated_heads(name, causal):
 
 @pytest.mark.parametrize(("attention", "heads"), [("gqa 3", 3), ("gqa 2", 2), ("mqa", 1)])
 def test_the_state_holds_the_groups_only(attention, heads):
-    grouped = GROUPED[attention]()
-    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
-    state = grouped.project(torch.randn(2, 5, 24), positions)
-    assert [tensor.shape for tensor in state.tensors] == [(2, 5, heads, HEAD_WIDTH)] * 2
+    grouped, state = GROUPED[attention](), State()
+    tokens = Tokens(torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.bool), full=True)
+    query, key, slots = Cache([{"attention": state}]).extend(tokens, PAST, Rotary(MODEL))
+    grouped(torch.randn(2, 5, 24), Context(query, key, view=PAST, state=state, slots=slots))
+    assert [tensor.shape for tensor in state.tensors(5)] == [(2, heads, 5, HEAD_WIDTH)] * 2
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(1, 1), (2, 1), (4, 2), (6, 3), (8, 4), (3, 1), (9, 3)])

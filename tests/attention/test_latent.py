@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, ModelContext, Padding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, Context, ModelContext, Positions
 from plugformer_plugins.attention.latent import MultiHeadLatentAttention
 from plugformer_plugins.position.rotary import Rotary
 
@@ -40,15 +40,11 @@ def openly(
 @pytest.mark.parametrize(("latent", "rotary"), [(None, None), (7, 2), (5, 8), (30, 4)])
 def test_equals_the_papers_equations(latent, rotary, bias, causal):
     attention = MultiHeadLatentAttention(MODEL, latent_width=latent, rotary_width=rotary, bias=bias).double()
-    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
+    positions = Positions.of(5, Rotary(MODEL))
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
     allowed = torch.ones(5, 5, dtype=torch.bool).tril() if causal else torch.ones(5, 5, dtype=torch.bool)
     expected = openly(attention, x, positions, allowed)
-    actual = attention.attend(
-        x,
-        attention.project(x, positions),
-        AttentionContext(positions, positions, view=PAST if causal else EVERYTHING),
-    )
+    actual = attention(x, Context(positions, positions, view=PAST if causal else EVERYTHING))
     torch.testing.assert_close(actual, expected)
 
     variables = [x, *attention.parameters()]

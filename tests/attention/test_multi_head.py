@@ -4,24 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.interfaces import (
-    EVERYTHING,
-    PAST,
-    AttentionContext,
-    ModelContext,
-    Padding,
-    PositionalEncoding,
-    Positions,
-)
+from plugformer.interfaces import EVERYTHING, PAST, Context, ModelContext, PositionalEncoding, Positions
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
-PATTERNS = {
-    "full": (["xxxxx", "xxxxx"], Padding.NONE),
-    "right": (["xxxxx", "xxx.."], Padding.RIGHT),
-    "left": (["xxxxx", "..xxx"], Padding.ANYWHERE),
-    "both": ([".xxx.", "xxxxx"], Padding.ANYWHERE),
-}
+PATTERNS = {"full": ["xxxxx", "xxxxx"], "padded": ["xxxxx", "xxx.."]}
 
 
 def pair(*, bias: bool) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
@@ -50,6 +37,12 @@ def mask(real: torch.Tensor, *, causal: bool) -> torch.Tensor:
     return ~(allowed | ~real[:, :, None]).repeat_interleave(MODEL.heads, dim=0)
 
 
+def read_pattern(pattern: str) -> tuple[torch.Tensor, Positions]:
+    """Returns which tokens are real, and their positions."""
+    real = torch.tensor([[mark == "x" for mark in row] for row in PATTERNS[pattern]])
+    return real, Positions.of(5, PositionalEncoding(), None if real.all() else real)
+
+
 def gradients(module: nn.Module, names: list[str], x: torch.Tensor, loss: torch.Tensor) -> list[torch.Tensor]:
     return list(torch.autograd.grad(loss, [x, *(module.get_parameter(name) for name in names)]))
 
@@ -59,19 +52,13 @@ def gradients(module: nn.Module, names: list[str], x: torch.Tensor, loss: torch.
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_self_attention(pattern, bias, causal, training):
-    rows, padding = PATTERNS[pattern]
-    real = torch.tensor([[mark == "x" for mark in row] for row in rows])
+    real, positions = read_pattern(pattern)
     ours, theirs = pair(bias=bias)
     ours.train(training)
     theirs.train(training)
-    positions = Positions.of(real, PositionalEncoding(), padding)
     x = torch.randn(*real.shape, MODEL.width, dtype=torch.float64, requires_grad=True)
 
-    actual = ours.attend(
-        x,
-        ours.project(x, positions),
-        AttentionContext(positions, positions, view=PAST if causal else EVERYTHING),
-    )[real]
+    actual = ours(x, Context(positions, positions, view=PAST if causal else EVERYTHING))[real]
     forbidden = mask(real, causal=causal)
     expected = theirs(x, x, x, attn_mask=forbidden, need_weights=False)[0][real]
     torch.testing.assert_close(actual, expected)
@@ -93,12 +80,10 @@ def test_self_attention(pattern, bias, causal, training):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_cross_attention(pattern):
-    rows, padding = PATTERNS[pattern]
-    real = torch.tensor([[mark == "x" for mark in row] for row in rows])
+    real, keys = read_pattern(pattern)
     ours, theirs = pair(bias=True)
     memory, query = torch.randn(2, 5, 24, dtype=torch.float64), torch.randn(2, 3, 24, dtype=torch.float64)
-    keys = Positions.of(real, PositionalEncoding(), padding)
-    queries = Positions.of(torch.ones(2, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    actual = ours.attend(query, ours.project(memory, keys), AttentionContext(queries, keys, view=EVERYTHING))
+    queries = Positions.of(3, PositionalEncoding())
+    actual = ours(query, Context(queries, keys, view=EVERYTHING, cross=True, memory=memory))
     expected, _ = theirs(query, memory, memory, key_padding_mask=~real)
     torch.testing.assert_close(actual, expected)
