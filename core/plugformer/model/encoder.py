@@ -89,8 +89,9 @@ class LayerStack(nn.Module):
     ) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of tokens; see `compute_layers` for the arguments."""
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), context.query))
-        mixed = torch.is_autocast_enabled(x.device.type)
-        x = x.to(torch.get_autocast_dtype(x.device.type) if mixed else self.embedding.weight.dtype)
+        device = x.device.type
+        mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        x = x.to(torch.get_autocast_dtype(device) if mixed else self.embedding.weight.dtype)
         layers = cast("list[Layer]", [*self.layers])
         if states is None and any(layer.reads_layers for layer in layers):
             states = layer_states(layers)
