@@ -12,6 +12,9 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, Context, ModelContext, Positions
 from plugformer_blocks import softmax_attention, split_heads
 
+Stream = Float[Tensor, "batch length width"]
+Heads = Float[Tensor, "batch heads length head_width"]
+
 
 class QueryKeyNormAttention(Attention):
     """softmax(g q/|q| · k/|k|) v in each head, with one learned factor g.
@@ -35,17 +38,13 @@ class QueryKeyNormAttention(Attention):
     ) -> None:
         super().__init__()
         if model.width % model.heads:
-            raise ConfigurationError(
-                f"{model.heads} heads do not divide the width {model.width}; "
-                "change model.width or model.heads"
-            )
+            raise ConfigurationError(f"{model.heads} heads do not divide the width {model.width}")
         self.width = model.width // model.heads
         self.dropout = model.attention_dropout
         self.start = scale
-        self.query = nn.Linear(model.width, model.width)
-        self.key = nn.Linear(model.width, model.width)
-        self.value = nn.Linear(model.width, model.width)
-        self.output = nn.Linear(model.width, model.width)
+        self.query, self.key, self.value, self.output = (
+            nn.Linear(model.width, model.width) for _ in range(4)
+        )
         self.factor = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
@@ -53,24 +52,20 @@ class QueryKeyNormAttention(Attention):
         """Sets the factor; the linear maps draw their own values."""
         nn.init.constant_(self.factor, self.start)
 
-    def forward(
-        self, x: Float[Tensor, "batch length width"], context: Context
-    ) -> Float[Tensor, "batch length width"]:
+    def forward(self, x: Stream, context: Context) -> Stream:
         """Returns what each token reads."""
-
-        def read(memory: Tensor, positions: Positions) -> tuple[Tensor, Tensor]:
-            key, value = (
-                split_heads(self.key(memory), self.width),
-                split_heads(self.value(memory), self.width),
-            )
-            return positions.rotate(normalize(key, dim=-1)), value
-
-        query = context.rotate(normalize(split_heads(self.query(x), self.width), dim=-1))
+        query = normalize(split_heads(self.query(x), self.width), dim=-1)
         if context.cross:
-            key, value = context.once(lambda memory: read(memory, context.key))
+            key, value = context.once(lambda memory: self.read(memory, context.key))
         else:
-            key, value = context.cached(*read(x, context.query))
+            key, value = context.cached(*self.read(x, context.query))
         dropout = self.dropout if self.training else 0.0
-        found = softmax_attention(query * self.factor, key, value, context, scale=1.0, dropout=dropout)
-        output: Tensor = self.output(found.transpose(1, 2).flatten(-2))
+        query = context.rotate(query) * self.factor
+        read = softmax_attention(query, key, value, context, scale=1.0, dropout=dropout)
+        output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
         return output
+
+    def read(self, memory: Stream, positions: Positions) -> tuple[Heads, Heads]:
+        """Returns the keys and values of some tokens."""
+        key = normalize(split_heads(self.key(memory), self.width), dim=-1)
+        return positions.rotate(key), split_heads(self.value(memory), self.width)

@@ -1,5 +1,6 @@
 """Components in examples/ compute what they say; studies and task files there are sound."""
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,20 +15,21 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     PAST,
     Attention,
-    AttentionContext,
     Column,
+    Context,
     FeedForward,
     ModelContext,
-    Padding,
     PositionalEncoding,
     Positions,
+    Tokens,
 )
+from plugformer.interfaces.context import State
+from plugformer.model import Cache
 from plugformer.registry import Registry
 from plugformer.training.train import train
 from plugformer.validation import validate
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.study import read_study
-from plugformer_blocks import PositionwiseState
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODEL = ModelContext(width=12, heads=3, ffn_width=20)
@@ -50,21 +52,22 @@ def attention(example: Callable[[str], Registry]) -> Attention:
     return built
 
 
-def positions(real: torch.Tensor) -> Positions:
-    return Positions.of(real, PositionalEncoding(), Padding.ANYWHERE)
+def whole(real: torch.Tensor) -> Context:
+    at = Positions.of(real.shape[1], PositionalEncoding(), real)
+    return Context(at, at, view=PAST)
 
 
 def test_squared_relu_is_its_formula(example: Callable[[str], Registry]) -> None:
     network: FeedForward = example("squared_relu").create("feed_forward", "squared_relu", MODEL, bias=False)
-    x = torch.randn(7, 12)
+    x = torch.randn(2, 5, 12)
     up, down = (parameter.detach() for parameter in network.parameters())
     expected = (x @ up.T).clamp(min=0) ** 2 @ down.T
-    torch.testing.assert_close(network(x), expected)
+    torch.testing.assert_close(network(x, whole(REAL)), expected)
 
 
 def test_query_key_norm_is_its_formula(attention: Attention) -> None:
-    x, at = torch.randn(2, 5, 12), positions(REAL)
-    got = attention.attend(x, attention.project(x, at), AttentionContext(at, at, view=PAST))
+    x = torch.randn(2, 5, 12)
+    got = attention(x, whole(REAL))
     query, key, value = (
         attention.get_submodule(name)(x).view(2, 5, 3, 4).transpose(1, 2)
         for name in ("query", "key", "value")
@@ -76,17 +79,27 @@ def test_query_key_norm_is_its_formula(attention: Attention) -> None:
     torch.testing.assert_close(got[REAL], expected[REAL])
 
 
-def test_query_key_norm_projects_pieces_as_it_projects_the_whole(attention: Attention) -> None:
-    x, real = torch.randn(2, 5, 12), torch.ones(2, 5, dtype=torch.bool)
-    first = attention.project(x[:, :2], positions(real[:, :2]))
-    pieces = first.append(
-        attention.project(x[:, 2:], positions(real[:, :2]).advance(real[:, 2:], Padding.NONE))
-    )
-    whole = attention.project(x, positions(real))
-    assert isinstance(pieces, PositionwiseState)
-    assert isinstance(whole, PositionwiseState)
-    for one, other in zip(pieces.tensors, whole.tensors, strict=True):
-        torch.testing.assert_close(one, other)
+def test_query_key_norm_computes_pieces_as_it_computes_the_whole(attention: Attention) -> None:
+    x = torch.randn(2, 5, 12)
+    cache, encoding, pieces = Cache([{"attention": State()}]), PositionalEncoding(), []
+    for piece in (slice(0, 2), slice(2, 5)):
+        tokens = Tokens(torch.zeros_like(REAL[:, piece]).long(), REAL[:, piece])
+        query, key, slots = cache.extend(tokens, PAST, encoding)
+        state = cache.layers[0]["attention"]
+        pieces.append(attention(x[:, piece], Context(query, key, view=PAST, state=state, slots=slots)))
+    torch.testing.assert_close(torch.cat(pieces, dim=1)[REAL], attention(x, whole(REAL))[REAL])
+
+
+def test_the_body_of_an_attention_has_at_most_25_lines() -> None:
+    tree = ast.parse((EXAMPLES / "qk_norm/qk_norm.py").read_text(encoding="utf-8"))
+    (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    bodies = [method.body for method in cls.body if isinstance(method, ast.FunctionDef)]
+    lines = [each for body in bodies for each in body if not is_docstring(each)]
+    assert sum((each.end_lineno or 0) - each.lineno + 1 for each in lines) <= 25
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The attentions are their formulas, keep the contract, and say what they cannot do."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,13 +18,15 @@ from plugformer.interfaces import (
     EVERYTHING,
     PAST,
     Attention,
-    AttentionContext,
+    Context,
     LayerContext,
     ModelContext,
-    Padding,
     PositionalEncoding,
     Positions,
+    Tokens,
 )
+from plugformer.interfaces.context import State
+from plugformer.model import Cache
 from plugformer_testing import contract_tests
 
 DECODER = LayerContext(stack="decoder", view=PAST)
@@ -54,12 +56,25 @@ def encoding(request: pytest.FixtureRequest) -> PositionalEncoding:
     return made
 
 
-def at(encoding: PositionalEncoding, length: int = LENGTH, start: int = 0) -> Positions:
-    return Positions.of(torch.ones(2, length, dtype=torch.bool), encoding, Padding.NONE, start=start)
+def at(encoding: PositionalEncoding, length: int = LENGTH) -> Positions:
+    return Positions.of(length, encoding)
 
 
 def read(attention: Attention, x: Tensor, here: Positions) -> Tensor:
-    return attention.attend(x, attention.project(x, here), AttentionContext(here, here, view=PAST))
+    output: Tensor = attention(x, Context(here, here, view=PAST))
+    return output
+
+
+def steps(attention: Attention, x: Tensor, real: Tensor | None = None) -> Iterator[tuple[Tensor, Cache]]:
+    """Yields the output of one token after the other, and what is kept then."""
+    real = torch.ones(x.shape[:2], dtype=torch.bool) if real is None else real
+    cache = Cache([{"attention": State()}])
+    for n in range(x.shape[1]):
+        tokens = Tokens(torch.zeros(len(x), 1, dtype=torch.int64), real[:, n : n + 1])
+        query, key, slots = cache.extend(tokens, PAST, PositionalEncoding())
+        state = cache.layers[0]["attention"]
+        context = Context(query, key, view=PAST, state=state, slots=slots)
+        yield attention(x[:, n : n + 1], context), cache
 
 
 def heads_of(attention: Attention, x: Tensor, here: Positions) -> list[Tensor]:
@@ -92,10 +107,10 @@ def test_layers_of_a_group_share_keys_and_values(x: Tensor, sharing: int, owners
         future = torch.ones(LENGTH, LENGTH).triu(1).bool()
         weights = (query @ key.mT / math.sqrt(WIDTH)).masked_fill(future, -math.inf).softmax(-1)
         expected = attention.output((weights @ value).transpose(1, 2).flatten(2))
-        state = owner.project(x, here)
-        torch.testing.assert_close(
-            attention.attend(x, state, AttentionContext(here, here, view=PAST)), expected
-        )
+        kept = State()
+        owner(x, Context(here, here, view=PAST, state=kept))
+        context = Context(here, here, view=PAST, state=State(kept))
+        torch.testing.assert_close(attention(x, context), expected)
 
 
 def test_key_value_heads_that_do_not_fit() -> None:
@@ -121,14 +136,11 @@ def test_retention_is_its_recurrence(x: Tensor) -> None:
 
 def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     attention = Retention(MODEL).double()
-    positions = at(PositionalEncoding(), 1)
-    state, sizes = attention.project(x[:, :1], positions), set()
-    for n in range(1, LENGTH):
-        new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-        positions = positions.concatenate(new)
-        state = state.append(attention.project(x[:, n : n + 1], new))
-        sizes.add(sum(tensor.numel() for tensor in (*state.past, *state.piece)))
-    assert len(sizes) == 1
+    expected, sizes = read(attention, x, at(PositionalEncoding())), set()
+    for n, (output, cache) in enumerate(steps(attention, x)):
+        torch.testing.assert_close(output[:, 0], expected[:, n])
+        sizes.add(sum(tensor.numel() for tensor in cache.layers[0]["attention"].tensors(n + 1)))
+    assert sizes == {2 * MODEL.heads * WIDTH * WIDTH}
 
 
 @pytest.mark.parametrize("place", [LayerContext(), LayerContext(stack="decoder", cross=True)])
@@ -151,20 +163,16 @@ def test_a_sliding_window_is_multi_head_attention_of_what_is_near(
     torch.testing.assert_close(read(attention, x, here), expected)
 
 
-def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
+def test_the_cache_of_a_sliding_window_is_as_long_as_the_window() -> None:
+    """Rows may have different lengths: the last real tokens of each are kept."""
     torch.manual_seed(0)
     attention, x = SlidingWindowAttention(MODEL, window=4).double(), torch.randn(2, 40, 24).double()
+    real, lengths = torch.arange(40) < torch.tensor([[40], [20]]), set()
     expected = read(attention, x, at(PositionalEncoding(), 40))
-    positions = at(PositionalEncoding(), 1)
-    state, longest = attention.project(x[:, :1], positions), 0
-    for n in range(1, 40):
-        new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-        positions = positions.concatenate(new)
-        state = state.append(attention.project(x[:, n : n + 1], new))
-        output = attention.attend(x[:, n : n + 1], state, AttentionContext(new, positions, view=PAST))
-        torch.testing.assert_close(output[:, 0], expected[:, n])
-        longest = max(longest, state.tensors[0].shape[1])
-    assert longest == 8
+    for n, (output, cache) in enumerate(steps(attention, x, real)):
+        torch.testing.assert_close(output[real[:, n], 0], expected[real[:, n], n])
+        lengths |= {tensor.shape[-2] for tensor in cache.layers[0]["attention"].kept[:2]}
+    assert lengths == {4}
 
 
 def test_cross_attention_has_no_window(x: Tensor) -> None:
@@ -172,8 +180,7 @@ def test_cross_attention_has_no_window(x: Tensor) -> None:
     attention = SlidingWindowAttention(ModelContext(width=24, heads=4, ffn_width=8, place=place), window=2)
     queries, keys = at(PositionalEncoding(), 1), at(PositionalEncoding())
     attention, memory = attention.double(), x.requires_grad_()
-    context = AttentionContext(queries, keys, view=EVERYTHING)
-    output = attention.attend(x[:, :1].detach(), attention.project(memory, keys), context)
+    output = attention(x[:, :1].detach(), Context(queries, keys, view=EVERYTHING, cross=True, memory=memory))
     (gradient,) = torch.autograd.grad(output.sum(), memory)
     assert (gradient.abs().amax(-1) > 0).all()
 

@@ -13,7 +13,7 @@ WIDTH = 8
 test_mixture_of_depths = contract_tests("residual/mixture_of_depths")
 
 
-def double(hidden: torch.Tensor, tokens: torch.Tensor | None) -> torch.Tensor:
+def double(hidden: torch.Tensor, tokens: torch.Tensor | None, most: int | None) -> torch.Tensor:
     assert tokens is not None
     return 2 * hidden * tokens[..., None]
 

@@ -13,9 +13,8 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     PAST,
     Attention,
-    AttentionContext,
+    Context,
     ModelContext,
-    Padding,
     PositionalEncoding,
     Positions,
 )
@@ -30,7 +29,7 @@ test_yarn = contract_tests("position/yarn")
 
 
 def positions(encoding: PositionalEncoding) -> Positions:
-    return Positions.of(torch.ones(2, LENGTH, dtype=torch.bool), encoding, Padding.NONE)
+    return Positions.of(LENGTH, encoding)
 
 
 @pytest.mark.parametrize("name", ["mha", "gqa", "mqa"])
@@ -55,7 +54,7 @@ def test_shaw_is_equation_4(name: str) -> None:
     weights = scores.softmax(-1)
     read = torch.stack([weights[:, head] @ value[:, head // shared] for head in range(MODEL.heads)], dim=2)
     expected = attention.get_submodule("output")(read.flatten(2))
-    got = attention.attend(x, attention.project(x, here), AttentionContext(here, here, view=PAST))
+    got = attention(x, Context(here, here, view=PAST))
     torch.testing.assert_close(got, expected)
 
 
@@ -66,7 +65,7 @@ def test_shaw_says_which_head_width_it_needs() -> None:
 
     def read(encoding: PositionalEncoding) -> Tensor:
         here = positions(encoding)
-        return attention.attend(x, attention.project(x, here), AttentionContext(here, here, view=PAST))
+        return attention(x, Context(here, here, view=PAST))
 
     with pytest.raises(ConfigurationError, match=r"representations have width 6: set head_width to 16$"):
         read(RelativePositionRepresentations(MODEL))

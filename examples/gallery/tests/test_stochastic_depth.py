@@ -17,7 +17,7 @@ test_stochastic_depth = contract_tests("residual/stochastic_depth")
 
 
 NAMES = ("attention", "feed_forward")
-SUBLAYERS: Mapping[str, Sublayer] = dict.fromkeys(NAMES, Sublayer(lambda hidden, tokens: 2 * hidden))
+SUBLAYERS: Mapping[str, Sublayer] = dict.fromkeys(NAMES, Sublayer(lambda hidden, tokens, most: 2 * hidden))
 
 
 def context(layer: int) -> ResidualContext:

@@ -24,7 +24,7 @@ def test_the_most_similar_pairs_are_merged() -> None:
 def test_merged_tokens_share_a_result() -> None:
     given = []
 
-    def square(hidden: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def square(hidden: torch.Tensor, tokens: torch.Tensor, most: int | None) -> torch.Tensor:
         given.append(tokens.tolist())
         return hidden.square() * tokens[..., None]
 

@@ -8,12 +8,11 @@ from plugformer.interfaces import (
     BEGIN,
     END,
     UNKNOWN,
-    AttentionContext,
+    Context,
     Encoded,
-    Padding,
     PositionalEncoding,
+    Positions,
     Ragged,
-    Tokens,
 )
 from plugformer_testing import contract_tests
 
@@ -43,6 +42,6 @@ def test_texts_are_restored_from_questions_and_spans() -> None:
 def test_a_question_alone_is_read_in_both_directions() -> None:
     rows = [[BEGIN, END, 7, UNKNOWN, END, UNKNOWN, 8], [BEGIN, 7, 8, 9, END, 0, 0]]
     ids = torch.tensor(rows)
-    at = WholeQuestion().positions(Tokens(ids, ids > 0, Padding.RIGHT), PositionalEncoding())
-    seen = AttentionContext(at, at, view=WholeQuestion()).mask[:, 0].sum(dim=2)
+    at = WholeQuestion().positions(Positions.of(7, PositionalEncoding(), ids > 0), ids)
+    seen = Context(at, at, view=WholeQuestion()).mask[:, 0].sum(dim=2)
     assert seen.tolist() == [[4, 4, 4, 4, 5, 6, 7], [1, 2, 3, 4, 5, 5, 5]]

@@ -12,13 +12,15 @@ from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     PAST,
-    AttentionContext,
+    Context,
     LayerContext,
     ModelContext,
-    Padding,
     PositionalEncoding,
     Positions,
+    Tokens,
 )
+from plugformer.interfaces.context import State
+from plugformer.model import Cache
 from plugformer_testing import contract_tests
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
@@ -44,7 +46,7 @@ def encoding(request: pytest.FixtureRequest) -> PositionalEncoding:
 
 def formula(attention: DifferentialAttention, x: Tensor, encoding: PositionalEncoding) -> Tensor:
     """The paper's equations 1 to 3, a loop over pairs, on causal self-attention without padding."""
-    positions = Positions.of(torch.ones(x.shape[:2], dtype=torch.bool), encoding, Padding.NONE)
+    positions = Positions.of(x.shape[1], encoding)
     width = MODEL.width // MODEL.heads
     bias = encoding.bias(positions, positions)
     future = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
@@ -75,25 +77,22 @@ def _dot(one: list[float], other: list[float]) -> float:
 
 def test_it_is_the_formula(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
-    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
-    got = attention.attend(
-        x, attention.project(x, positions), AttentionContext(positions, positions, view=PAST)
-    )
+    positions = Positions.of(5, encoding)
+    got = attention(x, Context(positions, positions, view=PAST))
     torch.testing.assert_close(got, formula(attention, x, encoding))
 
 
 def test_cached_equals_uncached(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
-    whole = Positions.of(REAL, encoding, Padding.RIGHT)
-    expected = attention.attend(x, attention.project(x, whole), AttentionContext(whole, whole, view=PAST))
-    so_far = Positions.of(REAL[:, :1], encoding, Padding.RIGHT)
-    state = attention.project(x[:, :1], so_far)
-    got = [attention.attend(x[:, :1], state, AttentionContext(so_far, so_far, view=PAST))]
-    for step in range(1, 5):
-        new = so_far.advance(REAL[:, step : step + 1], Padding.ANYWHERE)
-        so_far = so_far.concatenate(new)
-        state = state.append(attention.project(x[:, step : step + 1], new))
-        got.append(attention.attend(x[:, step : step + 1], state, AttentionContext(new, so_far, view=PAST)))
+    whole = Positions.of(5, encoding, REAL)
+    expected = attention(x, Context(whole, whole, view=PAST))
+    cache, got = Cache([{"attention": State()}]), []
+    for step in range(5):
+        one = slice(step, step + 1)
+        tokens = Tokens(torch.zeros(2, 1, dtype=torch.int64), REAL[:, one])
+        query, key, slots = cache.extend(tokens, PAST, encoding)
+        state = cache.layers[0]["attention"]
+        got.append(attention(x[:, one], Context(query, key, view=PAST, state=state, slots=slots)))
     torch.testing.assert_close(torch.cat(got, dim=1)[REAL], expected[REAL])
 
 
