@@ -250,7 +250,7 @@ def test_gradient_checkpointing_changes_nothing(
 ) -> None:
     kind, _, name = row.name.partition("/")
     settings = short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]))
-    batch = Batch(sentences("left"), sentences("left", begin=True))
+    batch = Batch(sentences("right"), sentences("right", begin=True))
     gradients = []
     for checkpointing in ("false", "true"):
         overrides = [*settings, f"training.gradient_checkpointing={checkpointing}"]

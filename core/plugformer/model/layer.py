@@ -135,6 +135,8 @@ class Layer(nn.Module):
         """Returns the output of a sublayer, zero at tokens that are not among `tokens`."""
         part = getattr(self, name)
         context.state = None if states is None else states[name]
+        if tokens is not None and context.real is not None and not context.cross:
+            tokens = tokens & context.real
         if context.cross:
             rows = len(hidden) if context.memory is None else len(context.memory)
             output = part(hidden.reshape(rows, -1, hidden.shape[-1]), context).reshape(hidden.shape)

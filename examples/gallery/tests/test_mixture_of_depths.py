@@ -5,7 +5,17 @@ import torch
 from plugformer_gallery.mixture_of_depths import MixtureOfDepths, best
 from torch import nn
 
-from plugformer.interfaces import ResidualContext, Sublayer
+from plugformer import create
+from plugformer.interfaces import (
+    EVERYTHING,
+    Context,
+    ModelContext,
+    PositionalEncoding,
+    Positions,
+    ResidualContext,
+    Sublayer,
+)
+from plugformer.model import Layer
 from plugformer_testing import contract_tests
 
 WIDTH = 8
@@ -64,3 +74,22 @@ def test_decoding_learns_the_choice_of_training() -> None:
         optimizer.step()
     scores = module.router(x)[..., 0]
     assert ((scores > 0) == best(scores, real, 0.25)).float().mean() > 0.9
+
+
+def test_padding_is_never_taken() -> None:
+    """In evaluation the score alone decides, and padding may have any."""
+    module, model = residual(0.5), ModelContext(width=WIDTH, heads=2, ffn_width=8)
+    parts = {
+        "attention": create("attention", "mha", model),
+        "feed_forward": create("feed_forward", "relu", model),
+    }
+    layer, x = Layer(sublayers=parts, residual=module, dropout=0.0).eval(), torch.randn(2, 6, WIDTH)
+    nn.init.zeros_(module.router.weight)
+    nn.init.ones_(module.router.bias)
+    real = torch.arange(6) < torch.tensor([[4], [2]])
+    padded = Positions.of(6, PositionalEncoding(), real)
+    output = layer(x, Context(padded, padded, view=EVERYTHING), None, None)
+    for row, length in enumerate((4, 2)):
+        alone = Positions.of(length, PositionalEncoding())
+        expected = layer(x[row : row + 1, :length], Context(alone, alone, view=EVERYTHING), None, None)
+        torch.testing.assert_close(output[row, :length], expected[0])
