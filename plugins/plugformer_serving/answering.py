@@ -11,6 +11,7 @@ from torch import Tensor
 from plugformer.errors import PlugformerError
 from plugformer.evaluation import GenerativePredictor
 from plugformer.interfaces import (
+    END,
     AllowedTokens,
     Constraint,
     Decoding,
@@ -145,18 +146,21 @@ def _heard(
     session: Session, texts: Sequence[Numbered], outputs: Sequence[list[int]]
 ) -> Callable[[Tensor], None]:
     """Returns `session.extend`, which also collects tokens and tells who listens."""
-    extend, alone = session.extend, True
+    extend, alone, unread = session.extend, True, list[Tensor]()
 
     def heard(tokens: Int[Tensor, " rows"]) -> None:
         nonlocal alone
-        sentences = session.sentences.tolist()
-        alone = alone and len({*sentences}) == len(sentences)
-        if alone:
-            for sentence, token in zip(sentences, tokens.tolist(), strict=True):
-                outputs[sentence].append(token)
-                texts[sentence].hear(token)
-        if all(text.enough() for text in texts):
-            raise _EnoughError
+        unread.append(torch.stack([session.sentences, tokens, session.finished.long()]))
+        if session.looks:
+            for sentences, chosen, finished in torch.stack(unread).tolist():
+                alone = alone and len({*sentences}) == len(sentences)
+                for sentence, token, ended in zip(sentences, chosen, finished, strict=True):
+                    if alone and not ended and token != END:
+                        outputs[sentence].append(token)
+                        texts[sentence].hear(token)
+            unread.clear()
+            if all(text.enough() for text in texts):
+                raise _EnoughError
         extend(tokens)
 
     return heard

@@ -83,7 +83,7 @@ class State:
             filled = min(used, storage.shape[-2])
             chosen = storage.narrow(-2, 0, filled).index_select(0, rows)
             if len(rows) != len(storage):
-                storage = storage.new_zeros(len(rows), *storage.shape[1:])  # noqa: PLW2901
+                storage = storage.new_zeros(len(rows), *storage.shape[1:])
             storage.narrow(-2, 0, filled).copy_(chosen)
             moved.append(storage)
         self.tokens = tuple(moved)

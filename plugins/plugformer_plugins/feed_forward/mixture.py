@@ -25,6 +25,8 @@ class MixtureOfExperts(FeedForward):
     balance * experts * sum over e of f_e P_e, where f_e is the share of all choices that fell on expert e
     and P_e its mean probability. It equals `balance` when both are even.
 
+    Compiled or exported, where shapes must not depend on choices, every expert computes every token.
+
     Args:
         model: Sizes of the model; every expert has exactly `model.ffn_width` hidden units.
         experts: Number of experts.
@@ -68,7 +70,7 @@ class MixtureOfExperts(FeedForward):
             real = None if context.real is None else context.real.flatten()
             self.auxiliary_loss = self._balance_loss(probabilities, chosen, real)
         gates = gates / gates.sum(dim=-1, keepdim=True)
-        if torch.compiler.is_exporting():  # every expert computes every token: shapes depend on no choice
+        if torch.compiler.is_compiling():  # every expert computes every token: shapes depend on no choice
             weights = torch.zeros_like(probabilities).scatter(1, chosen, gates)
             every = torch.stack([expert(x, context).flatten(0, 1) for expert in self.experts], dim=-1)
             return torch.einsum("twe,te->tw", every, weights).view(x.shape)
