@@ -8,7 +8,7 @@ from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, b
 from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.heads import project_heads, split_heads
 from plugformer_blocks.joined_optimizer import JoinedOptimizer
-from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
+from plugformer_blocks.linear_cross_entropy import IGNORED, LOGITS_MEMORY, linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
 from plugformer_blocks.parameter_paths import matching_paths
 from plugformer_blocks.pooling import Pooling, pool
@@ -19,6 +19,8 @@ from plugformer_blocks.tracing import deciding_lines, untraceable
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
+    "IGNORED",
+    "LOGITS_MEMORY",
     "FastTokenizer",
     "JoinedOptimizer",
     "PipelineTokenizer",

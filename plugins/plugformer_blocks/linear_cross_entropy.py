@@ -1,6 +1,8 @@
-"""The cross-entropy of a linear map, without the scores of all targets in memory."""
+"""The cross-entropy of a linear map, whose scores take no more memory than the device has to spare."""
 
+import math
 from contextlib import nullcontext
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -8,9 +10,22 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-SCORES = 2**23
-"""How many scores are computed at a time: 32 MB of float32, enough for products at full speed."""
+IGNORED = -100
+"""The target of a row without one, as in `torch.nn.functional.cross_entropy`."""
+
+LOGITS_MEMORY = 0.5
+"""Share of a GPU's free memory for logits and their gradients; activations and optimizers need the rest."""
+
+CPU_SCORES = 2**23
+"""How many scores a CPU computes at a time: 32 MB of float32, enough for products at full speed."""
+
+BYTES = 16
+"""Of a score in the backward pass: its log-probability and three gradients, one of them for smoothing."""
+
+ASSUMED = 2**33
+"""Bytes that are taken for free on a device that does not say what is."""
 
 
 def linear_cross_entropy(
@@ -20,31 +35,74 @@ def linear_cross_entropy(
     *,
     bias: Float[Tensor, " outputs"] | None = None,
     label_smoothing: float = 0.0,
+    memory: float = LOGITS_MEMORY,
 ) -> Float[Tensor, ""]:
     """Returns the summed cross-entropy, in nats, of the scores `hidden @ weight.T + bias`.
 
-    Equal to `torch.nn.functional.cross_entropy(..., reduction="sum")` of these scores. They are computed a
-    piece at a time and turned in place into their own gradient, softmax minus target, so that memory does not
-    grow with targets times outputs: Cut Your Losses in Large-Vocabulary Language Models, Wijmans et al. 2024,
-    section 3, https://arxiv.org/abs/2411.09009, describes the problem. There are no second derivatives.
+    Equal to `torch.nn.functional.cross_entropy(..., reduction="sum")` of these scores. On a GPU, and for
+    torch.compile, it is just that where the scores fit. Elsewhere they are computed in pieces, so that memory
+    does not grow with targets times outputs: Cut Your Losses in Large-Vocabulary Language Models, Wijmans et
+    al. 2024, section 3, https://arxiv.org/abs/2411.09009, describes the problem. On a GPU pieces are large,
+    and the backward pass computes them again. On a CPU they are small, leave out rows without a target, and
+    are turned in place into their own gradient, softmax minus target; there are no second derivatives.
 
     Args:
         hidden: What the scores are computed from.
         weight: A row for each output.
-        targets: The right outputs.
+        targets: The right outputs, -100 for none.
         bias: Added to the scores.
         label_smoothing: Share of each target that is spread evenly over all outputs.
+        memory: Share of the memory that is free on a GPU when it computes its first loss, which scores and
+            their gradients may take.
     """
-    rows = max(SCORES // len(weight), 1)
+    inputs = hidden, weight, bias, targets, label_smoothing
+    if hidden.device.type == "cpu" and not torch.compiler.is_compiling():
+        return _on_cpu(*inputs)
+    pieces = math.ceil(len(hidden) * len(weight) * BYTES / (memory * free_memory(hidden.device)))
+    return _in_large_pieces(*inputs, pieces)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def free_memory(device: torch.device) -> int:
+    """Returns the bytes that were free on a device when this was first asked: always the same number."""
+    return _free_memory(device)
+
+
+@cache
+def _free_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else ASSUMED
+
+
+def _plain(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float
+) -> Tensor:
+    scores = _precise(functional.linear(hidden, weight, bias))
+    return functional.cross_entropy(
+        scores, targets, ignore_index=IGNORED, reduction="sum", label_smoothing=label_smoothing
+    )
+
+
+def _in_large_pieces(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float, pieces: int
+) -> Tensor:
+    if pieces <= 1:
+        return _plain(hidden, weight, bias, targets, label_smoothing)
+    again = partial(checkpoint, _plain, use_reentrant=False, preserve_rng_state=False)
+    losses = [
+        again(some, weight, bias, right, label_smoothing)
+        for some, right in zip(hidden.tensor_split(pieces), targets.tensor_split(pieces), strict=True)
+    ]
+    return torch.stack(losses).sum()
+
+
+def _on_cpu(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float
+) -> Tensor:
+    places = (targets != IGNORED).nonzero().squeeze(1).split(max(CPU_SCORES // len(weight), 1))
     if torch.is_grad_enabled():
-        total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, rows)
+        total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, places)
         return total
-    losses = []
-    for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
-        scores = _precise(functional.linear(some, weight, bias))
-        losses.append(
-            functional.cross_entropy(scores, right, reduction="sum", label_smoothing=label_smoothing)
-        )
+    losses = [_plain(hidden[some], weight, bias, targets[some], label_smoothing) for some in places]
     return torch.stack(losses).sum()
 
 
@@ -53,12 +111,13 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        hidden, weight, bias, targets, smoothing, rows = inputs
+        hidden, weight, bias, targets, smoothing, places = inputs
         for_hidden, for_weight, for_bias, *_ = ctx.needs_input_grad
-        of_weight = None
+        of_hidden = of_weight = None
         of_bias = torch.zeros_like(bias) if for_bias else None
-        losses, of_hidden = [], []
-        for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
+        losses = []
+        for rows in places:
+            some, right = hidden.index_select(0, rows), targets.index_select(0, rows)
             scores = functional.linear(some, weight, bias)
             loss, of_scores = _loss_and_gradient(_precise(scores), right[:, None], smoothing)
             losses.append(loss)
@@ -66,18 +125,18 @@ class _Gradients(torch.autograd.Function):
             of_scores = of_scores if half else of_scores.to(scores.dtype)
             with torch.autocast(scores.device.type, enabled=False) if half else nullcontext():
                 if for_hidden:
-                    of_hidden.append(of_scores @ (weight.float() if half else weight))
+                    product = of_scores @ (weight.float() if half else weight)
+                    if of_hidden is None:
+                        kind = torch.promote_types(product.dtype, hidden.dtype)
+                        of_hidden = torch.zeros_like(hidden, dtype=kind)
+                    of_hidden.index_copy_(0, rows, product.to(of_hidden.dtype))
                 if for_weight:
                     product = of_scores.T @ (some.float() if half else some)
                     product = product if half else product.to(weight.dtype)
                     of_weight = product if of_weight is None else of_weight.add_(product)
             if of_bias is not None:
                 of_bias = of_bias + of_scores.sum(dim=0)
-        gradient = None
-        if for_hidden:
-            gradient = torch.cat(of_hidden)
-            gradient = gradient.to(torch.promote_types(gradient.dtype, hidden.dtype))
-        ctx.save_for_backward(gradient, of_weight, of_bias)
+        ctx.save_for_backward(of_hidden, of_weight, of_bias)
         return torch.stack(losses).sum()
 
     @staticmethod

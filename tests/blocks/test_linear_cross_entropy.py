@@ -1,22 +1,29 @@
 """linear_cross_entropy equals PyTorch's linear map followed by its cross-entropy, value and gradients."""
 
 import sys
+from functools import partial
 
 import pytest
 import torch
+from tests.forking import run
+from tests.operators import Operators
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from plugformer_blocks import linear_cross_entropy
+from plugformer_blocks import IGNORED, linear_cross_entropy
+
+MODULE = sys.modules[linear_cross_entropy.__module__]
 
 
 def inputs(targets=7, outputs=11, width=5, dtype=torch.float64, *, bias=True):
+    """Returns random inputs, two of whose seven targets are none."""
     generator = torch.Generator().manual_seed(1)
     shapes = [(targets, width), (outputs, width), (outputs,)]
     hidden, weight, added = (
         torch.randn(shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes
     )
-    return hidden, weight, added if bias else None, torch.randint(outputs, (targets,), generator=generator)
+    right = torch.randint(outputs, (targets,), generator=generator)
+    right[1::3] = IGNORED
+    return hidden, weight, added if bias else None, right
 
 
 def reference(hidden, weight, bias, targets, smoothing):
@@ -24,17 +31,24 @@ def reference(hidden, weight, bias, targets, smoothing):
     return functional.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
 
 
+def on_a_gpu(hidden, weight, targets, *, bias, label_smoothing=0.0, pieces=1):
+    """Returns what a GPU computes, which a CPU without a compiler does not."""
+    return MODULE._in_large_pieces(hidden, weight, bias, targets, label_smoothing, pieces)
+
+
 def gradients(loss, *of):
     return torch.autograd.grad(loss * 0.37, [each for each in of if each is not None])
 
 
+@pytest.mark.parametrize("device", ["CPU", "GPU"])
 @pytest.mark.parametrize("pieces", [1, 3, 7])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [False, True])
-def test_value_and_gradients(monkeypatch, pieces, smoothing, bias):
+def test_value_and_gradients(monkeypatch, device, pieces, smoothing, bias):
     hidden, weight, added, targets = inputs(bias=bias)
-    monkeypatch.setattr(sys.modules[linear_cross_entropy.__module__], "SCORES", 11 * -(-7 // pieces))
-    loss = linear_cross_entropy(hidden, weight, targets, bias=added, label_smoothing=smoothing)
+    monkeypatch.setattr(MODULE, "CPU_SCORES", 11 * -(-7 // pieces))
+    compute = partial(on_a_gpu, pieces=pieces) if device == "GPU" else linear_cross_entropy
+    loss = compute(hidden, weight, targets, bias=added, label_smoothing=smoothing)
     expected = reference(hidden, weight, added, targets, smoothing)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(
@@ -45,7 +59,7 @@ def test_value_and_gradients(monkeypatch, pieces, smoothing, bias):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_value_without_gradients(monkeypatch, smoothing):
     hidden, weight, added, targets = inputs()
-    monkeypatch.setattr(sys.modules[linear_cross_entropy.__module__], "SCORES", 22)
+    monkeypatch.setattr(MODULE, "CPU_SCORES", 22)
     with torch.inference_mode():
         loss = linear_cross_entropy(hidden, weight, targets, bias=added, label_smoothing=smoothing)
         torch.testing.assert_close(loss, reference(hidden, weight, added, targets, smoothing))
@@ -106,25 +120,104 @@ def test_scores_are_not_kept():
     assert set(kept) == {(64, 5), (512, 5)}
 
 
-class Products(TorchDispatchMode):
-    """Counts products of matrices."""
-
-    count = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += function in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
-        return function(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("frozen", ["hidden", "weight", "bias"])
 def test_no_gradient_of_what_is_frozen_is_computed(frozen):
     hidden, weight, added, targets = inputs()
     parts = {"hidden": hidden, "weight": weight, "bias": added}
     parts.pop(frozen).requires_grad_(False)
-    with Products() as products:
+    with Operators() as operators:
         loss = linear_cross_entropy(hidden, weight, targets, bias=added)
-    assert products.count == 3 - (frozen != "bias")
+    assert operators.products == 3 - (frozen != "bias")
     found = gradients(loss, *parts.values())
     torch.testing.assert_close(
         found, gradients(reference(hidden, weight, added, targets, 0.0), *parts.values())
     )
+
+
+@pytest.mark.parametrize("frozen", ["hidden", "weight", "bias"])
+def test_a_gpu_computes_no_gradient_of_what_is_frozen(frozen):
+    hidden, weight, added, targets = inputs()
+    parts = {"hidden": hidden, "weight": weight, "bias": added}
+    parts.pop(frozen).requires_grad_(False)
+    with Operators() as operators:
+        found = gradients(on_a_gpu(hidden, weight, targets, bias=added, pieces=2), *parts.values())
+    assert operators.products == 2 * (2 + 2 - (frozen != "bias")), "those of the scores are made twice"
+    torch.testing.assert_close(
+        found, gradients(reference(hidden, weight, added, targets, 0.0), *parts.values())
+    )
+
+
+@pytest.fixture
+def other_device(monkeypatch):
+    """Returns inputs on a device that is no CPU, and has a number of bytes."""
+
+    def made(free, **sizes):
+        monkeypatch.setattr(MODULE, "_free_memory", lambda device: free)
+        hidden, weight, _, targets = inputs(bias=False, **sizes)
+        hidden, weight = (part.detach().to("meta").requires_grad_() for part in (hidden, weight))
+        return hidden, weight, targets.to("meta")
+
+    return made
+
+
+NEEDED = 96 * 50 * 16
+"""Bytes for scores and gradients of 96 targets and 50 outputs."""
+
+
+@pytest.mark.parametrize(
+    ("free", "memory", "pieces"),
+    [(NEEDED, 1.0, 1), (NEEDED - 1, 1.0, 2), (NEEDED, 0.5, 2), (NEEDED, 0.2, 5), (2 * NEEDED, None, 1)],
+)
+def test_scores_take_a_share_of_the_memory_that_is_free(other_device, free, memory, pieces):
+    tensors = other_device(free, targets=96, outputs=50)
+    with Operators() as operators:
+        linear_cross_entropy(*tensors, **({} if memory is None else {"memory": memory}))
+    assert operators.products == pieces
+
+
+def test_what_is_free_is_asked_once(monkeypatch):
+    """Another number would change how a batch is computed, and asking may wait."""
+    asked = []
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda device: asked.append(device) or (7 * len(asked), 9)
+    )
+    MODULE._free_memory.cache_clear()
+    assert [MODULE.free_memory(torch.device("cuda", number)) for number in (0, 1, 0, 1)] == [7, 14, 7, 14]
+    MODULE._free_memory.cache_clear()
+
+
+def test_the_operators_of_a_gpu_do_not_depend_on_values_or_sizes(other_device):
+    """Values decide nothing on a device that has none."""
+    counts = []
+    for targets in (7, 700):
+        hidden, weight, right = other_device(2**33, targets=targets, outputs=50, dtype=torch.float32)
+        with Operators() as operators:
+            linear_cross_entropy(hidden, weight, right).backward()
+        counts.append(operators.counts.total())
+    assert counts[0] == counts[1] <= 10
+
+
+COMPILED = """
+import torch
+from plugformer_blocks import linear_cross_entropy
+from plugformer_blocks.linear_cross_entropy import ASSUMED
+
+compiled = torch.compile(linear_cross_entropy, fullgraph=True, backend="aot_eager")
+for memory in (0.5, 20 * 50 * 16 / ASSUMED):  # in one piece, in four
+    for length in (64, 72):
+        parts = [torch.randn(length, 8), torch.randn(50, 8), torch.randn(50)]
+        hidden, weight, bias = (part.requires_grad_() for part in parts)
+        targets = torch.randint(50, (length,))
+        targets[::5] = -100
+        found, expected = (
+            torch.autograd.grad(compute(hidden, weight, targets, bias=bias, memory=memory), parts)
+            for compute in (compiled, linear_cross_entropy)
+        )
+        torch.testing.assert_close(found, expected)
+"""
+
+
+def test_the_compiler_sees_all_of_it():
+    """In a process of its own, where no annotation is checked: the compiler would look into the checks."""
+    ended = run("-c", COMPILED)
+    assert ended.returncode == 0, ended.stderr

@@ -1,14 +1,17 @@
 """The language-model head against torch's cross-entropy with padding ignored."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 import torch
+from tests.operators import Operators
 from torch import nn
 
 from plugformer.interfaces import HeadContext
 from plugformer_plugins.head.language_model import LanguageModel
 
+linear_cross_entropy = import_module("plugformer_blocks.linear_cross_entropy")
 MODEL = HeadContext(width=6, heads=1, ffn_width=1, outputs=9)
 REAL = torch.tensor([[True, True, True, False], [False, True, False, True]])
 
@@ -33,6 +36,17 @@ def test_loss_equals_torchs(bias, smoothing, training):
     assert count.item() == 5
     variables = [hidden, *head.parameters()]
     torch.testing.assert_close(torch.autograd.grad(loss, variables), torch.autograd.grad(expected, variables))
+
+
+def test_a_gpu_has_the_share_of_its_memory_for_logits_that_the_option_gives(monkeypatch):
+    room = len(REAL.flatten()) * MODEL.outputs * linear_cross_entropy.BYTES
+    monkeypatch.setattr(linear_cross_entropy, "_free_memory", lambda device: room)
+    hidden, targets = example()
+    for share, pieces in ((1.0, 1), (0.3, 4)):
+        head = LanguageModel(MODEL, logits_memory=share).double().to("meta")
+        with Operators() as operators:
+            head.loss(hidden.to("meta"), targets.to("meta"), REAL.to("meta"))
+        assert operators.products == pieces
 
 
 def test_logits_are_scores_at_every_position():

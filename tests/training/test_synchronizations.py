@@ -1,6 +1,7 @@
 """How often an update waits for the device, and what is known when it does not."""
 
 import json
+from importlib import import_module
 
 import pytest
 import torch
@@ -12,11 +13,14 @@ from plugformer.hooks import hookimpl
 from plugformer.runs.store import load_tensors
 from plugformer.training.not_finite import NotFiniteGuard
 
+linear_cross_entropy = import_module("plugformer_blocks.linear_cross_entropy")
+
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """Has training read numbers as seldom as on a GPU."""
+    """Has training read numbers as seldom as on a GPU, and compute the loss as one does."""
     monkeypatch.setattr(NotFiniteGuard, "every_update", NotFiniteGuard.skips)
+    monkeypatch.setattr(linear_cross_entropy, "_on_cpu", linear_cross_entropy._plain)
 
 
 class Counting:

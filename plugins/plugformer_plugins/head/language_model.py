@@ -1,12 +1,15 @@
 """The language-model head: the next token at every position."""
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Bool, Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces import HeadContext, Level, OutputType
-from plugformer_blocks import linear_cross_entropy
+from plugformer_blocks import IGNORED, LOGITS_MEMORY, linear_cross_entropy
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 
@@ -20,6 +23,8 @@ class LanguageModel(SmoothedHead):
         model: Sizes of the model; the weight is `model.tied` where that is given.
         bias: Whether a learned bias, (outputs,), is added to the logits.
         label_smoothing: Share of each target that the training loss spreads over all outputs.
+        logits_memory: Share of a GPU's free memory for a batch's logits and their gradients; where these need
+            more, the loss is computed in pieces.
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.TOKEN})
@@ -27,9 +32,15 @@ class LanguageModel(SmoothedHead):
     bias: nn.Parameter | None
 
     def __init__(
-        self, model: HeadContext, *, bias: bool = False, label_smoothing: LabelSmoothing = 0.0
+        self,
+        model: HeadContext,
+        *,
+        bias: bool = False,
+        label_smoothing: LabelSmoothing = 0.0,
+        logits_memory: Annotated[float, Field(gt=0, le=1)] = LOGITS_MEMORY,
     ) -> None:
         super().__init__(label_smoothing)
+        self.logits_memory = logits_memory
         self.tied = model.tied is not None
         self.weight = (
             nn.Parameter(torch.empty(model.outputs, model.width)) if model.tied is None else model.tied
@@ -59,12 +70,12 @@ class LanguageModel(SmoothedHead):
         """Returns the cross-entropy summed over the real targets, and their number; smoothed in training."""
         if self.has_other_losses:
             return super().loss(hidden, targets, real)
-        rows = real.flatten().nonzero()[:, 0]
         loss = linear_cross_entropy(
-            hidden.flatten(0, 1).index_select(0, rows),
+            hidden.flatten(0, 1),
             self.weight,
-            targets.flatten().index_select(0, rows),
+            targets.masked_fill(~real, IGNORED).flatten(),
             bias=self.bias,
             label_smoothing=self.smoothing,
+            memory=self.logits_memory,
         )
         return loss, real.sum()
