@@ -20,7 +20,7 @@ from plugformer.distributed import Processes
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import Batch
 from plugformer.runs import TrainingProgress
-from plugformer.training import BatchStream
+from plugformer.training import BatchStream, CountedBatch
 from plugformer_streaming.examples import StreamedExamples, add
 
 Order = Callable[
@@ -187,8 +187,8 @@ class StreamedBatches(BatchStream):
         return batches
 
     def result(
-        self, ahead: Future[tuple[list[Batch], TrainingProgress]]
-    ) -> tuple[list[Batch], TrainingProgress]:
+        self, ahead: Future[tuple[list[CountedBatch], TrainingProgress]]
+    ) -> tuple[list[CountedBatch], TrainingProgress]:
         """Returns what has been prepared, or ends all processes where one could not read."""
         with self.processes.raise_everywhere():
             batches, place = ahead.result()

@@ -9,7 +9,12 @@ from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import token_batches
 from plugformer.errors import DataError
 from plugformer.runs.checkpoint import TrainingProgress
-from plugformer.training.stream import PreparedBatches
+from plugformer.training.stream import CountedBatch, PreparedBatches
+
+
+def counted(batch):
+    """Notes the thread as the only target."""
+    return CountedBatch(batch, threading.current_thread().name, 1)
 
 
 class Split:
@@ -37,8 +42,9 @@ def stream():
 
 def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
     progress = TrainingProgress()
-    (batches, dummy) = stream.next(progress)
-    assert ([each.rows for each in batches], dummy) == ([[0]], [])
+    (batches, dummy) = stream.next(progress, counted)
+    assert ([each.batch.rows for each in batches], dummy) == ([[0]], [])
+    assert batches[0].targets.startswith("batches")
     stream._ahead.result()
     assert (progress.epoch, progress.batch) == (0, 1)
     assert [(rows, epoch) for rows, epoch, _ in stream._examples.asked] == [([0], (7, 0)), ([1], (7, 0))]
@@ -47,15 +53,15 @@ def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
 
 def test_an_error_belongs_to_the_update_that_needs_the_batch(stream):
     progress = TrainingProgress()
-    assert [stream.next(progress)[0][0].rows for _ in range(2)] == [[0], [1]]
+    assert [stream.next(progress, counted)[0][0].batch.rows for _ in range(2)] == [[0], [1]]
     with pytest.raises(DataError, match="row 2"):
-        stream.next(progress)
+        stream.next(progress, counted)
     assert progress.batch == 2
 
 
 def test_the_thread_ends(stream):
     before = threading.active_count()
-    stream.next(TrainingProgress())
+    stream.next(TrainingProgress(), counted)
     assert threading.active_count() == before + 1
     stream.close()
     assert threading.active_count() == before

@@ -1,6 +1,9 @@
 """The training loop: what an update is made of, and what decides about its end."""
 
 import math
+import threading
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +16,7 @@ from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
-from plugformer.interfaces import Batch, Padding, Sizes, Tokens
+from plugformer.interfaces import Batch, Hook, Model, Padding, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingProgress, TrainingState
@@ -296,3 +299,62 @@ def test_large_gradients_are_finite_though_their_squares_are_not(trainer):
     made = trainer("training.gradient_clipping=null")
     made.state.model.head.weight.register_hook(lambda gradient: torch.full_like(gradient, 1e200))
     assert moves(made)["head.weight"].eq(1e200).all()
+
+
+class Replacing(Hook):
+    """Returns another batch."""
+
+    @hookimpl(wrapper=True)
+    def training_batch(self):
+        yield
+        return OTHER
+
+
+class Watching(Hook):
+    """Returns the batch that it is given."""
+
+    @hookimpl(wrapper=True)
+    def training_batch(self):
+        return (yield)
+
+
+@pytest.mark.parametrize(("hook", "again"), [(None, False), (Watching, False), (Replacing, True)])
+def test_the_thread_of_the_stream_counts(trainer, monkeypatch, hook, again):
+    """The host has nothing to do for a batch while the device waits for it, unless a hook returns another."""
+    threads = []
+    for name in ("count", "located"):
+        usual = getattr(Model, name)
+        monkeypatch.setattr(
+            Model,
+            name,
+            lambda model, batch, usual=usual: (
+                threads.append(threading.current_thread()) or usual(model, batch)
+            ),
+        )
+    made = trainer(steps=2)
+    made.hooks = HookManager([made.seen], pytest.fail, {} if hook is None else {"sample": hook()})
+    made.fit()
+    main = [thread for thread in threads if thread is threading.main_thread()]
+    assert (len(main), len(threads)) == (4 * again, 6 + 4 * again)
+    expected = made.run.model.count(OTHER if again else ONE)
+    assert [update.targets for update in made.seen.updates] == [expected, expected]
+
+
+def test_batches_for_a_gpu_are_in_pinned_memory(trainer, monkeypatch):
+    """All tensors are, through the device of this process: a thread begins with the first one."""
+    devices = []
+
+    @contextmanager
+    def chosen(device):
+        devices.append(device)
+        yield
+        devices.append(None)
+
+    monkeypatch.setattr(torch.cuda, "device", chosen)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: devices.append(tensor.shape) or tensor)
+    made = trainer()
+    monkeypatch.setattr(made, "accelerator", SimpleNamespace(device=torch.device("cuda", 1)))
+    made._counted(replace(ONE, source=replace(ONE.source, marks={"segment": torch.zeros(7)})))
+    assert (devices[0], devices[-1]) == (torch.device("cuda", 1), None)
+    tokens = [ONE.source.ids.shape, ONE.source.mask.shape, ONE.target.ids.shape, ONE.target.mask.shape]
+    assert Counter(devices[1:-1]) >= Counter([*tokens, torch.Size([7])])

@@ -252,7 +252,7 @@ class TrainingHooks:
 
     @hookspec(firstresult=True)
     def training_batch(self, run: Run, batch: Batch, step: int) -> Batch | None:
-        """Returns a batch of update `step`, on the CPU, before its targets are counted."""
+        """Returns a batch of update `step`, on the CPU; the targets of another one are counted again."""
 
     @hookspec(firstresult=True)
     def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:

@@ -55,6 +55,10 @@ class Tokens:
         zeros = values.new_zeros(math.prod(self.grid), *values.shape[1:])
         return zeros.index_copy(0, self.slots, values).view(*self.grid, *values.shape[1:])
 
+    def pin_memory(self) -> "Tokens":
+        """Returns the same tokens in memory that a CUDA device reads by itself."""
+        return replace(self, **_pinned(vars(self)))
+
     def to(self, device: torch.device | str) -> "Tokens":
         """Returns the same tokens on another device."""
         return replace(self, **_moved(vars(self), device))
@@ -109,6 +113,10 @@ class Batch:
         """Where its tensors are."""
         return self.sequences[0].ids.device
 
+    def pin_memory(self) -> "Batch":
+        """Returns the same batch in memory that a CUDA device reads by itself."""
+        return replace(self, **_pinned(vars(self)))
+
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
         return replace(self, **_moved(vars(self), device))
@@ -122,6 +130,13 @@ def _moved(value: Any, device: torch.device | str) -> Any:
     if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
         return value.pin_memory().to(device, non_blocking=True)
     return value.to(device) if isinstance(value, Tensor | Tokens) else value
+
+
+def _pinned(value: Any) -> Any:
+    """Returns tensors, also those within mappings and tokens, in pinned memory."""
+    if isinstance(value, Mapping):
+        return {name: _pinned(part) for name, part in value.items()}
+    return value.pin_memory() if isinstance(value, Tensor | Tokens) else value
 
 
 @dataclass(frozen=True)

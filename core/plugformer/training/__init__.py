@@ -2,10 +2,11 @@
 
 from plugformer.distributed import Interruption
 from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
-from plugformer.training.stream import BatchStream
+from plugformer.training.stream import BatchStream, CountedBatch
 
 __all__ = [
     "BatchStream",
+    "CountedBatch",
     "Interruption",
     "Objective",
     "TrainingStrategy",

@@ -1,11 +1,13 @@
 """Where training batches come from, without end: a function of seed and place, so that resuming is exact.
 
-A thread prepares the batches of the next update while the model computes those of the present one.
+A thread prepares the batches of the next update while the model computes those of the present one: all that
+the host does for a batch is done there.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import EncodedSplit
@@ -13,7 +15,25 @@ from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingProgress
 
-Prepared = tuple[list[Batch], TrainingProgress]
+
+class CountedBatch(NamedTuple):
+    """A batch as the device needs it, and what the host knows about it.
+
+    Attributes:
+        batch: The examples, in memory that the device reads by itself.
+        targets: Number of targets.
+        tokens: Number of real tokens that the stacks read.
+    """
+
+    batch: Batch
+    targets: int
+    tokens: int
+
+
+Count = Callable[[Batch], CountedBatch]
+"""Counts what is in a batch, and prepares it for the device."""
+
+Prepared = tuple[list[CountedBatch], TrainingProgress]
 """Batches, and the place behind them."""
 
 
@@ -34,7 +54,7 @@ class BatchStream(ABC):
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
         self._ahead: Future[Prepared] | None = None
 
-    def next(self, progress: TrainingProgress) -> tuple[list[Batch], list[Batch]]:
+    def next(self, progress: TrainingProgress, count: Count) -> tuple[list[CountedBatch], list[CountedBatch]]:
         """Returns this process's batches of the next update, and begins to prepare those after it.
 
         Where other processes have one batch more, a second list has a dummy batch, which counts for nothing.
@@ -42,14 +62,15 @@ class BatchStream(ABC):
         Args:
             progress: Holds the place in the stream, which moves on: behind the batches that are returned,
                 not behind those that are being prepared.
+            count: Called by the thread on each batch.
         """
-        count = self.settings.batches_per_update
-        share = list(self.processes.share(range(count)))
-        numbers = [*share, 0] if len(share) * self.processes.count < count else share
+        number = self.settings.batches_per_update
+        share = list(self.processes.share(range(number)))
+        numbers = [*share, 0] if len(share) * self.processes.count < number else share
 
         def prepare(place: TrainingProgress) -> Prepared:
             place = TrainingProgress(epoch=place.epoch, batch=place.batch, stream=place.stream)
-            return self.batches(numbers, place), place
+            return [count(batch) for batch in self.batches(numbers, place)], place
 
         batches, place = self.result(self._ahead or self._thread.submit(prepare, progress))
         progress.epoch, progress.batch, progress.stream = place.epoch, place.batch, place.stream

@@ -21,7 +21,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import own_tensors, restore, save_tensors
 from plugformer.training.not_finite import NotFiniteGuard, PendingUpdate
 from plugformer.training.strategy import TrainingStrategy, compiler_errors_explained
-from plugformer.training.stream import BatchStream
+from plugformer.training.stream import BatchStream, CountedBatch
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Trainer:
         batches, dummy = self._draw()
         # The only message of most updates: a request to stop travels with it.
         message = [
-            sum(self.run.model.count(batch) for batch in batches),
-            sum(batch.tokens for batch in batches),
+            sum(counted.targets for counted in batches),
+            sum(counted.tokens for counted in batches),
             interruption.requested is not None,
         ]
         targets, tokens, stopping = map(int, self.processes.total(message))
@@ -140,8 +140,10 @@ class Trainer:
         logged = step % self.settings.log_every == 0
         settled = stopping or self.guard.every_update or logged or self._is_time_to_evaluate()
         rates = self._set_learning_rates()
-        losses = self._gradients(batches, dummy, max(1, targets))  # without targets the sum of losses is zero
-        self.guard.pending.append(PendingUpdate(step, losses, self._clip(), targets, batches, generators))
+        passes = [counted.batch for counted in (*batches, *dummy)]
+        losses = self._gradients(passes, len(batches), max(1, targets))  # without targets the loss is zero
+        examples = passes[: len(batches)]
+        self.guard.pending.append(PendingUpdate(step, losses, self._clip(), targets, examples, generators))
         loss, finite = self.guard.settle() if settled else (None, True)
         if finite:
             self.hooks.seed(self.settings.replicate_seed, "optimizer_step", step)
@@ -156,7 +158,7 @@ class Trainer:
             loss=loss,
             targets=targets,
             tokens=tokens,
-            token_accuracy=self._accuracy(batches, dummy) if logged else None,
+            token_accuracy=self._accuracy(passes, len(batches)) if logged else None,
             learning_rate=next(iter(rates.values())),
             seconds=seconds,
             left_out=not finite,
@@ -165,31 +167,39 @@ class Trainer:
         )
         return update, bool(settled)
 
-    def _draw(self) -> tuple[list[Batch], list[Batch]]:
+    def _draw(self) -> tuple[list[CountedBatch], list[CountedBatch]]:
         """Returns this process's batches of the next update after hooks have changed them, and dummies."""
-        batches, dummy = self.stream.next(self.progress)
+        batches, dummy = self.stream.next(self.progress, self._counted)
         self.progress.step = step = self.progress.step + 1
-        changed: list[Batch] = []
-        for number, batch in enumerate([*batches, *dummy]):
+        changed: list[CountedBatch] = []
+        for number, counted in enumerate([*batches, *dummy]):
             self._seed_hooks("training_batch", number)
-            changed.append(self.hooks.ask("training_batch", run=self.run, batch=batch, step=step))
+            batch = self.hooks.ask("training_batch", run=self.run, batch=counted.batch, step=step)
+            changed.append(counted if batch is counted.batch else self._counted(batch))
         return changed[: len(batches)], changed[len(batches) :]
 
-    def _gradients(self, batches: Sequence[Batch], dummy: Sequence[Batch], divisor: int) -> list[Tensor]:
-        """Adds up the gradients of an update, of dummies zeros; returns the summed loss of each batch."""
+    def _counted(self, batch: Batch) -> CountedBatch:
+        """Returns a batch as the device needs it; the thread of the stream calls it."""
+        targets, device = self.run.model.count(batch), self.accelerator.device
+        tokens = batch.tokens
+        if device.type == "cuda":
+            with torch.cuda.device(device):  # a thread begins with the first one
+                batch = batch.pin_memory()
+        return CountedBatch(batch, targets, tokens)
+
+    def _gradients(self, passes: Sequence[Batch], real: int, divisor: int) -> list[Tensor]:
+        """Adds up the gradients of an update; returns the summed losses of the batches before the dummies."""
         self.model.train()
         totals: list[Tensor] = []
-        passes = [*batches, *dummy]
         for number, batch in enumerate(passes):
             self._seed_hooks("training_loss", number)
-            located = batch.to(self.accelerator.device)
             with self.strategy.exchanging(last=number == len(passes) - 1):
-                loss = self.strategy.loss(located, self.objective)
+                loss = self.strategy.loss(batch.to(self.accelerator.device), self.objective)
                 mean = loss.total / divisor + loss.auxiliary / self.settings.batches_per_update
                 # Accelerate exchanges the mean of the processes' gradients; their sum is needed.
-                self.accelerator.backward(mean * (self.processes.count if number < len(batches) else 0))
+                self.accelerator.backward(mean * (self.processes.count if number < real else 0))
             totals.append(loss.total.detach())
-        return totals[: len(batches)]
+        return totals[:real]
 
     def _objective(self, model: Model, batch: Batch) -> Loss:
         """Returns a batch's loss as hooks compute it."""
@@ -212,15 +222,14 @@ class Trainer:
         scaled = self.accelerator.scaler is not None  # float16: the scaler handles what is not finite
         return torch.zeros_like(norm) if scaled else norm
 
-    def _accuracy(self, batches: Sequence[Batch], dummy: Sequence[Batch]) -> float | None:
+    def _accuracy(self, passes: Sequence[Batch], real: int) -> float | None:
         """Returns the accuracy on each process's last batch, in a pass without dropout."""
         with self.strategy.full_model() as model, evaluating(model):
-            batch = [*batches, *dummy][len(batches) - 1 if batches else 0]
-            likelihoods = model.likelihoods(batch.to(self.accelerator.device))
+            likelihoods = model.likelihoods(passes[max(real - 1, 0)].to(self.accelerator.device))
         if likelihoods.correct is None:
             return None
         sums = [likelihoods.correct.sum(), likelihoods.targets.sum()]
-        correct, targets = self.processes.total(torch.stack(sums).tolist() if batches else [0, 0])
+        correct, targets = self.processes.total(torch.stack(sums).tolist() if real else [0, 0])
         return float(correct / targets) if targets else None
 
     def _set_learning_rates(self) -> dict[str, float]:
