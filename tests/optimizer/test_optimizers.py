@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from tests.operators import Operators
 from torch import nn
 
 from plugformer.errors import ConfigurationError
-from plugformer_plugins.optimizer import muon
+from plugformer_plugins.optimizer import lion, muon
 from plugformer_plugins.optimizer.adam import Adam, AdamW
 from plugformer_plugins.optimizer.lion import Lion
 from plugformer_plugins.optimizer.muon import Muon, orthogonalized
@@ -23,6 +24,7 @@ def by_hand(value, gradients, *, lr, betas, epsilon, decay):
     return value
 
 
+OPTIMIZERS = [Adam(), AdamW(), Lion(), Muon()]
 OPTIONS = {"lr": 0.1, "betas": (0.8, 0.95), "epsilon": 0.01}
 
 
@@ -50,7 +52,7 @@ def test_equals_the_algorithm(optimizer, decay_of_matrices):
         torch.testing.assert_close(parameter.data, expected)
 
 
-@pytest.mark.parametrize("optimizer", [Adam(), AdamW(), Lion(), Muon()], ids=lambda made: type(made).__name__)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda made: type(made).__name__)
 def test_frozen_parameters_are_left_out(optimizer):
     layer = nn.Linear(2, 3)
     layer.weight.requires_grad_(False)
@@ -115,6 +117,40 @@ def test_muon_is_torchs_with_the_same_scale():
     Muon(lr=0.1).build([("hidden.weight", ours)]).step()
     torch.optim.Muon([theirs], lr=0.1, weight_decay=0.1, adjust_lr_fn="match_rms_adamw").step()
     torch.testing.assert_close(ours.data, theirs.data, atol=0.01, rtol=0.02)
+
+
+@pytest.mark.parametrize("shape", [(6, 20), (20, 6)])
+def test_muon_makes_matrices_of_one_shape_orthogonal_together(shape):
+    """Each as by itself, by the formula of the post."""
+    matrices = torch.randn(3, *shape, dtype=torch.float64)
+    for matrix, found in zip(matrices, orthogonalized(matrices, 5), strict=True):
+        x = (matrix if shape[0] < shape[1] else matrix.T) / matrix.norm()
+        for _ in range(5):
+            a = x @ x.T
+            x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        torch.testing.assert_close(found, x if shape[0] < shape[1] else x.T)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda made: type(made).__name__)
+def test_a_step_takes_as_many_operators_for_any_number_of_layers(optimizer, monkeypatch):
+    monkeypatch.setattr(lion, "_portions", lambda parameters: [parameters])  # as elsewhere than on a CPU
+    counts = []
+    for layers in (2, 20):
+        shapes = {"up.weight": (4, 6), "down.weight": (6, 4), "norm": (4,)}
+        named = [
+            (f"{layer}.{name}", nn.Parameter(torch.randn(shape)))
+            for layer in range(layers)
+            for name, shape in shapes.items()
+        ]
+        built = optimizer.build(named)
+        for _ in range(2):
+            for _, parameter in named:
+                parameter.grad = torch.randn_like(parameter)
+            with Operators() as operators:
+                built.step()
+        counts.append(operators.counts)
+    assert counts[0] == counts[1]
+    assert not {"_local_scalar_dense", "_to_copy"} & counts[0].keys(), "a GPU would be waited for"
 
 
 def test_muon_refuses_shards(monkeypatch):

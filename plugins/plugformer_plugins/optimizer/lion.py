@@ -1,11 +1,12 @@
 """Lion, which steps by the sign of a momentum."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from plugformer.interfaces import Optimizer
 from plugformer_plugins.optimizer.adam import Betas, LearningRate
@@ -55,14 +56,33 @@ class SignOptimizer(torch.optim.Optimizer):
         del closure
         for group in self.param_groups:
             fast, slow = group["betas"]
-            for parameter in group["params"]:
-                if (gradient := parameter.grad) is None:
-                    continue
-                state = self.state[parameter]
-                if not state:
-                    state["momentum"] = torch.zeros_like(parameter)
-                momentum = state["momentum"]
-                direction = (fast * momentum).add_(gradient, alpha=1 - fast).sign_()
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(direction, alpha=-group["lr"])
-                momentum.mul_(slow).add_(gradient, alpha=1 - slow)
+            for some in _portions([each for each in group["params"] if each.grad is not None]):
+                parameters = [_own(parameter) for parameter in some]
+                gradients = [_own(each.grad) for each in some if each.grad is not None]
+                momenta = [_own(self._momentum(parameter)) for parameter in some]
+                directions = torch._foreach_mul(momenta, fast)
+                torch._foreach_add_(directions, gradients, alpha=1 - fast)
+                torch._foreach_sign_(directions)
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(parameters, directions, alpha=-group["lr"])
+                torch._foreach_mul_(momenta, slow)
+                torch._foreach_add_(momenta, gradients, alpha=1 - slow)
+
+    def _momentum(self, parameter: nn.Parameter) -> Tensor:
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum"]
+        return momentum
+
+
+def _portions(parameters: Sequence[nn.Parameter]) -> list[Sequence[nn.Parameter]]:
+    """Returns all parameters at once; on a CPU one by one, whose numbers then stay in its cache."""
+    on_cpu = any(parameter.device.type == "cpu" for parameter in parameters)
+    return [[parameter] for parameter in parameters] if on_cpu else [parameters][: len(parameters)]
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """Returns the tensor, or the shard of it that this process has."""
+    own: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return own

@@ -1,7 +1,7 @@
 """Muon, which makes the updates of matrices orthogonal."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import torch
@@ -84,25 +84,30 @@ class OrthogonalOptimizer(torch.optim.Optimizer):
         """Makes an update; there is no closure."""
         del closure
         for group in self.param_groups:
-            alike: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
-            for parameter in group["params"]:
-                if (gradient := parameter.grad) is not None:
-                    ahead = self._ahead(parameter, gradient, group["momentum"])
-                    alike[parameter.shape].append((parameter, ahead))
-            for shape, moved in alike.items():
+            moved = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not moved:
+                continue
+            ahead = self._ahead(moved, group["momentum"])
+            torch._foreach_mul_(moved, 1 - group["lr"] * group["weight_decay"])
+            alike: dict[torch.Size, list[int]] = defaultdict(list)
+            for number, parameter in enumerate(moved):
+                alike[parameter.shape].append(number)
+            for shape, numbers in alike.items():
+                matrices = torch.stack([ahead[number] for number in numbers])
+                directions = orthogonalized(matrices, group["iterations"]).unbind()
                 scale = 0.2 * max(shape) ** 0.5  # section 2.2 of the second source of `Muon`
-                directions = orthogonalized(torch.stack([ahead for _, ahead in moved]), group["iterations"])
-                for (parameter, _), direction in zip(moved, directions, strict=True):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(direction, alpha=-group["lr"] * scale)
+                parameters = [moved[number] for number in numbers]
+                torch._foreach_add_(parameters, directions, alpha=-group["lr"] * scale)
 
-    def _ahead(self, parameter: nn.Parameter, gradient: Tensor, rate: float) -> Tensor:
-        """Adds a gradient to its momentum, and returns where the momentum would be an update later."""
-        state = self.state[parameter]
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        momentum = state["momentum"].lerp_(gradient, 1 - rate)
-        return gradient.lerp(momentum, rate)
+    def _ahead(self, parameters: Sequence[nn.Parameter], rate: float) -> Sequence[Tensor]:
+        """Adds gradients to their momenta, and returns where these would be an update later."""
+        for parameter in parameters:
+            if not self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        torch._foreach_lerp_(momenta, gradients, 1 - rate)
+        return torch._foreach_lerp(gradients, momenta, rate)
 
 
 def orthogonalized(
@@ -110,13 +115,15 @@ def orthogonalized(
 ) -> Float[Tensor, "matrices rows columns"]:
     """Returns nearly the orthogonal factor U V^T of each matrix U S V^T: singular values between 0.7 and 1.2.
 
-    Matrices of one shape are multiplied together: most are too small to keep several processors busy alone.
+    Matrices of one shape are multiplied together: most are too small to keep a device busy alone. As in the
+    code of the first source of `Muon`, a GPU computes in bfloat16: https://github.com/KellerJordan/Muon.
     """
     a, b, c = COEFFICIENTS
     is_tall = matrices.shape[1] > matrices.shape[2]
     wide: Tensor = matrices.mT if is_tall else matrices
     wide = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # so that no singular value is above 1
+    wide = wide.to(torch.bfloat16 if matrices.is_cuda else matrices.dtype)
     for _ in range(iterations):
         squared = wide @ wide.mT
         wide = torch.baddbmm(wide, torch.baddbmm(squared, squared, squared, beta=b, alpha=c), wide, beta=a)
-    return wide.mT if is_tall else wide
+    return (wide.mT if is_tall else wide).to(matrices.dtype)
