@@ -1,7 +1,7 @@
 """Fully sharded data parallelism: each process keeps a shard of every parameter, gradient and moment."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -78,9 +78,10 @@ class Sharded(TrainingStrategy):
         """Returns a hook's state with full tensors; it restores the shards of this process."""
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
-    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns a context in which every batch's gradients are exchanged."""
-        return nullcontext()
+    @contextmanager
+    def exchanging(self, *, last: bool) -> Iterator[None]:
+        """A context in which every batch's gradients are exchanged."""
+        yield
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm over the shards of all processes."""

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, cast
+from contextlib import contextmanager, nullcontext
+from typing import cast
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
+from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 
@@ -28,13 +28,13 @@ def precision(settings: TrainingSettings) -> str:
     return "float32" if name == "no" else name
 
 
-def accelerator(settings: TrainingSettings, **options: Any) -> Accelerator:
-    """Returns an Accelerator with this process's device, a task's precision, and options of its own."""
+def accelerator(settings: TrainingSettings) -> Accelerator:
+    """Returns an Accelerator with this process's device and a task's precision."""
     wanted = precision(settings)
     # Of both, else that of an earlier training in this process would stay.
     AcceleratorState._reset_state()
     torch.set_float32_matmul_precision(settings.float32_matmul_precision)
-    return Accelerator(mixed_precision="no" if wanted == "float32" else wanted, **options)
+    return Accelerator(mixed_precision="no" if wanted == "float32" else wanted)
 
 
 class TrainingStrategy:
@@ -53,9 +53,7 @@ class TrainingStrategy:
     trained: Model
 
     def __init__(self, model: Model, settings: TrainingSettings) -> None:
-        # Experts that no token was sent to have no gradients, in one process or in all.
-        unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-        self.accelerator = accelerator(settings, kwargs_handlers=[unused])
+        self.accelerator = accelerator(settings)
         self.model = self.accelerator.prepare(model)
         self.trained = model
 
@@ -72,9 +70,24 @@ class TrainingStrategy:
         """Returns a hook's `Stateful`, whose saved state covers the whole model."""
         return hook
 
-    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns a context for a batch: gradients add up, and with the last become the processes' mean."""
-        return nullcontext() if last else self.accelerator.no_sync(self.model)
+    @contextmanager
+    def exchanging(self, *, last: bool) -> Iterator[None]:
+        """A context for a batch: gradients add up, and with the last become the processes' mean.
+
+        Raises:
+            ConfigurationError: Several processes train, and a loss does not depend on a parameter: gradients
+                are sent while others are computed, and what is sent together would never be complete.
+        """
+        with nullcontext() if last else self.accelerator.no_sync(self.model):
+            yield
+        if last and self.model is not self.trained:
+            for name, parameter in self.trained.named_parameters():
+                if parameter.requires_grad and parameter.grad is None:
+                    raise ConfigurationError(
+                        f"the loss does not depend on the parameter {name}, expected every one with several "
+                        "processes: let its module take part in each forward pass, if need be times zero, "
+                        "freeze it with the hook `freeze`, or train in one process"
+                    )
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm of all gradients, from that of `model`'s."""
