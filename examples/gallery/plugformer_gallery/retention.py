@@ -63,9 +63,7 @@ class Retention(Attention):
         ahead = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
         between = (passed[..., None] - passed[..., None, :]).masked_fill(ahead, -torch.inf).exp()
         read = (query @ key.mT * between.to(key.dtype)) @ value
-        total = torch.einsum(
-            "bhlk,bhlv,bhl->bhkv", key, value, _until_end(passed).to(key.dtype).expand(len(x), -1, -1)
-        )
+        total = (key * _until_end(passed).to(key.dtype)[..., None]).mT @ value
         if context.past is not None:
             (past,) = context.past
             read = read + query @ past * passed.exp().to(key.dtype)[..., None]
