@@ -221,7 +221,7 @@ def padding_counts_for_nothing(subject: Subject, case: tuple[bool, PaddedBatch])
     x, real = example(*batch.mask.shape, subject.model.width, dtype=torch.float64), batch.mask
 
     output = compute(residual, x, real)
-    if training and not torch.equal(compute(residual, x, real), output):
+    if training and any(not torch.equal(compute(residual, x, real), output) for _ in range(9)):
         return
     for row, mask in enumerate(real):
         alone = compute(residual, x[row : row + 1, mask])[0]
