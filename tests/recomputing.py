@@ -4,23 +4,21 @@ from dataclasses import replace
 
 import torch
 
-from plugformer.interfaces import Padding, Session, Tokens
+from plugformer.interfaces import Session, Tokens
 
 
 class RecomputingSession(Session):
     """Keeps the tokens, and nothing that was computed from them."""
 
-    def _start(self, batch):
-        self._batch = batch
-        last = super()._start(batch)
-        self._prefix = last[:, None][:, :0]
-        return last
+    def __init__(self, model, batch, *arguments):
+        super().__init__(model, batch, *arguments)
+        self._batch, self._prefix = batch, self.sentences[:, None][:, :0]
 
     def _advance(self, tokens):
         self._prefix = torch.cat([self._prefix, tokens[:, None]], dim=1)
         self._past, _ = self.model.begin(self._batch)
         real = torch.ones_like(self._prefix, dtype=torch.bool)
-        return self.model.step(Tokens(self._prefix, real, Padding.NONE), self._past)[:, -1]
+        return self.model.step(Tokens(self._prefix, real, full=True), self._past)[:, -1]
 
     def select(self, rows):
         super().select(rows)
@@ -37,4 +35,4 @@ class RecomputingSession(Session):
 
 def selected(tokens, rows):
     """Returns some rows of the tokens of a stack, if it has any."""
-    return Tokens(tokens.ids[rows], tokens.mask[rows], tokens.padding) if len(tokens.ids) else tokens
+    return Tokens(tokens.ids[rows], tokens.mask[rows], tokens.full) if len(tokens.ids) else tokens

@@ -13,11 +13,14 @@ class ByToken(PreNorm):
     def forward(self, x, sublayers):
         tokens = self.chosen(x[..., 0], next(iter(sublayers.values())).real)
         for name, sublayer in sublayers.items():
-            x = sublayer.added(x, self.norms[name](x), tokens)
+            x = sublayer.added(x, self.norms[name](x), tokens, most=self.most(x.shape[1]))
         return x
 
     def chosen(self, scores, real):
         return scores > 0
+
+    def most(self, length):
+        return None
 
 
 class BySequence(ByToken):
@@ -28,3 +31,6 @@ class BySequence(ByToken):
     def chosen(self, scores, real):
         ranks = scores.masked_fill(~real, -torch.inf).argsort(dim=1, descending=True, stable=True).argsort(1)
         return ranks < (real.sum(1, keepdim=True) / 2).ceil()
+
+    def most(self, length):
+        return -(-length // 2)

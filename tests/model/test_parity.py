@@ -62,7 +62,7 @@ def pairs(ours: nn.Module, theirs: nn.Module) -> list[tuple[list[Tensor], Tensor
     found = []
     for own, other in zip(ours.layers, theirs.layers, strict=True):
         attentions = [("attention", "self_attn", "norm1")]
-        if own.cross_attention is not None:
+        if "cross_attention" in own.names:
             attentions.append(("cross_attention", "multihead_attn", "norm2"))
         for name, torch_name, norm in attentions:
             attention, torch_attention = getattr(own, name), getattr(other, torch_name)
@@ -115,7 +115,7 @@ def gradient_by_token(ids: Tensor, gradient: Tensor, vocabulary: int) -> Tensor:
 
 @variants
 @modes
-@pytest.mark.parametrize("padding", ["none", "right", "left"])
+@pytest.mark.parametrize("padding", ["none", "right"])
 def test_encoder(model, reference, sentences, padding):
     found = pairs(model.encoder, reference.encoder)
     copy(found)
@@ -138,8 +138,8 @@ def test_encoder(model, reference, sentences, padding):
 def test_decoder(model, reference, sentences, padding):
     found = pairs(model.decoder, reference.decoder)
     copy(found)
-    target, memory = sentences(padding, begin=True), model.encoder(sentences("left"))
-    hidden = model.decoder(target, model.decoder.start(memory))
+    target, memory = sentences(padding, begin=True), model.encoder(sentences())
+    hidden = model.decoder(target, memory)
     x = embedded(model.decoder.embedding, target.ids)
     expected = reference.decoder(
         x,

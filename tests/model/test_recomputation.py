@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from plugformer.interfaces import AttentionContext, Batch
+from plugformer.interfaces import Batch, Context
 
 DEEP = ("model.layers=4", "model.dropout=0.2", "model.attention_dropout=0.1")
 ON = "training.gradient_checkpointing=true"
@@ -56,12 +56,12 @@ def test_a_stack_computes_its_bias_and_mask_once(tiny_model, batch, monkeypatch,
     model = tiny_model("model.layers=6", f"model.position={position}", *settings).train()
     calls = {"bias": [], "attn_mask": []}
     encoding = type(model.encoder.position)
-    bias, attn_mask = encoding.bias, AttentionContext.attn_mask.func
+    bias, attn_mask = encoding.bias, Context.attn_mask.func
     counted = cached_property(
         lambda context: calls["attn_mask"].append(context.view.causal) or attn_mask(context)
     )
-    counted.__set_name__(AttentionContext, "attn_mask")
-    monkeypatch.setattr(AttentionContext, "attn_mask", counted)
+    counted.__set_name__(Context, "attn_mask")
+    monkeypatch.setattr(Context, "attn_mask", counted)
     monkeypatch.setattr(encoding, "bias", lambda *inputs: calls["bias"].append(inputs[0]) or bias(*inputs))
     model(batch).total.backward()
     assert calls["bias"] == [model.encoder.position, model.decoder.position]

@@ -6,33 +6,36 @@ import torch
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Padding, Sizes, Tokens, evaluating
+from plugformer.interfaces import Batch, Sizes, Tokens, evaluating
 from plugformer.model import build
 from plugformer.runs.store import own_tensors, restore
 from plugformer.validation import validate
+from plugformer_blocks import split_heads
 from plugformer_inspection import AttentionLocation, observing
 
 PARTS = '''
 from plugformer.interfaces import Sizes
+from plugformer_blocks import softmax_attention, split_heads
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
-projected = []
-
 
 class Sharing(MultiHeadAttention):
-    """Odd layers read what the layer below has projected."""
+    """Odd layers read keys and values of the layer below."""
 
     def __init__(self, model, *, reads: int = -1, scale: float = 1.0):
         super().__init__(model)
-        self.place, self.scale = model.place, scale
+        self.scale = scale
         if model.place.layer % 2:
             self.reads_layer = model.place.layer + reads
             del self.key, self.value
 
-    def project(self, memory, at):
-        projected.append((self.place.stack, self.place.layer, self.place.cross))
-        return super().project(memory, at)
+    def forward(self, x, context):
+        if self.reads_layer is None:
+            return super().forward(x, context)
+        query = context.rotate(split_heads(self.query(x), self.width))
+        read = softmax_attention(query, *context.shared, context)
+        return self.output(read.transpose(1, 2).flatten(-2))
 
 
 class Again(EncoderOnly):
@@ -110,54 +113,39 @@ def make(parts):
     return make
 
 
-@pytest.fixture
-def projected(parts):
-    from parts_of_sharing_tests import projected
+@pytest.mark.parametrize("name", ["attention", "cross_attention"])
+def test_a_layer_reads_keys_and_values_of_its_owner(make, batch, name):
+    model, kept, read = make(), [], []
+    owner, reader = (getattr(layer, name) for layer in model.decoder.layers[:2])
 
-    projected.clear()
-    yield projected
-    projected.clear()
+    def expect(module, arguments, output):
+        x, context = arguments
+        memory = context.memory if context.cross else x
+        heads = [split_heads(part(memory), owner.width) for part in (owner.key, owner.value)]
+        kept.extend([context.key.rotate(heads[0]), heads[1]])
 
-
-def test_only_owners_project_each_once(make, batch, projected):
-    model = make()
-    projected.clear()
+    owner.register_forward_hook(expect)
+    reader.register_forward_pre_hook(lambda module, arguments: read.extend(arguments[1].shared))
     model(batch)
-    decoder = [("decoder", layer, cross) for layer in (0, 2) for cross in (False, True)]
-    assert projected == [("encoder", 0, False), ("encoder", 2, False), *decoder]
-
-
-def test_a_layer_reads_the_very_state_of_its_owner(make, batch):
-    model = make().eval()
-    first, second = model.encoder.layers[:2]
-    seen = []
-    attend = second.attention.attend
-    second.attention.attend = lambda query, state, context: (
-        seen.append(state) or attend(query, state, context)
-    )
-    project, states = first.attention.project, []
-    first.attention.project = lambda *given: states.append(project(*given)) or states[-1]
-    model(batch)
-    assert len(seen) == 1
-    assert seen[0] is states[0]
+    torch.testing.assert_close(read, kept)
+    assert len(read) == 2
 
 
 def test_decoding_step_by_step_is_decoding_at_once(make, batch):
     model = make().eval()
     with evaluating(model):
         whole = model.hidden(batch)
-        past, token = model.begin(batch)
+        past, hidden = model.begin(batch)
         rows = torch.arange(3)
         for step in range(whole.shape[1]):
-            one = Tokens(token[:, None], torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
-            hidden = model.step(one, past)[:, 0]
             there = batch.target.mask[rows, step + 1]
             torch.testing.assert_close(hidden[there], whole[rows, step][there])
-            token = batch.target.ids[rows, step + 1]
             if step == 1:  # a row leaves, the others change places
                 chosen = torch.tensor([2, 0])
                 past.select(chosen, chosen)
-                rows, token = rows[chosen], token[chosen]
+                rows = rows[chosen]
+            new = batch.target.ids[rows, step + 1, None]
+            hidden = model.step(Tokens(new, torch.ones_like(new, dtype=torch.bool), full=True), past)[:, 0]
 
 
 @pytest.mark.parametrize("position", ["t5", "rope"])

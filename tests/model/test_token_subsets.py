@@ -14,7 +14,6 @@ from plugformer.interfaces import (
     FeedForward,
     Level,
     ModelContext,
-    Padding,
     PartSpec,
     Sizes,
     Tokens,
@@ -40,9 +39,11 @@ class EverySecond(ByToken):
         return (torch.arange(scores.shape[1]) % 2 == 0).expand_as(scores)
 
 
-class Nothing(ByToken):
-    def chosen(self, scores, real):
-        return torch.zeros_like(real)
+class HalfOfThem(EverySecond):
+    """Takes the same, and says how many there are at most."""
+
+    def most(self, length):
+        return -(-length // 2)
 
 
 class Everything(ByToken):
@@ -58,37 +59,37 @@ def model_of(residual, kind=CAUSAL, **changes):
 def tokens_of(*lengths):
     mask = torch.arange(LENGTH) < torch.tensor(lengths)[:, None]
     ids = torch.arange(len(lengths) * LENGTH).view_as(mask) % 9 + 4
-    return Tokens(ids * mask, mask, Padding.NONE if mask.all() else Padding.RIGHT)
+    return Tokens(ids * mask, mask, bool(mask.all()))
 
 
-@pytest.mark.parametrize(("lengths", "fed"), [((LENGTH, LENGTH), 12), ((LENGTH, 5), 9), ((LENGTH, 0), 6)])
-def test_nothing_else_is_computed(lengths, fed):
+@pytest.mark.parametrize("shorter", [LENGTH, 5, 0])
+def test_nothing_else_is_computed_where_their_number_is_known(shorter):
     """The tokens move together, so that the fused kernel stays; padding is never among them."""
-    model, seen = model_of(EverySecond), []
+    model, tokens, seen = model_of(HalfOfThem), tokens_of(LENGTH, shorter), []
 
     def look(module, path, arguments, output):
-        if isinstance(module, FeedForward):
-            seen.append(len(arguments[0]))
-        elif isinstance(module, Attention) and len(arguments) == 3:
-            query, _, context = arguments
+        if isinstance(module, Attention | FeedForward):
+            x, context = arguments
             assert context.is_causal
-            seen.append((query.shape[1], context.key.length))
+            assert context.real.sum().item() == tokens.mask[:, ::2].sum().item()
+            seen.append((x.shape[1], context.query.length, context.key.length))
 
     with torch.no_grad(), watched(model, look):
-        model.decoder(tokens_of(*lengths), model.decoder.start())
-    assert seen == [(6, 6), fed] * 2
+        model.decoder(tokens)
+    assert seen == [(6, 6, 6)] * 4
 
 
+@pytest.mark.parametrize("residual", [EverySecond, HalfOfThem])
 @pytest.mark.parametrize("position", ["rope", "alibi", "t5", "learned"])
-def test_tokens_keep_their_positions(position):
+def test_tokens_keep_their_positions(position, residual):
     """What is taken reads what is taken, as in a model of full layers with a mask between the tokens."""
-    model, tokens = model_of(EverySecond, EVERYTHING, position=position), tokens_of(LENGTH, 7)
+    model, tokens = model_of(residual, EVERYTHING, position=position), tokens_of(LENGTH, 7)
     taken = (torch.arange(LENGTH) % 2 == 0) & tokens.mask
     whole = model_of(ByToken, EVERYTHING, position=position)
     whole.load_state_dict(model.state_dict())
     for layer in whole.encoder.layers:
         layer.residual = Masked(layer.residual, taken)
-        layer.attention.attend = masked(layer.attention.attend, taken)
+        layer.attention.forward = masked(layer.attention.forward, taken)
     with torch.no_grad():
         expected, found = (each.encoder(tokens).hidden[tokens.mask] for each in (whole, model))
     torch.testing.assert_close(found, expected)
@@ -109,12 +110,8 @@ class Masked(nn.Module):
         return x
 
 
-def masked(attend, taken):
-    def attend_taken(query, state, context):
-        key = replace(context.key, mask=taken, padding=Padding.ANYWHERE)
-        return attend(query, state, context.over(key))
-
-    return attend_taken
+def masked(forward, taken):
+    return lambda x, context: forward(x, replace(context, key=replace(context.key, mask=taken)))
 
 
 def test_a_prefix_is_read_both_ways_by_what_is_taken():
@@ -122,27 +119,11 @@ def test_a_prefix_is_read_both_ways_by_what_is_taken():
     check_residual("prefix", CASES[0], PartSpec(ByToken))
 
 
-def test_a_step_that_takes_nothing_computes_and_keeps_nothing():
-    model = model_of(ByToken)
-    one = Tokens(torch.full((2, 1), 5), torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-    cache = model.decoder.start()
-    with torch.no_grad():
-        model.decoder(one, cache)
-        layer = model.decoder.layers[0]
-        layer.residual.__class__ = Nothing
-        layer.attention.project = layer.attention.attend = layer.feed_forward.forward = pytest.fail
-        for _ in range(3):
-            model.decoder(one, cache)
-        cache.select(torch.tensor([1]), torch.tensor([1]))
-    assert cache.target.mask.shape == (1, 4)
-    assert cache.targets[0]._positions.mask.shape == (1, 1)
-
-
 def test_operations_are_counted_as_they_are_computed():
     batch = Batch(target=tokens_of(LENGTH, LENGTH), given=torch.ones(2, dtype=torch.long))
     half, whole = (
         {row.path: row.flops for row in summarize(model_of(residual), batch)}
-        for residual in (EverySecond, Everything)
+        for residual in (HalfOfThem, Everything)
     )
     for part in ("attention", "feed_forward"):
         path = f"decoder.layers.0.{part}"
