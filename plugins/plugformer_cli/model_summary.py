@@ -18,7 +18,6 @@ from plugformer.data import PreparedData
 from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
 from plugformer.interfaces import (
-    Attention,
     Batch,
     Head,
     Model,
@@ -145,9 +144,8 @@ def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
     # The counter does not know the CPU's fused attention; matrix products count the same everywhere.
     with evaluating(model), sdpa_kernel(SDPBackend.MATH), ExitStack() as undo:
         for path, module in shown:
-            attention, head = isinstance(module, Attention), isinstance(module, Head)
-            for name in ("project", "attend") if attention else ("logits",) if head else ("forward",):
-                undo.enter_context(replaced(module, name, counted(path, module, getattr(module, name))))
+            name = "logits" if isinstance(module, Head) else "forward"
+            undo.enter_context(replaced(module, name, counted(path, module, getattr(module, name))))
         with others, counter:  # the latter hands on what it does not know, taken apart if that is possible
             shapes[""] = tuple(model.logits(batch).shape)
     flops[""], elements[""] = counter.get_total_flops(), others.count
