@@ -182,12 +182,12 @@ def tiny_model(tiny_task: Callable[..., Task], registry: Registry) -> Callable[.
 
 @pytest.fixture(scope="session")
 def sentences() -> Callable[..., Tokens]:
-    """Makes a batch of three sentences of different length, padded on one side or of equal length."""
+    """Makes a batch of three sentences of different length, padded, or of equal length."""
 
     def make(padding: str = "right", *, begin: bool = False, shift: int = 0) -> Tokens:
         lengths = enumerate([4, 4, 4] if padding == "none" else [5, 2, 4])
         rows = [[4 + (row * 3 + token * 5 + shift) % 8 for token in range(n)] for row, n in lengths]
-        return pad(Ragged.of(rows), begin=begin, side="left" if padding == "left" else "right")
+        return pad(Ragged.of(rows), begin=begin)
 
     return make
 

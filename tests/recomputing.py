@@ -20,8 +20,8 @@ class RecomputingSession(Session):
         real = torch.ones_like(self._prefix, dtype=torch.bool)
         return self.model.step(Tokens(self._prefix, real, full=True), self._past)[:, -1]
 
-    def select(self, rows):
-        super().select(rows)
+    def select(self, rows, sentences=None):
+        super().select(rows, sentences)
         self._prefix = self._prefix.index_select(0, rows)
         batch = self._batch
         self._batch = replace(
