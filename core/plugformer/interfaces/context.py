@@ -90,9 +90,10 @@ class State:
         self.kept = tuple(each.index_select(0, rows) for each in self.kept)
         self.shared = ()
 
-    def tensors(self, used: int) -> list[Shaped[Tensor, "rows ..."]]:
-        """Returns all that is kept of the first `used` slots."""
-        return [*(each.narrow(-2, 0, min(used, each.shape[-2])) for each in self.tokens), *self.kept]
+    @property
+    def tensors(self) -> Tensors:
+        """All that is kept."""
+        return (*self.tokens, *self.kept)
 
     def rebuilt(self, tensors: Sequence[Shaped[Tensor, "rows ..."]], owner: "State | None") -> "State":
         """Returns a state of the same kind with other tensors."""

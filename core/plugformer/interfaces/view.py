@@ -56,7 +56,7 @@ class Past(View):
 
     def is_causal(self, query: Positions, key: Positions) -> bool:
         """Returns whether the queries are a whole sequence."""
-        return query.length == key.length and query.index is key.index
+        return query.index is key.index
 
 
 EVERYTHING = Everything()

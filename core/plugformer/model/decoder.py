@@ -72,8 +72,8 @@ class Cache:
     def _keys(self, encoding: PositionalEncoding) -> Positions:
         """Returns the positions of all tokens so far."""
         if self.numbers.tokens:
-            (kept,) = self.numbers.tensors(self.end)
-            index, real, *marks = kept.unbind(dim=-1)
+            (kept,) = self.numbers.tokens
+            index, real, *marks = kept[:, : self.end].unbind(dim=-1)
             return Positions(index, real > 0, encoding, marks=dict(zip(self._marks, marks, strict=True)))
         lengths = cast("Tensor", self.lengths)
         keys = Positions.of(self.end, encoding, device=lengths.device)
@@ -95,25 +95,28 @@ class Cache:
     def tensors(self) -> list[Shaped[Tensor, "rows ..."]]:
         """All that it keeps."""
         states = [state for states in self.layers for state in states.values()]
-        kept = [tensor for state in (*states, self.numbers) for tensor in state.tensors(self.end)]
-        memory = [] if self.memory is None else [cast("Tensor", self.memory.positions.mask)]
-        return [*kept, *memory, cast("Tensor", self.lengths)]
+        kept = [tensor for state in (*states, self.numbers) for tensor in state.tensors]
+        if self.memory is not None:
+            at = self.memory.positions
+            kept += [at.index.expand_as(cast("Tensor", at.mask)), cast("Tensor", at.mask)]
+        return [*kept, cast("Tensor", self.lengths)]
 
     def rebuilt(self, tensors: Sequence[Shaped[Tensor, "rows ..."]]) -> "Cache":
         """Returns a cache of the same kind with other `tensors`."""
         rest, made = iter(tensors), dict[int, State]()
 
         def again(state: State) -> State:
-            some = list(islice(rest, len(state.tokens) + len(state.kept)))
+            some = list(islice(rest, len(state.tensors)))
             made[id(state)] = state.rebuilt(some, made.get(id(state.owner)))
             return made[id(state)]
 
         layers = [{name: again(state) for name, state in states.items()} for states in self.layers]
         new = Cache(layers)
-        new.numbers, new._marks, new.even, new.end = again(self.numbers), self._marks, False, self.end
+        new.numbers, new._marks, new.even = again(self.numbers), self._marks, False
+        new.end = new.numbers.tokens[0].shape[1]
         if self.memory is not None:
-            positions = replace(self.memory.positions, mask=next(rest))
-            new.memory = Memory(None, positions)
+            encoding = self.memory.positions.encoding
+            new.memory = Memory(None, Positions(next(rest), next(rest), encoding))
         new.lengths = next(rest)
         return new
 
@@ -158,6 +161,6 @@ class Decoder(LayerStack):
             source = memory.positions.with_encoding(self.cross_position)
             reading = query.with_encoding(self.cross_position)
             if memory.hidden is not None:
-                reading = reading.beside(len(tokens.ids), len(memory.hidden))
+                reading = reading.beside(tokens.ids.shape[0], memory.hidden.shape[0])
             cross = Context(reading, source, view=EVERYTHING, cross=True, memory=memory.hidden, slots=slots)
         return self.compute(tokens, context, cross, states)

@@ -143,7 +143,7 @@ class Layer(nn.Module):
         if tokens is not None and context.real is not None and not context.cross:
             tokens = tokens & context.real
         if context.cross:
-            rows = len(hidden) if context.memory is None else len(context.memory)
+            rows = (hidden if context.memory is None else context.memory).shape[0]
             output = part(hidden.reshape(rows, -1, hidden.shape[-1]), context).reshape(hidden.shape)
         elif tokens is None:
             output = part(hidden, context)

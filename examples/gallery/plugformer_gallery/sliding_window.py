@@ -73,13 +73,13 @@ class SlidingWindowAttention(Attention):
 
     def _recent(self, key: Heads, value: Heads, context: Context) -> tuple[Heads, Heads, Context]:
         """Returns keys and values behind those of the last tokens, and their context; keeps the last."""
-        at = context.query.index.expand(len(key), -1)
+        at = context.query.index.expand(key.shape[0], -1)
         real = torch.ones_like(at, dtype=torch.bool) if context.real is None else context.real
         new = (key, value, at, real)
         past = context.past
         if past is None:
             shape = (*key.shape[:2], self.window, self.width)
-            nothing = at.new_zeros(len(at), self.window)
+            nothing = at.new_zeros(at.shape[0], self.window)
             past = (key.new_zeros(shape), key.new_zeros(shape), nothing, nothing > 0)
         keys, values = (torch.cat(pair, dim=2) for pair in zip(past[:2], new[:2], strict=True))
         index, there = (torch.cat(pair, dim=1) for pair in zip(past[2:], new[2:], strict=True))
