@@ -94,9 +94,9 @@ class Parts:
         norms = {type(norm) for norm in stack.modules() if isinstance(norm, nn.LayerNorm | nn.RMSNorm)}
         if len(norms) > 1:
             yield f"model.norm: several norms in the {name}"
-        if causal and stack.layers[0].cross_attention is not None:
-            both = (stack.layers[0].attention.kv_heads, stack.layers[0].cross_attention.kv_heads)
-            if len(set(both)) > 1:
+        parts = stack.layers[0].parts
+        if cross_attention := parts.get("cross_attention"):
+            if cross_attention.kv_heads != parts["attention"].kv_heads:
                 yield f"{self.stated('decoder.layers.0.cross_attention')}, another than in self-attention,"
 
     def shape(self, name: str) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class Parts:
                 target.self_attention.relative_attention_bias = array(stack.position.table)
                 distance = np.int32(stack.position.max_distance)
                 target.self_attention.relative_attention_max_distance = distance
-            if layer.cross_attention is not None:
+            if "cross_attention" in layer.parts:
                 _fill_attention(target.attention, layer.cross_attention, norms["cross_attention"], joined=2)
             network = layer.feed_forward
             _fill_norm(target.ffn.layer_norm, norms["feed_forward"])

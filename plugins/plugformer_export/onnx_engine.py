@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from plugformer.interfaces import BEGIN, Batch, Generative, Hypothesis, Level, Session, Tokens, evaluating
+from plugformer.interfaces import Batch, Generative, Hypothesis, Level, Session, Tokens, evaluating
 from plugformer.runs import TrainedModel
 from plugformer_blocks import tensors_of
 from plugformer_export.target import Engine
@@ -130,7 +130,6 @@ class _Cache:
 
     def __init__(self, past: Past) -> None:
         self.past = past
-        self.is_new = True
 
     def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:  # noqa: ARG002
         """Keeps these rows of every tensor: the program has one of each for each row, also of the inputs."""
@@ -159,16 +158,14 @@ class _Decoder(Generative):
         """Returns the engine's scores."""
         return self.engine.logits(batch)
 
-    def begin(self, batch: Batch) -> tuple[_Cache, Int[Tensor, " batch"]]:
-        """Returns the cache, which has read the last token, too, and any token."""
+    def begin(self, batch: Batch) -> tuple[_Cache, Float[Tensor, "batch outputs"]]:
+        """Returns the cache, and the scores behind what is given."""
         past = self.engine.begin(batch)
-        return _Cache(past), torch.full((len(past.logits),), BEGIN)
+        return _Cache(past), past.logits
 
     def step(self, tokens: Tokens, past: _Cache) -> Float[Tensor, "rows 1 outputs"]:
-        """Returns the scores behind the next tokens, at first those that beginning has found."""
-        if not past.is_new:
-            past.past = self.engine.step(tokens.ids[:, 0], past.past)
-        past.is_new = False
+        """Returns the scores behind the next tokens."""
+        past.past = self.engine.step(tokens.ids[:, 0], past.past)
         return past.past.logits[:, None]
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:

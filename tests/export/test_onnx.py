@@ -20,6 +20,7 @@ RUNS = {
         (
             *("model.position=alibi", "model.feed_forward=moe", "decoding.name=beam", "decoding.size=3"),
             "model.decoder.attention={name: sliding_window, window: 2}",
+            "model.decoder.cross_attention.position=rope",
         ),
         ["encoder.onnx", "decoder_step.onnx"],
     ),
@@ -77,8 +78,8 @@ def test_exports_are_verified_and_run_without_plugformer(exportable, gallery, tm
 def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, monkeypatch):
     forward = GELU.forward
 
-    def counted(self, x):
-        return forward(self, x[: int((x.sum(dim=1) > -1e9).sum())])
+    def counted(self, x, context):
+        return forward(self, x[:, : int((x.sum(dim=(0, 2)) > -1e9).sum())], context)
 
     trained = exportable()
     assert any(isinstance(module, GELU) for module in trained.model.modules())
@@ -91,8 +92,8 @@ def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, m
 def test_a_size_that_a_part_fixes_is_refused_with_its_line(exportable, tmp_path, monkeypatch):
     forward = GELU.forward
 
-    def decided(self, x):
-        return forward(self, x) if len(x) else x
+    def decided(self, x, context):
+        return forward(self, x, context) if len(x) else x
 
     trained = exportable()
     monkeypatch.setattr(GELU, "forward", decided)
@@ -104,7 +105,7 @@ def test_a_size_that_a_part_fixes_is_refused_with_its_line(exportable, tmp_path,
 
 
 def test_a_part_can_say_that_it_cannot_be_exported(exportable, tmp_path, monkeypatch):
-    def refusing(self, x):
+    def refusing(self, x, context):
         raise NotExportableError("it asks a person")
 
     trained = exportable()
