@@ -13,8 +13,9 @@ from pathlib import Path
 from plugformer import load, train
 from plugformer.interfaces import Level
 from plugformer.registry import Registry
-from plugformer_export import ExportError, Refused, verified
 from plugformer_export.command import TARGETS, create_target
+from plugformer_export.target import ExportError, Refused
+from plugformer_export.verification import verified
 
 STEPS = 30
 GREEDY = "greedy"

@@ -16,7 +16,7 @@ sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
 from plugformer_constraints.hooks import output_pattern
-from plugformer_export import verified
+from plugformer_export.verification import verified
 from plugformer_export.ctranslate2 import CTranslate2
 from plugformer_export.onnx import ONNX
 from plugformer_export.transformers import Transformers

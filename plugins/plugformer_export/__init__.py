@@ -3,14 +3,10 @@
 Reading order: target (what a format provides), comparison, verification, a module for each format, command.
 In Python::
 
-    from plugformer_export import verified
     from plugformer_export.ctranslate2 import CTranslate2
+    from plugformer_export.verification import verified
 
     print(verified(trained, CTranslate2(), Path("exported")))
+
+The package itself imports nothing, so that the command refuses wrong arguments before torch is imported.
 """
-
-from plugformer_export.comparison import Verification
-from plugformer_export.target import Engine, ExportError, Refused, Target
-from plugformer_export.verification import verified
-
-__all__ = ["Engine", "ExportError", "Refused", "Target", "Verification", "verified"]

@@ -28,11 +28,13 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps(outcomes))
 """
 ANSWERS = [["--help"], ["list"], ["--version"], ["train", "--help"]]
-MISSPELLED = [
-    ["train", "datse"],
-    ["train", "dates", "--set", "model.attention=mah"],
-    ["validate", "datse"],
-    ["info", "dates", "--set", "model.attention=mah"],
+REFUSED = [
+    (["train", "datse"], "did you mean"),
+    (["train", "dates", "--set", "model.attention=mah"], "did you mean"),
+    (["validate", "datse"], "did you mean"),
+    (["info", "dates", "--set", "model.attention=mah"], "did you mean"),
+    (["export", "runs/dates", "--out", "exported"], "--to"),
+    (["export", "runs/dates", "--out", "exported", "--to", "onxx"], "'onnx'"),
 ]
 HEAVY = {"torch", "numpy", "rich", "accelerate", "datasets", "tokenizers"}
 CORE_MODULES = 78
@@ -45,9 +47,14 @@ def imports(*arguments):
     return done.returncode, message, set(json.loads(modules))
 
 
-def test_answers_and_misspelled_names_come_without_torch():
+def test_answers_and_refusals_of_arguments_come_without_torch():
     """One process after another command: what is not imported at the end never was."""
-    program = [sys.executable, "-c", SEVERAL, json.dumps([*ANSWERS, *MISSPELLED])]
+    program = [
+        sys.executable,
+        "-c",
+        SEVERAL,
+        json.dumps([*ANSWERS, *(arguments for arguments, _ in REFUSED)]),
+    ]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     interface, *outcomes = json.loads(done.stdout)
     for status, _, modules in (interface, *outcomes[: len(ANSWERS)]):
@@ -55,9 +62,9 @@ def test_answers_and_misspelled_names_come_without_torch():
         assert not {*modules} & (HEAVY | {"plugformer_plugins", "plugformer_tasks"})
     for _, _, modules in (interface, *outcomes[: len(ANSWERS) - 1]):
         assert "pydantic" not in modules
-    for status, message, modules in outcomes[len(ANSWERS) :]:
+    for (status, message, modules), (_, words) in zip(outcomes[len(ANSWERS) :], REFUSED, strict=True):
         assert status == 2
-        assert "did you mean" in message
+        assert words in message
         assert "torch" not in modules
 
 

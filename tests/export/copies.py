@@ -8,7 +8,7 @@ from torch import Tensor
 
 from plugformer.interfaces import Batch, Generative, Hypothesis, evaluating
 from plugformer.runs import TrainedModel, load_tensors, own_tensors, save_tensors
-from plugformer_export import Engine, Target
+from plugformer_export.target import Engine, Target
 
 
 class Copied(Engine):

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from plugformer_export import ExportError, Refused, verified
 from plugformer_export.ctranslate2 import CTranslate2
+from plugformer_export.target import ExportError, Refused
+from plugformer_export.verification import verified
 
 SLOWLY = ("training.optimizer={name: adamw, lr: 0.001}", "training.schedule.warmup_steps=200")
 """Else the young model writes up to the limit, where beams of Plugformer and of CTranslate2 differ."""

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import NotExportableError
-from plugformer_export import Refused, tokenizer_files, verified
+from plugformer_export import tokenizer_files
 from plugformer_export.onnx import ONNX, programs
+from plugformer_export.target import Refused
+from plugformer_export.verification import verified
 from plugformer_plugins.feed_forward.networks import GELU
 
 GALLERY = Path(__file__).resolve().parents[2] / "examples" / "gallery"

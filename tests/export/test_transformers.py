@@ -6,8 +6,9 @@ import re
 import pytest
 
 from plugformer import load
-from plugformer_export import ExportError, Refused, verified
+from plugformer_export.target import ExportError, Refused
 from plugformer_export.transformers import Transformers
+from plugformer_export.verification import verified
 
 pytest.importorskip("transformers")
 

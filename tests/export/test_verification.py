@@ -6,7 +6,8 @@ from tests.export.copies import Copied, Copy
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Hypothesis
 from plugformer.runs import TrainedModel
-from plugformer_export import ExportError, Refused, verified
+from plugformer_export.target import ExportError, Refused
+from plugformer_export.verification import verified
 
 TASKS = {
     "translation": ("dates", ()),

@@ -8,8 +8,8 @@ from plugformer import load, train
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs import own_tensors
-from plugformer_export import verified
 from plugformer_export.transformers import Transformers
+from plugformer_export.verification import verified
 from plugformer_transformers.folder import Folder
 
 
