@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import struct
 
 import psutil
@@ -228,6 +229,19 @@ def test_a_run_without_trackers_is_told_elsewhere(trained, tmp_path, capsys):
         key: [step for step, _ in values] for key, values in points.items()
     }
     assert not (trained.directory / "tracking.json").exists()
+
+
+@pytest.mark.parametrize("line", ["{]", '{"event": "training"}', "7"])
+def test_a_damaged_log_is_refused_before_trackers_are_told(trained, tmp_path, capsys, line):
+    run = tmp_path / "run"
+    shutil.copytree(trained.directory, run)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(SystemExit) as left:
+        main(["track", str(run), "--to", "tensorboard"])
+    assert left.value.code == 2
+    assert f"{run / 'metrics.jsonl'} is damaged" in capsys.readouterr().err
+    assert not (tmp_path / "tracking").exists()
 
 
 def test_an_unknown_tracker_is_a_mistake_with_its_place(train_tiny, tmp_path, trained, capsys):
