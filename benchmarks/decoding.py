@@ -19,7 +19,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import peers
 import torch
+from peers import Shape
 
 from plugformer.configuration import resolve
 from plugformer.interfaces import BEGIN, END, PADDING, AllowedTokens, Batch, Session, Sizes, evaluating
@@ -139,36 +141,9 @@ def ctranslate2(model: Any, folder: Path, compute_type: str, threads: int) -> Ca
 
 def marian(rows: list[list[int]], beams: int) -> Run:
     """Returns the search of Hugging Face's generate, with a model of the same sizes."""
-    from transformers import MarianConfig, MarianMTModel
-
-    sizes = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in {"layers": LAYERS, "attention_heads": HEADS, "ffn_dim": HIDDEN}.items()
-    }
-    config = MarianConfig(
-        vocab_size=VOCABULARY,
-        d_model=WIDTH,
-        activation_function="relu",
-        max_position_embeddings=LONGEST,
-        pad_token_id=PADDING,
-        bos_token_id=BEGIN,
-        eos_token_id=END,
-        decoder_start_token_id=BEGIN,
-        forced_eos_token_id=None,
-        scale_embedding=True,
-        **sizes,
-    )
-    model = MarianMTModel(config).eval()
-    source = padded(rows)
-    options = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "num_beams": beams, "do_sample": False}
-
-    def run() -> list[list[int]]:
-        with torch.inference_mode():
-            mask = source.mask.long()
-            return model.generate(input_ids=source.ids, attention_mask=mask, **options).tolist()
-
-    return run
+    model = peers.marian(Shape(VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, longest=LONGEST)).eval()
+    source = padded(rows).ids
+    return lambda: peers.marian_search(model, source, beams=beams, steps=STEPS).tolist()
 
 
 def medians(

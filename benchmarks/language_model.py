@@ -12,20 +12,23 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
+from peers import Shape
 from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Padding, Sizes, Tokens
+from plugformer.interfaces import BEGIN, END, Batch, Padding, Sizes, Tokens
 from plugformer.model import build
 
 TASK = Path(__file__).parents[1] / "examples" / "shakespeare" / "nanogpt.yaml"
-VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, CONTEXT, BATCH = 69, 128, 4, 4, 512, 64, 12
+SHAPE = Shape(vocabulary=69, width=128, layers=4, heads=4, hidden=512, dropout=0.0, longest=64)
+BATCH = 12
 
 Ids = Int[Tensor, "batch length"]
 System = tuple[nn.Module, Callable[[Ids], Tensor]]
@@ -34,15 +37,16 @@ System = tuple[nn.Module, Callable[[Ids], Tensor]]
 class Layer(nn.Module):
     """Causal self-attention and a feed-forward network, each behind a norm."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.norms = nn.ModuleList([nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)])
-        self.inputs, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, WIDTH)
+        width, hidden, self.heads = shape.width, shape.hidden, shape.heads
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.inputs, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
 
     def forward(self, x: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states after this layer."""
-        heads = self.inputs(self.norms[0](x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        heads = self.inputs(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         read = functional.scaled_dot_product_attention(*heads, is_causal=True)
         x = x + self.output(read.transpose(1, 2).flatten(-2))
         output: Tensor = x + self.down(functional.gelu(self.up(self.norms[1](x))))
@@ -52,12 +56,12 @@ class Layer(nn.Module):
 class HandWritten(nn.Module):
     """The model on one page."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.embedding = nn.Parameter(torch.randn(VOCABULARY, WIDTH) * 0.02)
-        self.positions = nn.Parameter(torch.randn(CONTEXT, WIDTH) * 0.02)
-        self.layers = nn.Sequential(*(Layer() for _ in range(LAYERS)))
-        self.norm = nn.LayerNorm(WIDTH)
+        self.embedding = nn.Parameter(torch.randn(shape.vocabulary, shape.width) * 0.02)
+        self.positions = nn.Parameter(torch.randn(shape.longest, shape.width) * 0.02)
+        self.layers = nn.Sequential(*(Layer(shape) for _ in range(shape.layers)))
+        self.norm = nn.LayerNorm(shape.width)
 
     def forward(self, ids: Ids) -> Float[Tensor, ""]:
         """Returns the mean loss of all characters but the first of each row."""
@@ -68,14 +72,14 @@ class HandWritten(nn.Module):
 
 def hand_written() -> System:
     """Returns the hand-written model and its loss."""
-    model = HandWritten()
+    model = HandWritten(SHAPE)
     return model, model
 
 
 def plugformer() -> System:
     """Returns the model assembled from components and its mean loss."""
     resolved = Experiment.from_resolved(resolve(TASK, ["model.position=learned"]))
-    model = build(resolved.spec, Sizes(VOCABULARY, VOCABULARY)).train()
+    model = build(resolved.spec, Sizes(SHAPE.vocabulary, SHAPE.vocabulary)).train()
 
     def loss(ids: Ids) -> Tensor:
         real = torch.ones_like(ids, dtype=torch.bool)
@@ -85,24 +89,32 @@ def plugformer() -> System:
     return model, loss
 
 
-def gpt2() -> System:
-    """Returns GPT-2 of the same size and its mean loss."""
+def gpt2(shape: Shape) -> nn.Module:
+    """Returns GPT-2."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
-    model = GPT2LMHeadModel(
+    rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout)
+    model: nn.Module = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=VOCABULARY,
-            n_positions=CONTEXT + 1,
-            n_embd=WIDTH,
-            n_layer=LAYERS,
-            n_head=HEADS,
-            n_inner=HIDDEN,
+            vocab_size=shape.vocabulary,
+            n_positions=shape.longest + 1,
+            n_embd=shape.width,
+            n_layer=shape.layers,
+            n_head=shape.heads,
+            n_inner=shape.hidden,
+            bos_token_id=BEGIN,
+            eos_token_id=END,
             use_cache=False,
             **rates,
         )
-    ).train()
-    return model, lambda ids: model(input_ids=ids, labels=ids).loss
+    )
+    return model.train()
+
+
+def gpt2_loss(model: nn.Module, ids: Ids) -> Float[Tensor, ""]:
+    """Returns the mean loss of all tokens but the first of each row."""
+    loss: Tensor = model(input_ids=ids, labels=ids).loss
+    return loss
 
 
 def rate(system: System, updates: int) -> float:
@@ -112,10 +124,10 @@ def rate(system: System, updates: int) -> float:
     started = time.perf_counter()
     for _ in range(updates):
         optimizer.zero_grad()
-        loss(torch.randint(4, VOCABULARY, (BATCH, CONTEXT + 1))).backward()
+        loss(torch.randint(4, SHAPE.vocabulary, (BATCH, SHAPE.longest + 1))).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    return updates * BATCH * CONTEXT / (time.perf_counter() - started)
+    return updates * BATCH * SHAPE.longest / (time.perf_counter() - started)
 
 
 def main() -> None:
@@ -126,7 +138,8 @@ def main() -> None:
     arguments = parser.parse_args()
     systems = {"Plugformer": plugformer(), "hand-written": hand_written()}
     try:
-        systems["GPT-2 (transformers)"] = gpt2()
+        model = gpt2(SHAPE)
+        systems["GPT-2 (transformers)"] = model, partial(gpt2_loss, model)
     except ImportError:
         print("GPT-2 is left out: transformers is not installed")
     rates: dict[str, list[float]] = {name: [] for name in systems}

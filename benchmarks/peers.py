@@ -6,6 +6,7 @@ and target token numbers. Peers are installed with `pip install transformers x-t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -13,11 +14,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve
-from plugformer.interfaces import PADDING, Batch, Padding, Sizes, Tokens
+from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Sizes, Tokens
 from plugformer.model import build
 from plugformer.validation import validate
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, DROPOUT, LONGEST = 8000, 256, 3, 4, 1024, 0.1, 128
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model; layers of the encoder, and as many of the decoder."""
+
+    vocabulary: int = VOCABULARY
+    width: int = WIDTH
+    layers: int = LAYERS
+    heads: int = HEADS
+    hidden: int = HIDDEN
+    dropout: float = DROPOUT
+    longest: int = LONGEST
+
 
 Ids = Int[Tensor, "batch length"]
 Loss = Callable[[nn.Module, Ids, Ids], Tensor]
@@ -107,29 +122,29 @@ def torch_loss(model: nn.Module, source: Ids, target: Ids) -> Tensor:
     return functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PADDING)
 
 
-def marian() -> nn.Module:
+def marian(shape: Shape = Shape()) -> nn.Module:
     """Returns Hugging Face's Marian."""
     from transformers import MarianConfig, MarianMTModel
 
     return MarianMTModel(
         MarianConfig(
-            vocab_size=VOCABULARY,
-            d_model=WIDTH,
-            encoder_layers=LAYERS,
-            decoder_layers=LAYERS,
-            encoder_attention_heads=HEADS,
-            decoder_attention_heads=HEADS,
-            encoder_ffn_dim=HIDDEN,
-            decoder_ffn_dim=HIDDEN,
-            dropout=DROPOUT,
+            vocab_size=shape.vocabulary,
+            d_model=shape.width,
+            encoder_layers=shape.layers,
+            decoder_layers=shape.layers,
+            encoder_attention_heads=shape.heads,
+            decoder_attention_heads=shape.heads,
+            encoder_ffn_dim=shape.hidden,
+            decoder_ffn_dim=shape.hidden,
+            dropout=shape.dropout,
             attention_dropout=0.0,
             activation_dropout=0.0,
             activation_function="relu",
-            max_position_embeddings=LONGEST,
+            max_position_embeddings=shape.longest,
             pad_token_id=PADDING,
-            bos_token_id=2,
-            eos_token_id=3,
-            decoder_start_token_id=2,
+            bos_token_id=BEGIN,
+            eos_token_id=END,
+            decoder_start_token_id=BEGIN,
             forced_eos_token_id=None,
             scale_embedding=True,
             share_encoder_decoder_embeddings=True,
@@ -149,6 +164,21 @@ def marian_loss(model: nn.Module, source: Ids, target: Ids) -> Tensor:
         labels=labels,
     ).loss
     return loss
+
+
+def marian_search(model: Any, source: Ids, *, beams: int, steps: int) -> Int[Tensor, "batch outputs"]:
+    """Returns BEGIN and `steps` further tokens of each output, searched by Hugging Face's generate."""
+    with torch.inference_mode():
+        found: Tensor = model.generate(
+            input_ids=source,
+            attention_mask=(source != PADDING).long(),
+            max_new_tokens=steps,
+            min_new_tokens=steps,
+            num_beams=beams,
+            do_sample=False,
+            use_cache=True,
+        )
+    return found
 
 
 def x_transformers() -> nn.Module:
