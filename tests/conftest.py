@@ -54,11 +54,12 @@ torch.set_num_threads(1)
 
 @pytest.fixture(autouse=True)
 def imports_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What a test imports from a folder of tests or from an example is not there for the next."""
+    """What a test imports from a folder of tests, an example or a benchmark is not there for the next."""
     path, before = [*sys.path], set(sys.modules)
     yield
     sys.path[:] = path
-    passing = (str(tmp_path_factory.getbasetemp()), str(TESTS.parent / "examples"))
+    root = TESTS.parent
+    passing = (str(tmp_path_factory.getbasetemp()), str(root / "benchmarks"), str(root / "examples"))
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(passing):
             del sys.modules[name]
@@ -77,8 +78,8 @@ SHORT = (
 VOCABULARY = 12
 
 UNCHECKED = {
-    *("ablation", "cli", "configuration", "docs", "export", "fuzzing", "inspection", "plugins", "registry"),
-    *("runs", "serving", "sharing", "tasks", "testing", "tracking", "training", "transformers"),
+    *("ablation", "benchmarks", "cli", "configuration", "docs", "export", "fuzzing", "inspection", "plugins"),
+    *("registry", "runs", "serving", "sharing", "tasks", "testing", "tracking", "training", "transformers"),
 }
 """Folders whose tests call, as long tests do, what those of others call with its shapes checked.
 
