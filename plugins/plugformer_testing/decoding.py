@@ -1,7 +1,7 @@
 """The contract of decoding components, see plugformer.interfaces.decoding."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -53,11 +53,16 @@ class Script:
 
 @dataclass
 class ScriptedSession(Session):
-    """A session with a script in place of a model; it counts the tokens that are computed."""
+    """A session with a script in place of a model; it counts the tokens that are computed.
+
+    Where a search looks at every step, finished rows must leave.
+    """
 
     script: Script
+    every: int = 1
     rows: list[tuple[int, Prefix]] = field(init=False)
     computed: int = 0
+    length: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.sentence_ids = list(self.script.sentence_ids)
@@ -66,8 +71,14 @@ class ScriptedSession(Session):
     def _set_rows(self, rows: list[tuple[int, Prefix]]) -> None:
         self.rows = rows
         self.sentences = torch.tensor([sentence for sentence, _ in rows], dtype=torch.long)
-        scores = [self.script.log_probabilities(*row) for row in rows]
+        self.finished = torch.tensor([END in prefix for _, prefix in rows], dtype=torch.bool)
+        scores = [self.script.log_probabilities(row, _output(prefix)) for row, prefix in rows]
         self.scores = torch.stack(scores) if rows else torch.zeros(0, VOCABULARY)
+
+    @property
+    def looks(self) -> bool:
+        """Whether it is time to read tokens."""
+        return (self.length + 1) % self.every == 0 or self.length >= max(self.script.limits)
 
     def portions(self) -> Iterator[Tensor]:
         """Yields the log-probabilities of the script."""
@@ -77,16 +88,28 @@ class ScriptedSession(Session):
         """Appends one token to every row."""
         require.equal(len(tokens), len(self.rows), "the number of tokens by which rows are extended")
         for row, token in enumerate(tokens.tolist()):
-            require.that(token != END, "a row that has ended is extended, expected that it leaves")
+            if self.finished[row]:
+                continue
+            ends = token == END and self.every == 1
+            require.that(not ends, "a row that has ended is extended, expected that it leaves")
             possible = self.scores[row, token].isfinite()
             require.that(possible, f"a row is extended by token {token}, whose probability is zero")
         self.computed += len(tokens)
+        self.length += 1
         pairs = zip(self.rows, tokens.tolist(), strict=True)
         self._set_rows([(sentence, (*prefix, token)) for (sentence, prefix), token in pairs])
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, sentences: Sequence[int] | None = None) -> None:
         """Keeps only these rows."""
         self._set_rows([self.rows[row] for row in rows.tolist()])
+        if sentences is not None:
+            found = [*dict.fromkeys(self.sentences.tolist())]
+            require.equal(found, [*sentences], "the sentences of the rows that are selected")
+
+
+def _output(prefix: Prefix) -> Prefix:
+    """Returns the tokens before END."""
+    return prefix[: prefix.index(END)] if END in prefix else prefix
 
 
 SCRIPTS = (
@@ -146,6 +169,16 @@ def searching_is_repeatable(subject: Subject, script: Script) -> None:
     found = [_tokens(decoding.search(ScriptedSession(script))) for _ in range(2)]
     same = found[0] == found[1] == _tokens(_search(subject, script))
     require.that(same, "the same batch gives other outputs each time")
+
+
+@contract_check(SCRIPTS[2:])
+def looking_seldom_changes_nothing(subject: Subject, script: Script) -> None:
+    """A search that reads tokens at some steps alone, as from a device, gives the same outputs."""
+    decoding: Decoding = subject.create()
+    found = _tokens(decoding.search(ScriptedSession(script, every=3)))
+    require.equal(
+        found, _tokens(_search(subject, script)), "what a search gives that looks at every third step"
+    )
 
 
 @contract_check(SCRIPTS[3:])

@@ -149,6 +149,8 @@ class Session:
         every: Steps from one look to the next: one on a CPU, where nothing waits.
     """
 
+    every = 1
+
     def __init__(
         self,
         model: Generative,
@@ -159,7 +161,8 @@ class Session:
     ) -> None:
         self.model = model
         self.sentence_ids = sentence_ids
-        self.every = 1 if batch.device.type == "cpu" else LOOK
+        if batch.device.type != "cpu":
+            self.every = LOOK
         self._packed = PackedMatrices(precision)
         self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
         self.sentences = torch.arange(len(sentence_ids), device=batch.device)
@@ -175,8 +178,9 @@ class Session:
     @property
     def looks(self) -> bool:
         """Whether it is time to read tokens, before they extend the rows."""
-        length = self._allowed.length
-        return (length + 1) % self.every == 0 or length >= self._allowed.longest
+        if self.every == 1:
+            return True
+        return (self._allowed.length + 1) % self.every == 0 or self._allowed.length >= self._allowed.longest
 
     def few(self, wanted: int) -> bool:
         """Returns whether so few rows are still wanted that the others are worth dropping."""
