@@ -8,8 +8,11 @@ import torch
 from tests.synchronizing import Synchronizations
 from tests.training.test_not_finite import Overflow
 
+from plugformer import create_model
 from plugformer.errors import NotFiniteError
 from plugformer.hooks import hookimpl
+from plugformer.interfaces import Level
+from plugformer.registry import Kind
 from plugformer.runs.store import load_tensors
 from plugformer.training.not_finite import NotFiniteGuard
 
@@ -47,6 +50,7 @@ def waits(train_tiny, out, *settings):
     return counting.waits
 
 
+SIZES = {"width": 8, "heads": 2, "layers": 1, "ffn_width": 8}
 PARTS = [
     ["model.position=sinusoidal", "training.batches_per_update=2"],
     ["training.gradient_clipping=null"],
@@ -59,6 +63,31 @@ def test_an_update_waits_when_it_is_logged(train_tiny, tmp_path, gpu, settings):
     plain, logged = {}, {"tolist": 2}
     found = waits(train_tiny, tmp_path / "run", *settings)
     assert found == {2: plain, 3: logged, 4: plain, 5: plain, 6: logged, 7: found[7]}
+
+
+EXAMPLES = {
+    Level.NEXT_TOKEN: {"outputs": [[4, 5, 6], [7, 8]]},
+    Level.TOKEN: {"targets": [[0, None, 1], [1, 0]]},
+    Level.SEQUENCE: {"targets": [0, 1]},
+}
+
+
+def test_no_loss_of_a_head_waits(gpu, registry, any_head):
+    levels = registry.load(Kind.HEAD, any_head).levels & EXAMPLES.keys()
+    for level in sorted(levels):
+        model = create_model(
+            "decoder-only" if level is Level.NEXT_TOKEN else "encoder-only",
+            level=level,
+            head=any_head,
+            vocabulary=9,
+            outputs=None if level is Level.NEXT_TOKEN else 2,
+            **SIZES,
+        )
+        targets = EXAMPLES[level] if any_head != "multi_label" else {"targets": [[0.0, 1.0], [1.0, 1.0]]}
+        batch = model.located(model.batch(inputs=[[4, 5, 6], [7, 8]], **targets))
+        with Synchronizations(model) as waiting:
+            model(batch.to("cpu")).total.backward()
+        assert not +waiting.calls
 
 
 def test_leaving_updates_out_takes_a_decision_about_each(train_tiny, tmp_path, gpu):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces import HeadContext, Level
+from plugformer_blocks import IGNORED
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 
@@ -52,8 +53,9 @@ class TokenClassifier(SmoothedHead):
         if self.has_other_losses:
             return super().loss(hidden, targets, real)
         loss = functional.cross_entropy(
-            self.output(self.dropout(hidden[real])),
-            targets[real],
+            self.logits(hidden, real).flatten(0, 1),
+            targets.masked_fill(~real, IGNORED).flatten(),  # no shape depends on where targets are
+            ignore_index=IGNORED,
             reduction="sum",
             label_smoothing=self.smoothing,
         )
