@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.batches import pairs, split_of
+from tests.operators import Operators
 
 from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
 from plugformer.experiment import Experiment
@@ -156,6 +157,18 @@ def test_gradients_are_clipped_by_their_norm(trainer, norm):
     assert whole > norm
     for name, gradient in free.items():
         torch.testing.assert_close(clipped[name], gradient * norm / whole, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("clipping", "operators"), [("null", 3), ("1.0", 8)])
+def test_all_gradients_are_read_at_once(trainer, clipping, operators):
+    """Also where they are only looked through for what is not finite."""
+    for layers in (1, 3):
+        made = trainer(f"training.gradient_clipping={clipping}", f"model.layers={layers}")
+        for parameter in made.state.model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        with Operators() as found:
+            made._clip()
+        assert (found.counts.total(), found.counts["_foreach_norm"]) == (operators, 1)
 
 
 def test_the_learning_rate_follows_the_schedule(trainer, registry):
