@@ -5,7 +5,6 @@ from functools import wraps
 
 import pytest
 
-from plugformer.interfaces import Positions
 from plugformer.registry import Kind
 from plugformer_testing import Status, check, module
 from plugformer_testing.contract import Check
@@ -76,11 +75,3 @@ def mutant_tests(
         assert {name for mutant, name in pairs if Subject.of(mutant).kind is kind} == expected
 
     return test_is_caught, test_every_check_catches_one
-
-
-def changed(positions: Positions, *, index=None, mask=None, padding=None) -> Positions:
-    """Returns positions with another index, mask or kind of padding."""
-    index, mask = (
-        old if new is None else new for new, old in ((index, positions.index), (mask, positions.mask))
-    )
-    return Positions(index, mask, padding or positions.padding, positions.encoding)

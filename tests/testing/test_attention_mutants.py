@@ -1,182 +1,142 @@
 """Every check of attention catches a fault that it is there for."""
 
-import torch
-from tests.testing.mutants import after, before, changed, instead, mutant_tests
+from dataclasses import fields, replace
 
-from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, Padding, Positions
+import torch
+from tests.testing.mutants import after, instead, mutant_tests
+from torch.nn.functional import normalize
+
+from plugformer.interfaces import EVERYTHING, PAST, Context, Positions
+from plugformer.interfaces.context import State
 from plugformer.registry import Kind
-from plugformer_blocks import PositionwiseState
+from plugformer_blocks import project_heads, softmax_attention, split_heads
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import check
 
 
-def seen(context, *, query=None, key=None, view=None, observer=None):
-    """Returns a context with other positions, or another view; nobody observes it by default."""
-    return AttentionContext(
-        query or context.query, key or context.key, view=view or context.view, observer=observer
-    )
-
-
-def without_mask(key, padding=None):
-    return changed(key, mask=torch.ones_like(key.mask), padding=padding)
-
-
-def still(positions):
-    return changed(positions, index=torch.zeros_like(positions.index))
-
-
 def attending(name, scope):
-    """Returns an attention that computes in another scope: a function of (self, context)."""
-    plain = MultiHeadAttention.attend
-    return instead(
-        name,
-        MultiHeadAttention,
-        attend=lambda self, query, state, context: plain(self, query, state, scope(self, context)),
-    )
+    """Returns an attention that computes in another context: a function of (self, context)."""
+    plain = MultiHeadAttention.forward
+    forward = lambda self, x, context: plain(self, x, scope(self, context))  # noqa: E731
+    return instead(name, MultiHeadAttention, forward=forward)
+
+
+def keeping(name, **members):
+    """Returns an attention whose context has other methods."""
+    other, names = instead(name, Context, **members), [each.name for each in fields(Context) if each.init]
+    return attending(name, lambda _, at: other(**{each: getattr(at, each) for each in names}))
 
 
 def returning(name, change):
-    """Returns an attention whose outputs are changed: a function of (self, output, query, state, context)."""
-    return after(name, MultiHeadAttention, attend=change)
+    """Returns an attention whose outputs are changed: a function of (self, output, x, context)."""
+    return after(name, MultiHeadAttention, forward=change)
 
 
-def keeping(name, state):
-    """Returns an attention that keeps another state."""
-    return after(name, MultiHeadAttention, project=lambda self, made, *_: state(*made.tensors))
+def unmasked(context):
+    return replace(context, key=replace(context.key, mask=None))
 
 
-class CountsPadding(MultiHeadAttention):
-    """Places keys and queries by column instead of by their positions."""
-
-    def project(self, memory, positions):
-        return super().project(memory, self.columns(positions))
-
-    def attend(self, query, state, context):
-        key = self.columns(context.key)
-        at = key if context.query is context.key else context.query
-        return super().attend(query, state, seen(context, query=at, key=key))
-
-    def columns(self, positions):
-        return changed(positions, index=torch.arange(positions.length)[None].expand(positions.mask.shape))
+def still(positions):
+    return replace(positions, index=torch.zeros_like(positions.index))
 
 
-class NotANumber(MultiHeadAttention):
+class Composed(MultiHeadAttention):
+    """Attention of parts that may be faulty."""
+
+    def forward(self, x, context):
+        heads = project_heads(x, context, self.query, self.key, self.value, width=self.width)
+        return self.output(self.read(x, *heads, context).transpose(1, 2).flatten(-2))
+
+
+class NotANumber(Composed):
     """A plain softmax: rows that see nothing are NaN."""
 
-    def attend(self, query, state, context):
-        key, value = (tensor.transpose(1, 2) for tensor in state.tensors)
-        heads = context.query.rotate(self.query(query).unflatten(-1, (self.heads, -1)).transpose(1, 2))
-        scores = heads @ key.transpose(-2, -1)
-        weights = scores.masked_fill(~context.mask, -torch.inf).softmax(-1)
-        return self.output((weights @ value).transpose(1, 2).flatten(-2))
+    def read(self, x, query, key, value, context):
+        return (query @ key.mT).masked_fill(~context.mask, -torch.inf).softmax(-1) @ value
 
 
-class OffByOneState(PositionwiseState):
-    """Keys move by one whenever some are appended."""
-
-    def append(self, new):
-        (key, value), (new_key, new_value) = self.tensors, new.tensors
-        moved = torch.cat([value.roll(1, 1), new_value], 1)
-        return OffByOneState(torch.cat([key, new_key], 1), moved)
+class UnrotatedQueries(Composed):
+    def read(self, x, query, key, value, context):
+        return softmax_attention(split_heads(self.query(x), self.width), key, value, context)
 
 
-class RestartsPositions(MultiHeadAttention):
-    """Rotates the keys of every piece as if it were the first."""
+def off_by_one(self, *new):
+    """Values move by one whenever some are appended."""
+    key, value = Context.cached(self, *new)
+    return key, value if self.slots is None or self.slots.start == 0 else value.roll(1, -2)
 
-    def project(self, memory, positions):
-        return super().project(memory, Positions.of(positions.mask, positions.encoding, positions.padding))
+
+ITS_OWN = [State()]
 
 
-def write_into_the_state(self, read, query, state, context):
-    with torch.no_grad():
-        state.tensors[1].mul_(1.1)
+def keep_for_itself(self, *new):
+    """Keeps keys and values where no rows are selected."""
+    if self.slots is None:
+        return new
+    if self.slots.start == 0:
+        ITS_OWN[0] = State()
+    return ITS_OWN[0].write(new, self.slots)
+
+
+def by_column(self, context):
+    """Writes into the cache where the longest row goes on."""
+    if context.slots is None:
+        return context
+    start = context.slots.end - context.query.length
+    return replace(context, slots=replace(context.slots, start=start, index=None))
+
+
+def write_into_the_memory(self, read, x, context):
+    if context.state is not None:
+        context.state.kept[1].mul_(1.1)
     return read
 
 
-class FixedRows(PositionwiseState):
-    """Keeps the first rows, whichever are selected."""
-
-    def select(self, rows):
-        return FixedRows(*(tensor[: len(rows)] for tensor in self.tensors))
-
-
-class CannotSelect(PositionwiseState):
-    def select(self, rows):
-        raise NotImplementedError("select")
-
-
-class SelectsLater(PositionwiseState):
-    """Notes which rows are selected, and forgets them when others are before it has moved any."""
-
-    chosen = None
-
-    def select(self, rows):
-        self.chosen = rows
-        return self
-
-    def append(self, new):
-        if self.chosen is not None:
-            super().select(self.chosen)
-            self.chosen = None
-        return super().append(new)
-
-
-class UnrotatedQueries(MultiHeadAttention):
-    def attend(self, query, state, context):
-        turned, here = seen(context), still(context.query)
-        turned.query = type("Still", (), {"rotate": here.rotate, "length": context.query.length})()
-        turned.__dict__.update(
-            mask=context.mask, bias=context.bias, is_causal=False, _allowed=context._allowed
-        )
-        turned.content_bias = context.content_bias
-        return super().attend(query, state, turned)
-
-
 class ShowsUnmaskedWeights(MultiHeadAttention):
-    def attend(self, query, state, context):
-        shape = (len(query), self.heads, query.shape[1], context.key.length)
+    def forward(self, x, context):
+        shape = (len(x), self.heads, x.shape[1], context.key.length)
         context.record("weights", torch.full(shape, 1 / context.key.length))
-        return super().attend(query, state, seen(context))
+        return super().forward(x, replace(context, observer=None))
 
 
 class ShowsOtherWeights(MultiHeadAttention):
     """Shows weights that respect the mask and sum to one, but are not those used."""
 
-    def attend(self, query, state, context):
-        shape = (len(query), self.heads, query.shape[1], context.key.length)
+    def forward(self, x, context):
+        shape = (len(x), self.heads, x.shape[1], context.key.length)
         shown = context.mask.expand(shape).double()
         context.record("weights", shown / shown.sum(dim=-1, keepdim=True).clamp(min=1))
-        return super().attend(query, state, seen(context))
+        return super().forward(x, replace(context, observer=None))
 
 
 class DropsForever(MultiHeadAttention):
-    def attend(self, query, state, context):
+    def forward(self, x, context):
         training, self.training = self.training, True
-        read = super().attend(query, state, context)
+        read = super().forward(x, context)
         self.training = training
         return read
 
 
 def two_keys(self, context):
-    near = context.key.mask & (context.key.index < 2)
-    return seen(context, key=changed(context.key, mask=near, padding=Padding.ANYWHERE))
-
-
-def unmasked_where_observed(self, context):
-    """Computes cross-attention without the padding mask where somebody looks."""
-    if not (context.cross and context.observed):
-        return context
-    key = without_mask(context.key, Padding.NONE)
-    return seen(context, key=key, view=EVERYTHING, observer=context.observer)
+    near = (context.key.index < 2).expand(len(context.mask), -1)
+    return replace(context, key=replace(context.key, mask=near), partial=True)
 
 
 class Shared(MultiHeadAttention):
-    """Odd layers read the state of the layer below."""
+    """Odd layers read the keys and values of the layer below."""
 
     def __init__(self, model):
         super().__init__(model)
         if model.place.layer % 2:
             self.reads_layer = model.place.layer - 1
+
+    def forward(self, x, context):
+        if self.reads_layer is None:
+            return super().forward(x, context)
+        query = context.rotate(split_heads(self.query(x), self.width))
+        dropout = self.dropout if self.training else 0.0
+        read = softmax_attention(query, *context.shared, context, dropout=dropout)
+        return self.output(read.transpose(1, 2).flatten(-2))
 
 
 class ReadsItself(Shared):
@@ -192,92 +152,100 @@ class ReadsAReader(Shared):
         self.reads_layer = model.place.layer - 1 if model.place.layer else None
 
 
-class GrowsTheOwners(Shared):
-    """Appends what it has read to a state that is another's."""
+class WritesToTheOwner(Shared):
+    """Puts its own keys and values where the layer below keeps those that both read."""
 
-    def attend(self, query, state, context):
-        read = super().attend(query, state, context)
-        if self.reads_layer is not None:
-            state.append(self.project(query, context.query))
-        return read
+    def forward(self, x, context):
+        if self.reads_layer is not None and context.slots is not None:
+            new = (split_heads(each(x), self.width) for each in (self.key, self.value))
+            context.state.owner.write(tuple(new), context.slots)
+        return super().forward(x, context)
 
 
 class ReaderIsUnrotated(Shared):
-    def attend(self, query, state, context):
+    def forward(self, x, context):
         if self.reads_layer is not None:
-            context = seen(context, query=still(context.query), view=EVERYTHING)
-        return super().attend(query, state, context)
+            context = replace(context, query=still(context.query), view=EVERYTHING)
+        return super().forward(x, context)
 
 
-SeesPadding = attending("SeesPadding", lambda _, context: seen(context, key=without_mask(context.key)))
+SeesPadding = attending("SeesPadding", lambda _, context: unmasked(context))
 LearnsFromTheFuture = returning(
-    "LearnsFromTheFuture",
-    lambda _, read, query, *__: read + (query - query.detach()).sum(dim=1, keepdim=True),
+    "LearnsFromTheFuture", lambda _, read, x, at: read + (x - x.detach()).sum(dim=1, keepdim=True)
 )
 MUTANTS = {
     "the_view_is_followed": (
-        attending("SeesThePast", lambda _, at: seen(at, view=PAST if at.view.causal else at.view)),
-        attending("LosesMarks", lambda _, at: seen(at, key=changed(at.key))),
+        attending("SeesThePast", lambda _, at: replace(at, view=PAST if at.view.causal else at.view)),
+        attending("LosesMarks", lambda _, at: replace(at, key=replace(at.key, marks={}))),
     ),
     "shapes": (
         ReadsItself,
         ReadsAReader,
-        returning("NeedsEqualLengths", lambda _, read, query, state, context: read[:, : context.key.length]),
+        returning("NeedsEqualLengths", lambda _, read, x, context: read[:, : context.key.length]),
     ),
     "cached_pieces_equal_the_whole": (
-        GrowsTheOwners,
-        keeping("OffByOneCache", OffByOneState),
-        RestartsPositions,
-        attending(  # lets the tokens of a chunk see one another whenever there is a past
-            "OpenChunks",
-            lambda _, at: seen(at, view=at.view if at.query.length == at.key.length else EVERYTHING),
+        WritesToTheOwner,
+        keeping("OffByOneCache", cached=off_by_one),
+        keeping(  # rotates every piece as if it were the first
+            "RestartsPositions",
+            rotate=lambda self, heads: Positions.of(self.query.length, self.query.encoding).rotate(heads),
         ),
+        attending(  # lets the tokens of a piece see one another whenever there is a past
+            "OpenPieces",
+            lambda _, at: replace(at, view=EVERYTHING) if at.slots and at.slots.start != 0 else at,
+        ),
+        attending("WritesByColumn", by_column),
+        attending("ReadsWhatIsBehind", lambda _, at: unmasked(at) if at.slots else at),
     ),
     "the_future_is_not_seen": (
         ReaderIsUnrotated,
-        attending("Sees", lambda _, at: seen(at, query=changed(at.query, index=at.query.index + 1))),
+        attending("Sees", lambda _, at: replace(at, query=replace(at.query, index=at.query.index + 1))),
         LearnsFromTheFuture,
     ),
     "distances_alone_matter": (ReaderIsUnrotated, UnrotatedQueries),
     "exports": (
-        returning("KnowsTheBatch", lambda _, read, query, *__: read[: int(query.new_ones(len(query)).sum())]),
+        returning("KnowsTheBatch", lambda _, read, x, at: read[: int(x.new_ones(len(x)).sum())]),
         returning("Other", lambda _, read, *__: read * (2 if torch.compiler.is_exporting() else 1)),
     ),
-    "last_map_is_linear": (
-        returning("NormalizesItsOutput", lambda _, read, *__: torch.nn.functional.normalize(read, dim=-1)),
+    "keeps_the_format": (
+        returning("InFloat32", lambda _, read, x, at: read.float() if x.dtype == torch.bfloat16 else read),
+        returning(
+            "OfItsParameters",
+            lambda self, read, x, at: read.to(self.output.weight.dtype) if at.real is not None else read,
+        ),
     ),
+    "last_map_is_linear": (returning("NormalizesItsOutput", lambda _, read, *__: normalize(read, dim=-1)),),
     "every_real_token_is_read": (attending("ReadsTwoKeys", two_keys),),
     "dropout_ends_with_training": (
         DropsForever,
-        attending(
-            "Leaks", lambda self, context: seen(context, view=EVERYTHING if self.training else context.view)
-        ),
-        attending(
-            "SeesPaddingInTraining",
-            lambda self, at: seen(at, key=without_mask(at.key)) if self.training else at,
+        attending("Leaks", lambda self, at: replace(at, view=EVERYTHING if self.training else at.view)),
+        attending("SeesPaddingInTraining", lambda self, at: unmasked(at) if self.training else at),
+    ),
+    "padding_is_not_seen": (
+        SeesPadding,
+        LearnsFromTheFuture,
+        returning(
+            "NothingAtPadding",
+            lambda _, read, x, at: read if at.real is None else read / at.real[..., None],
         ),
     ),
-    "padding_is_not_seen": (SeesPadding, LearnsFromTheFuture),
-    "padding_moves_nothing": (SeesPadding, CountsPadding),
+    "padding_moves_nothing": (
+        SeesPadding,
+        returning("CountsPadding", lambda _, read, x, context: read * x.shape[1]),
+    ),
     "rows_are_independent": (
         returning("MixesRows", lambda _, read, *__: read - read.mean(dim=0, keepdim=True)),
         returning("NumbersRows", lambda _, read, *__: read * torch.arange(1, len(read) + 1)[:, None, None]),
     ),
     "rows_without_real_tokens_are_harmless": (NotANumber,),
-    "projecting_pieces_equals_projecting_the_whole": (
-        before(
-            "Centers", MultiHeadAttention, project=lambda _, memory: memory - memory.mean(1, keepdim=True)
-        ),
+    "cross_attention_goes_on_by_steps": (
+        returning("GrowingMemory", write_into_the_memory),
+        keeping("ReadsTheMemoryAgain", once=lambda self, make: make(self.memory)),
     ),
-    "cross_attention_goes_on_by_steps": (returning("GrowingState", write_into_the_state),),
-    "rows_can_be_selected": (
-        keeping("IgnoresSelection", FixedRows),
-        keeping("ForgetsASelection", SelectsLater),
-        keeping("RaisesOnSelection", CannotSelect),
-    ),
+    "rows_can_be_selected": (keeping("KeepsForItself", cached=keep_for_itself),),
     "looking_changes_nothing": (
-        returning("OtherWhenObserved", lambda _, read, query, state, context: read * (1 + context.observed)),
-        attending("ShowsCrossingUnmasked", unmasked_where_observed),
+        returning("OtherWhenObserved", lambda _, read, x, context: read * (1 + context.observed)),
+        attending("ShowsCrossingUnmasked", lambda _, at: unmasked(at) if at.cross and at.observed else at),
     ),
     "shown_weights_respect_the_mask": (ShowsUnmaskedWeights,),
     "shown_weights_are_those_used": (ShowsOtherWeights,),
@@ -289,12 +257,12 @@ def test_attention_that_shares_states_is_sound():
 
 
 test_is_caught, test_every_check_catches_one = mutant_tests(
-    MUTANTS, Kind.ATTENTION, raising=("RaisesOnSelection",)
+    MUTANTS, Kind.ATTENTION, raising=("KeepsForItself",)
 )
 
 
 def test_an_exception_at_later_positions_says_which_they_are():
-    def indexed(self, read, query, state, context):
+    def indexed(self, read, x, context):
         return read[:, context.query.index[0]]
 
     mutant = returning("IndexesByPosition", indexed)
@@ -303,8 +271,6 @@ def test_an_exception_at_later_positions_says_which_they_are():
 
 
 def test_a_map_that_is_not_linear_is_named_with_its_declaration():
-    mutant = returning(
-        "NormalizesItsOutput", lambda _, read, *__: torch.nn.functional.normalize(read, dim=-1)
-    )
+    mutant = returning("NormalizesItsOutput", lambda _, read, *__: normalize(read, dim=-1))
     (outcome,) = check(mutant, only="last_map_is_linear").outcomes
     assert "'output', the last map that it names in `residual_path`" in outcome.message
