@@ -135,8 +135,6 @@ class Layer(nn.Module):
     ) -> Tensor:
         """Returns the output of a sublayer, zero at tokens that are not among `tokens`."""
         part = getattr(self, name)
-        if tokens is not None and context.real is not None and not context.cross:
-            tokens = tokens & context.real
         context.state = None if states is None else states[name]
         if tokens is not None and self.residual.takes == "all":
             raise RegistryError(f"{type(self.residual).__name__} takes some tokens only; set its `takes`")
