@@ -96,13 +96,17 @@ def _refuse_links(folder: Path) -> None:
 
 
 def _read(file: Path) -> Any:
-    """Returns the content of a YAML or JSON file, or of each line of a JSON Lines file."""
-    text = file.read_text(encoding="utf-8")
+    """Returns the content of a YAML or JSON file, or the records of the log."""
+    from plugformer.runs import RunDirectory, read_json
+
     if file.suffix == ".yaml":
-        return yaml.safe_load(text)
-    if file.suffix == ".jsonl":
-        return [json.loads(line) for line in text.splitlines()]
-    return json.loads(text)
+        return yaml.safe_load(_text(file))
+    return RunDirectory(file.parent).logged() if file.suffix == ".jsonl" else read_json(file)
+
+
+def _text(file: Path) -> str:
+    """Returns the text of a file; the log may end with half a line, even with half a character."""
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _written(name: str, folder: Path, shortener: PathShortener, value: Any) -> str:
@@ -111,7 +115,7 @@ def _written(name: str, folder: Path, shortener: PathShortener, value: Any) -> s
     if name == "task.yaml" and "pattern" in value.get("decoding", {}):
         changed["decoding"]["pattern"] = value["decoding"]["pattern"]  # an expression may look like a path
     if changed == value:
-        return (folder / name).read_text(encoding="utf-8")
+        return _text(folder / name)
     if name.endswith(".yaml"):
         return yaml.safe_dump(changed, sort_keys=False, allow_unicode=True)
     if name.endswith(".jsonl"):
@@ -120,8 +124,11 @@ def _written(name: str, folder: Path, shortener: PathShortener, value: Any) -> s
 
 
 def _unchanged(file: Path) -> str:
-    """Returns the text of a file that must stay as it is."""
-    text, home = file.read_text(encoding="utf-8"), f"{Path.home()}/"
+    """Returns the text of a JSON file that must stay as it is."""
+    from plugformer.runs import read_json
+
+    read_json(file)  # refuses what is damaged
+    text, home = _text(file), f"{Path.home()}/"
     if len(home) > 2 and home in text:
         line = text[: text.index(home)].count("\n") + 1
         raise RunError(

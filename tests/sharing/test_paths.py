@@ -83,7 +83,7 @@ def test_a_file_without_paths_is_published_byte_by_byte(trained):
 def test_a_vocabulary_is_not_changed_but_refused(trained, monkeypatch):
     trained_model = plugformer.load(trained.directory)
     monkeypatch.setattr(Path, "home", lambda: Path("/home/someone"))
-    monkeypatch.setattr(Path, "read_text", lambda _, encoding=None: '{"a": 1,\n"/home/someone/x": 2}')
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: '{"a": 1,\n"/home/someone/x": 2}')
     monkeypatch.setattr("plugformer_sharing.publishing._REWRITTEN", ())
     with pytest.raises(RunError, match=r"learned\.json:2 names /home/someone/"):
         publication(trained_model, Statements(), "hub:me/dates")

@@ -153,6 +153,21 @@ def test_links_are_refused(run_copy, command, tmp_path, name):
     assert (status, f"{file} is a symbolic link" in err, (tmp_path / "mine").exists()) == (2, True, False)
 
 
+@pytest.mark.parametrize("content", [b"\x80\x04\x95", b"[1"])
+def test_a_damaged_checkpoint_is_refused(run_copy, command, tmp_path, content):
+    file = max(run_copy.glob("checkpoints/*/state.json"))
+    file.write_bytes(content)
+    status, _, err = command("push", str(run_copy), "--to", "mine", "--checkpoints")
+    assert (status, f"{file} is damaged" in err, (tmp_path / "mine").exists()) == (2, True, False)
+
+
+def test_half_a_line_that_a_crash_has_left_in_the_log_is_no_obstacle(run_copy):
+    with (run_copy / "metrics.jsonl").open("ab") as file:
+        file.write('{"event": "é'.encode()[:-1])
+    files = publication(plugformer.load(run_copy), Statements(), "hub:me/dates")
+    assert {*files.contents} == PUBLISHED
+
+
 def test_only_tokenizers_of_the_run_are_published(run_copy):
     for name in ("tokenizer-target.json", "tokenizer-secret.json"):
         (run_copy / name).write_text("{}")
