@@ -5,8 +5,13 @@ from collections import Counter
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
+NEW = ("empty", "empty_like", "new_empty")
+
+
 class Operators(TorchDispatchMode):
-    """Inside, operators are counted by name; views, which compute nothing, are left out.
+    """Inside, operators are counted by name; views and new memory, which compute nothing, are left out.
+
+    A cast is `_to_copy`, also in inference mode, where it is not told apart from `to`.
 
     Attributes:
         counts: How often each operator was called.
@@ -22,5 +27,9 @@ class Operators(TorchDispatchMode):
         return self.counts["mm"] + self.counts["addmm"]
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.counts[function.overloadpacket.__name__] += not function.is_view
-        return function(*args, **(kwargs or {}))
+        name, result = function.overloadpacket.__name__, function(*args, **(kwargs or {}))
+        if name == "to" and result.dtype != args[0].dtype:
+            self.counts["_to_copy"] += 1
+        elif not function.is_view and name not in NEW:
+            self.counts[name] += 1
+        return result

@@ -5,14 +5,18 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 import torch
 from tests.training.test_resuming import metrics
 
+from plugformer import components, create_model
+from plugformer.configuration.task import TrainingSettings
 from plugformer.errors import ConfigurationError
-from plugformer.training.strategy import compile_layers, compiler_errors_explained
+from plugformer.model import Layer
+from plugformer.training.strategy import compile_model, compiler_errors_explained, compiles
 
 PROGRAM = Path(__file__).with_name("compiled.py")
 COMPILER = shutil.which(os.environ.get("CXX", "g++"))
@@ -44,7 +48,7 @@ def test_compiled_layers_train_as_others_do(tmp_path, train_tiny, short_settings
     assert whole["graphs"][0][0] >= 2  # of an encoder layer and of a decoder layer, whatever their number
     assert whole["graphs"][-1][0] <= 8
     assert {breaks for _, breaks in whole["graphs"]} == {0}
-    assert sum("training.compile: the first update" in notice for notice in whole["notices"]) == 1
+    assert sum("training.compile: the first updates" in notice for notice in whole["notices"]) == 1
 
     train_tiny(tmp_path / "plain", *settings)
     assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), rel=1e-4)
@@ -58,7 +62,7 @@ def test_layers_are_compiled_for_training_alone_and_stay_what_they_are(tiny_mode
 
     monkeypatch.setattr(torch, "compile", identity)
     plain, model = tiny_model("model.layers=2"), tiny_model("model.layers=2")
-    compile_layers(model)
+    compile_model(model, torch.device("cpu"))
     assert list(model.state_dict()) == list(plain.state_dict())
     model.eval().encoder(sentences())
     assert traced == []
@@ -71,3 +75,41 @@ def test_an_error_of_the_compiler_names_the_setting():
 
     with pytest.raises(ConfigurationError, match=r"training\.compile=false"), compiler_errors_explained():
         raise InternalTorchDynamoError("no compiler")
+
+
+@pytest.mark.parametrize(
+    ("setting", "device", "steps", "expected"),
+    [
+        (True, "cpu", 1, True),
+        (False, "cuda", 10**6, False),
+        ("auto", "cpu", 10**6, False),
+        ("auto", "cuda", 10, False),
+        ("auto", "cuda", 10**6, True),
+    ],
+)
+def test_what_is_compiled(setting, device, steps, expected):
+    assert compiles(TrainingSettings(compile=setting), torch.device(device), steps) is expected
+
+
+PARTS = ("attention", "position", "feed_forward", "norm", "residual")
+
+
+def pairs():
+    names = {kind: [*components(kind)] for kind in PARTS}
+    for one, other in combinations(PARTS, 2):
+        for pair in product(names[one], names[other]):
+            yield dict(zip((one, other), (entry.name for entry in pair), strict=True))
+
+
+@pytest.mark.long
+def test_no_pair_of_parts_breaks_the_graph_of_a_layer():
+    for parts in pairs():
+        torch._dynamo.reset()
+        sizes = {"vocabulary": 20, "width": 16, "heads": 2, "layers": 1, "max_length": 20}
+        model = create_model("encoder-decoder", dropout=0.1, **sizes, **parts).train()
+        compiled = torch.compile(Layer.compute, dynamic=False, fullgraph=True, backend="aot_eager")
+        for layer in model.modules():
+            if isinstance(layer, Layer):
+                layer.compiled = compiled
+        loss = model(model.batch(inputs=[[5, 6, 7], [5]], outputs=[[5, 6], [5]]))
+        (loss.total / loss.targets + loss.auxiliary).backward()

@@ -259,7 +259,10 @@ class TrainingSettings(Settings):
     batch_size: Count | None = Field(default=None, description="Examples of a batch, instead of its tokens.")
     batches_per_update: Count = Field(default=1, description="Gradient accumulation, over all processes.")
     gradient_checkpointing: bool = Field(default=False, description="Less memory, but layers compute twice.")
-    compile: bool = Field(default=False, description="torch.compile the layers; the first updates are slow.")
+    compile: bool | Literal["auto"] = Field(
+        default="auto",
+        description="torch.compile layers and loss; the first updates are slow. `auto`: long ones on a GPU.",
+    )
     shard: bool = Field(default=False, description="Shard parameters and states over the processes.")
     precision: Literal["float32", "bf16", "fp16"] | None = Field(
         default=None,

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -40,6 +41,7 @@ class Model(nn.Module, ABC):
         spec: What it was built from.
         sizes: Sizes of its vocabularies and its head.
         parts: The specification of each component by the path of its module.
+        compiled_loss: Computes the head's loss in training, if it is compiled.
     """
 
     level: Level
@@ -47,6 +49,7 @@ class Model(nn.Module, ABC):
     spec: ModelSpec
     sizes: Sizes
     parts: Mapping[str, PartSpec]
+    compiled_loss: Callable[..., Any] | None = None
 
     @property
     def stacks(self) -> dict[str, nn.Module]:
@@ -104,7 +107,9 @@ class Model(nn.Module, ABC):
             return objective(self, batch)
         self._take_auxiliary_losses()  # of layers that were computed again, or in evaluation mode
         targets, real = self.targets(batch)
-        total, count = self.head.loss(self.hidden(batch), targets, real)
+        compiled = self.compiled_loss if self.training else None
+        loss = self.head.loss if compiled is None else partial(compiled, self.head)
+        total, count = loss(self.hidden(batch), targets, real)
         return Loss(total, count, sum(self._take_auxiliary_losses(), total.new_zeros(())))
 
     def _take_auxiliary_losses(self) -> list[Float[Tensor, ""]]:

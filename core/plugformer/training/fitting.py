@@ -19,7 +19,7 @@ from plugformer.runs.checkpoint import TrainingProgress, TrainingState, drop_old
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.store import load_tensors, restore
-from plugformer.training.strategy import TrainingStrategy, compile_layers
+from plugformer.training.strategy import TrainingStrategy, compile_model, compiles
 from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -46,14 +46,14 @@ def fit(
         RunError: The run directory cannot be written.
     """
     settings = trained.task.training
-    if settings.compile:
-        compile_layers(trained.model)
-        notify("training.compile: the first update compiles the layers, which can take minutes")
     log = MetricsLog()
     loaded = load_observers(trained.registry.entries("hooks"), notify) if processes.main else []
     observing = [log, *observers, *loaded] if processes.main else []
     hooks = HookManager(observing, notify, create_hooks(settings.hooks, trained.registry))
     trainer = _trainer(trained, data, hooks, notify, processes)
+    if compiles(settings, trainer.accelerator.device, trainer.run.steps):
+        compile_model(trained.model, trainer.accelerator.device)
+        notify("training.compile: the first updates compile the model, which can take minutes")
     seed_generators(settings.replicate_seed, processes.index)  # of dropout
     directory, run = trainer.directory, trainer.run
     resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)

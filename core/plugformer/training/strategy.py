@@ -16,6 +16,9 @@ from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.model.layer import Layer
 from plugformer.runs.checkpoint import Stateful
 
+LONG = 2000
+"""Updates from which a training on a GPU is compiled: compiling takes as long as some hundred of them."""
+
 Objective = Callable[[Model, Batch], Loss]
 """Computes a batch's loss by a model's methods."""
 
@@ -105,16 +108,26 @@ class TrainingStrategy:
         yield self.trained
 
 
-def compile_layers(model: nn.Module) -> None:
-    """Has the layers of a model computed by torch.compile while it is trained; those of one form share code.
+def compiles(settings: TrainingSettings, device: torch.device, steps: int) -> bool:
+    """Returns whether a training of so many updates is compiled, by default a long one on a GPU."""
+    if settings.compile == "auto":
+        return device.type == "cuda" and steps >= LONG
+    return settings.compile
 
-    After 64 forms, by parts, masks and sizes of one, others run uncompiled.
+
+def compile_model(model: Model, device: torch.device) -> None:
+    """Has layers, and on a GPU the loss, computed by torch.compile while a model is trained.
+
+    Layers of one form share code. There is code for each shape of a batch; after 64 forms and shapes, others
+    run uncompiled.
     """
-    compiled = torch.compile(Layer.compute, dynamic=True)
-    limited = torch._dynamo.config.patch(recompile_limit=64)(compiled)
+    limited = torch._dynamo.config.patch(recompile_limit=64)
+    compiled = limited(torch.compile(Layer.compute, dynamic=False))
     for layer in model.modules():
         if isinstance(layer, Layer):
-            layer.compiled = limited
+            layer.compiled = compiled
+    if device.type != "cpu":  # on a CPU the loss is computed in pieces, of the real targets alone
+        model.compiled_loss = limited(torch.compile(type(model.head).loss, dynamic=False))
 
 
 @contextmanager
