@@ -22,6 +22,7 @@ from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
+from plugformer_plugins.optimizer.muon import Muon
 
 GPU = torch.device("cuda")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -50,6 +51,25 @@ def assert_learns_as_on_the_cpu(model, batch):
 def test_every_part_learns_as_on_the_cpu(tiny_model, any_parts):
     model = tiny_model(*(each for each in any_parts if each.startswith("model.")))
     assert_learns_as_on_the_cpu(model, model.located(pairs(SOURCES, TARGETS)))
+
+
+def test_a_loss_in_pieces_is_that_of_the_cpu(tiny_model):
+    model = tiny_model("model.head={name: language_model, label_smoothing: 0.1, logits_memory: 1.0e-9}")
+    assert_learns_as_on_the_cpu(model, pairs(SOURCES, TARGETS))
+
+
+def test_muon_moves_matrices_nearly_as_on_the_cpu():
+    """In bfloat16, a direction has two or three right digits."""
+    starts, gradients = torch.randn(2, 3, 16, 32).unbind()
+    moved = {}
+    for device in ("cpu", "cuda"):
+        named = [(f"{n}.weight", torch.nn.Parameter(start.to(device))) for n, start in enumerate(starts)]
+        built = Muon(lr=1.0, weight_decay=0.0).build(named)
+        for (_, parameter), gradient in zip(named, gradients, strict=True):
+            parameter.grad = gradient.to(device)
+        built.step()
+        moved[device] = torch.stack([parameter.detach().cpu() for _, parameter in named]) - starts
+    torch.testing.assert_close(moved["cuda"], moved["cpu"], rtol=0.05, atol=0.04)
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
