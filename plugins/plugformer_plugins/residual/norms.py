@@ -131,7 +131,7 @@ class LayerScale(Residual):
     def forward(self, x: Stream, sublayers: Mapping[str, Sublayer]) -> Stream:
         """Adds to `x`, one after the other, the scaled outputs of the sublayers."""
         for name, sublayer in sublayers.items():
-            x = torch.addcmul(x, sublayer(self.norms[name](x)), self.scales[name])
+            x = torch.addcmul(x, sublayer(self.norms[name](x)), self.scales[name].to(x.dtype))
         return x
 
 
