@@ -22,7 +22,7 @@ from plugformer.interfaces import (
 from plugformer.registry import Kind
 from plugformer_testing import architecture, require
 from plugformer_testing.contract import NotApplicable, contract_check
-from plugformer_testing.probes import PADDED, Function, PaddedBatch, example
+from plugformer_testing.probes import PADDED, Function, PaddedBatch
 from plugformer_testing.small import CASES, EncodedCase
 from plugformer_testing.subject import DECODER, ENCODER, PLACES, SUBLAYERS, Subject
 
@@ -218,7 +218,7 @@ def padding_counts_for_nothing(subject: Subject, case: tuple[bool, PaddedBatch])
     """Real tokens give the same without padding, in training, too, unless something is random there."""
     training, batch = case
     residual: Residual = subject.perturbed().train(training)
-    x, real = example(*batch.mask.shape, subject.model.width, dtype=torch.float64), batch.mask
+    x, real = subject.tokens(*batch.mask.shape), batch.mask
 
     output = compute(residual, x, real)
     if training and any(not torch.equal(compute(residual, x, real), output) for _ in range(9)):
