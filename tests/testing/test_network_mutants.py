@@ -34,34 +34,52 @@ class WithoutEpsilon(LayerNorm):
         return centered / centered.square().mean(dim=-1, keepdim=True).sqrt() * self.weight
 
 
-def unbalanced(self, probabilities, chosen):
+def unbalanced(self, probabilities, chosen, real):
     """Returns a loss that no tokens make NaN."""
     return probabilities.mean()
 
 
+def balance(self, probabilities, chosen, real):
+    """Counts padding, too."""
+    return MixtureOfExperts._balance_loss(self, probabilities, chosen, None)
+
+
 MUTANTS = {
     "shapes": (
-        after("NeedsTokens", GELU, forward=lambda self, output, x: output + 0 * x.amax()),
+        after("NeedsTokens", GELU, forward=lambda self, output, x, _: output + 0 * x.amax()),
         before("MatricesOnly", RMSNorm, forward=lambda self, x: x[:, :]),
     ),
     "each_token_is_alone": (
-        before("SharesOneMean", GELU, forward=lambda self, x: x - x.mean(dim=0, keepdim=True)),
-        after("LearnsFromOthers", GELU, forward=lambda self, output, x: output + (x - x.detach()).sum(0)),
-        before("ReadsTheTokenBefore", GELU, forward=lambda self, x: x + x.roll(1, 0)),
+        before("SharesOneMean", GELU, forward=lambda self, x: x - x.mean(dim=(0, 1), keepdim=True)),
+        after("LearnsFromOthers", GELU, forward=lambda self, y, x, _: y + (x - x.detach()).sum(dim=(0, 1))),
+        before("ReadsTheTokenBefore", GELU, forward=lambda self, x: x + x.roll(1, 1)),
         WrongAxis,
     ),
     "the_ffn_width_is_honored": (FixedFFNWidth,),
     "an_auxiliary_loss_is_a_scalar": (
         instead("UnbalancedWithoutTokens", MixtureOfExperts, _balance_loss=unbalanced),
     ),
+    "padding_is_left_out": (
+        instead("BalancesPadding", MixtureOfExperts, _balance_loss=balance),
+        after(
+            "NothingAtPadding",
+            GELU,
+            forward=lambda self, y, x, at: y if at.real is None else y / at.real[..., None],
+        ),
+        after("CountsPadding", GELU, forward=lambda self, y, x, at: y * at.query.length),
+    ),
     "exports": (
-        after("LooksAtValues", GELU, forward=lambda self, y, x: y if x.amax() < 1e9 else 2 * y),
-        after("KnowsTheBatch", GELU, forward=lambda self, y, x: y[: len(x)]),
+        after("LooksAtValues", GELU, forward=lambda self, y, x, _: y if x.amax() < 1e9 else 2 * y),
+        after("KnowsTheBatch", GELU, forward=lambda self, y, x, _: y[: len(x)]),
         after("Other", RMSNorm, forward=lambda self, y, x: y * (2 if torch.compiler.is_exporting() else 1)),
+    ),
+    "keeps_the_format": (
+        after("InFloat32", GELU, forward=lambda self, y, x, _: y.float() if x.dtype == torch.bfloat16 else y),
+        after("OfItsWeight", RMSNorm, forward=lambda self, y, x: y.to(self.weight.dtype)),
     ),
     "last_map_is_linear": (instead("MapsTwice", GELU, residual_path=("down", "up")),),
     "training_mode_changes_nothing": (
-        after("Drops", GELU, forward=lambda self, output, _: functional.dropout(output, 0.5, self.training)),
+        after("Drops", GELU, forward=lambda self, output, *_: functional.dropout(output, 0.5, self.training)),
         after("BatchNorm", RMSNorm, forward=lambda self, output, _: output * (1.1 if self.training else 1)),
     ),
     "the_scale_is_taken_out": (instead("NoNorm", RMSNorm, forward=lambda self, x: x * self.weight),),
@@ -82,7 +100,7 @@ test_is_caught, test_every_check_catches_one = mutant_tests(
 
 
 def test_an_exception_without_tokens_says_that_there_are_none():
-    def forward(self, output, x):
+    def forward(self, output, x, context):
         return output + 0 * x.max()
 
     (outcome,) = check(after("Largest", GELU, forward=forward), only="an_auxiliary_loss_is_a_scalar").outcomes
@@ -90,8 +108,8 @@ def test_an_exception_without_tokens_says_that_there_are_none():
 
 
 def test_a_size_that_is_fixed_while_it_is_traced_is_reported_with_its_line():
-    def forward(self, output, x):
-        return output if len(x) else x
+    def forward(self, output, x, context):
+        return output if len(x.flatten(0, 1)) else x
 
     (outcome,) = check(after("Decides", GELU, forward=forward), only="exports").outcomes
     assert "Guard failed" in outcome.message
