@@ -1,6 +1,8 @@
 """Every check of residual connections catches a fault that it is there for."""
 
 import inspect
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -72,13 +74,35 @@ class InfiniteGain(DeepNorm):
         self.gain = 1 / model.place.layer if model.place.layer else float("inf")
 
 
+class Together(ByToken):
+    """Sublayers compute tokens moved together in order; it leaves it to the layer to see which are real."""
+
+    def forward(self, x, sublayers):
+        limited = {
+            name: SimpleNamespace(added=partial(each.added, most=self.most(x)), real=each.real)
+            for name, each in sublayers.items()
+        }
+        return super().forward(x, limited)
+
+    def chosen(self, scores, real):
+        return (scores > 0) | ~real
+
+    def most(self, x):
+        return x.shape[1]
+
+
+class Underrated(Together):
+    def most(self, x):
+        return 1
+
+
 IN_THE_LAYER = [
     ("stable=True)", "stable=True).flip(1)"),
-    ("cache.extend(query)", "context.key"),
-    ("output.masked_fill(~real[..., None], 0.0)", "output"),
-    ("tokens & query.mask", "tokens"),
-    ("query.index.expand_as(tokens).gather(1, columns)", "columns"),
-    ("self._positions.select(rows)", "self._positions"),
+    ("at.index.expand_as(tokens).gather(1, columns)", "at.index[:, :most].expand_as(columns)"),
+    ("hidden.gather(1, places)", "hidden"),
+    ("context.only(tokens, kept)", "context"),
+    ("tokens & context.real", "tokens"),
+    ('states["tokens"]', "State()"),
 ]
 """Faults of the layer itself, as changes of its source: each is caught with a sound residual connection."""
 
@@ -98,6 +122,12 @@ MUTANTS = {
     "takes_what_it_says": (
         instead("Undeclared", ByToken, takes="all"),
         instead("Misspelled", ByToken, takes="by tokens"),
+        Underrated,
+    ),
+    "keeps_the_format": (
+        after(
+            "InFloat32", PreNorm, forward=lambda self, y, *_: y.float() if y.dtype == torch.bfloat16 else y
+        ),
     ),
     "padding_counts_for_nothing": (PaddingIsCounted, OneShareForTheBatch),
     "models_keep_their_contract": (HalfOfEachPiece,),
@@ -108,7 +138,7 @@ MUTANTS = {
 test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.RESIDUAL)
 
 
-@pytest.mark.parametrize("residual", [ByToken, BySequence])
+@pytest.mark.parametrize("residual", [ByToken, BySequence, Together])
 def test_some_tokens_are_taken(residual):
     report = check(residual, only=list(MUTANTS))
     assert report, report.summary()
@@ -120,7 +150,5 @@ def test_a_fault_of_the_layer_is_caught(right, wrong, monkeypatch):
     assert source.count(right) == 1
     faulty = {"__name__": layer.__name__}
     exec(source.replace(right, wrong), faulty)  # noqa: S102 (it is our own)
-    monkeypatch.setattr(layer, "at_tokens", faulty["at_tokens"])
-    monkeypatch.setattr(layer.Layer, "compute", faulty["Layer"].compute)
-    monkeypatch.setattr(layer.AttentionCache, "select", faulty["AttentionCache"].select)
-    assert_caught(ByToken, "models_keep_their_contract", raises=True)
+    monkeypatch.setattr(layer.Layer, "_sublayer", faulty["Layer"]._sublayer)
+    assert_caught(Together, "models_keep_their_contract", raises=True)
