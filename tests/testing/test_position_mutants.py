@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import torch
-from tests.testing.mutants import after, changed, instead, mutant_tests
+from tests.testing.mutants import after, instead, mutant_tests
 
 from plugformer.errors import LengthError
-from plugformer.interfaces import Padding, PositionalEncoding
+from plugformer.interfaces import PositionalEncoding
 from plugformer.registry import Kind
 from plugformer_plugins.position.alibi import ALiBi
 from plugformer_plugins.position.learned import Learned
@@ -18,13 +18,17 @@ from plugformer_testing.runner import checks_of
 
 def by_column(positions):
     """The same tokens, numbered by column from zero."""
-    return changed(positions, index=torch.arange(positions.length)[None].expand(positions.mask.shape))
+    return replace(positions, index=torch.arange(positions.length)[None])
+
+
+def from_the_end(positions):
+    """The same tokens, numbered from the last column."""
+    return replace(positions, index=positions.length - 1 - positions.index)
 
 
 def skip_one(positions):
-    """Places padded pieces that stand behind others one position too far."""
-    far = positions.padding is not Padding.NONE and int(positions.index.min()) > 0
-    return changed(positions, index=positions.index + far)
+    """Places pieces behind others of different length one position too far."""
+    return replace(positions, index=positions.index + (len(positions.index) > 1))
 
 
 def placing(name, base, slot, place):
@@ -112,11 +116,7 @@ MUTANTS = {
         after("Other", Rotary, rotate=lambda self, heads, *_: heads * (1 + torch.compiler.is_exporting())),
     ),
     "any_number_of_heads": (AnswersForKeys, FourMaps),
-    "padding_moves_nothing": (
-        AnswersByColumn,
-        RestartsAfterCaching,
-        placing("EmbedsByColumn", Sinusoidal, "embed", by_column),
-    ),
+    "padding_moves_nothing": (placing("CountsFromTheEnd", Sinusoidal, "embed", from_the_end),),
     "positions_go_on_after_a_cache": (
         AnswersByColumn,
         RestartsAfterCaching,
@@ -129,11 +129,11 @@ MUTANTS = {
     "scores_depend_on_distance": (
         after("AnswersByPlace", Answers, content_bias=answered_by_place),
         after("ScoresByPlace", ALiBi, bias=by_place),
-        placing("TurnsByRoot", Rotary, "rotate", lambda at: changed(at, index=at.index.double().sqrt())),
+        placing("TurnsByRoot", Rotary, "rotate", lambda at: replace(at, index=at.index.double().sqrt())),
     ),
     "a_filled_slot_tells_positions_apart": (
         after("AnswersAlike", Answers, content_bias=answered_alike),
-        placing("OneRow", Learned, "embed", lambda at: changed(at, index=torch.zeros_like(at.index))),
+        placing("OneRow", Learned, "embed", lambda at: replace(at, index=torch.zeros_like(at.index))),
         FlatBias,
     ),
     "scores_change_between_two_tokens": (after("AnswersForAll", Answers, content_bias=centered),),
