@@ -95,6 +95,22 @@ def test_tokens_keep_their_positions(position, residual):
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("kind", [EVERYTHING, CAUSAL])
+def test_a_known_number_changes_no_number(kind):
+    """Outputs and gradients are those of all tokens computed with a mask."""
+    tokens, found = tokens_of(LENGTH, 7, 1), []
+    for residual in (EverySecond, HalfOfThem):
+        model = model_of(residual, kind)
+        if found:
+            model.load_state_dict(found[0][0].state_dict())
+        (stack,) = model.stacks.values()
+        output = stack(tokens)
+        hidden = getattr(output, "hidden", output)[tokens.mask]
+        (hidden * torch.linspace(-1, 1, hidden.numel()).view_as(hidden)).sum().backward()
+        found.append((model, hidden, {name: each.grad for name, each in stack.named_parameters()}))
+    torch.testing.assert_close(found[0][1:], found[1][1:])
+
+
 class Masked(nn.Module):
     """Sublayers compute everything, and what they give is zero at tokens not taken."""
 
