@@ -150,8 +150,7 @@ class Context:
         Each map keeps its own parameters, with the initial values, names and updates of a map by itself.
         """
         biased = maps[0].bias is not None
-        plain = all(type(each) is nn.Linear and (each.bias is not None) == biased for each in maps)
-        if not plain or any(each._forward_hooks or each._forward_pre_hooks for each in maps):
+        if not all(_is_plain(each) and (each.bias is not None) == biased for each in maps):
             return torch.cat([each(x) for each in maps], dim=-1)
         kept = {} if self.slots is None or self.state is None else self.state.weights
         key = tuple(map(id, maps))
@@ -277,3 +276,9 @@ class Context:
         if self.bias is None:
             return None if self.unmasked else self.mask
         return self.bias if self.unmasked else self.bias.masked_fill(~self.mask, -torch.inf)
+
+
+def _is_plain(part: nn.Linear) -> bool:
+    """Returns whether a linear map is a matrix product that nobody changes or watches."""
+    hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
+    return type(part) is nn.Linear and "forward" not in part.__dict__ and not any(hooks)
