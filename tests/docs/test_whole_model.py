@@ -55,7 +55,7 @@ def reached(files: list[Path]) -> set[Path]:
     return found
 
 
-def test_five_files_and_what_they_import_of_the_model_have_less_than_a_thousand_lines() -> None:
+def test_five_files_and_what_they_import_of_the_model_have_less_than_990_lines() -> None:
     files = named()
     assert len(files) == 5
     counts = {
@@ -63,4 +63,4 @@ def test_five_files_and_what_they_import_of_the_model_have_less_than_a_thousand_
         for file in reached(files)
     }
     assert "core/plugformer/model/__init__.py" in counts
-    assert sum(counts.values()) < 1000, counts
+    assert sum(counts.values()) < 990, counts
