@@ -83,7 +83,7 @@ class SlidingWindowAttention(Attention):
             past = (key.new_zeros(shape), key.new_zeros(shape), nothing, nothing > 0)
         keys, values = (torch.cat(pair, dim=2) for pair in zip(past[:2], new[:2], strict=True))
         index, there = (torch.cat(pair, dim=1) for pair in zip(past[2:], new[2:], strict=True))
-        last = there.long().argsort(dim=1, stable=True)[:, -self.window :]  # the real ones, in their order
+        last = index.where(there, -1).argsort(dim=1)[:, -self.window :]  # the real ones, in their order
         columns = last[:, None, :, None].expand(-1, keys.shape[1], -1, self.width)
         kept = (each.gather(2, columns) for each in (keys, values))
         context.keep(*kept, index.gather(1, last), there.gather(1, last))
