@@ -1,10 +1,12 @@
 """What a trained model weighed of a text: tokens, output, and the attentions that keep no weights."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from plugformer.errors import DataError, LengthError
-from plugformer.interfaces import Attention, AttentionContext
+from plugformer.interfaces import Attention
 from plugformer.runs import TrainedModel
 from plugformer_inspection import inspect_attention
 
@@ -57,13 +59,8 @@ class Silent(Attention):
         super().__init__()
         self.attention = attention
 
-    def project(self, memory, positions):
-        return self.attention.project(memory, positions)
-
-    def attend(self, query, state, context):
-        return self.attention.attend(
-            query, state, AttentionContext(context.query, context.key, view=context.view)
-        )
+    def forward(self, x, context):
+        return self.attention(x, replace(context, observer=None))
 
 
 def test_an_attention_that_records_nothing_is_listed(model, monkeypatch):

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 import torch
 
-from plugformer.interfaces import Batch, Padding, Tokens, evaluating
+from plugformer.interfaces import Batch, Tokens, evaluating
 from plugformer_inspection.attention import AttentionLocation, attentions, observing
 
 PLACES = [
@@ -104,15 +104,15 @@ def test_incremental_decoding_records_the_rows_of_the_whole(tiny_model, batch):
     """Step by step the weights are those of one pass, a row at a time."""
     model = tiny_model()
     ids = batch.target.ids[:1, :4]
-    whole = Batch(Tokens(batch.source.ids[:1], batch.source.mask[:1], Padding.NONE))
+    whole = Batch(Tokens(batch.source.ids[:1], batch.source.mask[:1], full=True))
     with evaluating(model):
         memory = model.encoder(whole.source)
         with observing(model) as together:
-            model.decoder(_tokens(ids), model.decoder.start(memory))
+            model.decoder(_tokens(ids), cache=model.decoder.start(memory))
         cache = model.decoder.start(memory)
         with observing(model) as steps:
             for step in range(4):
-                model.decoder(_tokens(ids[:, step : step + 1]), cache)
+                model.decoder(_tokens(ids[:, step : step + 1]), cache=cache)
     for kind in range(2):
         for row, record in enumerate(steps[kind::2]):
             expected = together[kind].value[:, :, row, : record.value.shape[-1]]
@@ -120,4 +120,4 @@ def test_incremental_decoding_records_the_rows_of_the_whole(tiny_model, batch):
 
 
 def _tokens(ids):
-    return Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)
+    return Tokens(ids, torch.ones_like(ids, dtype=torch.bool), full=True)
