@@ -4,7 +4,6 @@ from collections import Counter
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-
 NEW = ("empty", "empty_like", "new_empty")
 
 
