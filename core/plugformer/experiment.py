@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.structure import origin_of
-from plugformer.configuration.task import Component, ModelSettings, Task, TrainingSettings
+from plugformer.configuration.task import OWN, Component, ExtraSublayer, ModelSettings, Task, TrainingSettings
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
@@ -25,7 +25,7 @@ from plugformer.interfaces import (
 from plugformer.registry import Kind, Registry
 from plugformer.registry.discovery import label
 from plugformer.registry.options import checked_options
-from plugformer.yaml_tree import Finding, KeyPath, MappingNode, Origin, Problem, placed, report
+from plugformer.yaml_tree import Finding, KeyPath, MappingNode, Origin, Problem, dotted, placed, report
 
 __all__ = ["Experiment"]
 
@@ -238,6 +238,14 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
             keys = (*path, "cross_attention", "attention")
             sublayers["cross_attention"] = choose(Kind.ATTENTION, (keys, cross.attention), *attention)
         sublayers["feed_forward"] = choose(Kind.FEED_FORWARD, *candidates("feed_forward", layer))
+        outer = ("model",) if overrides.sublayers is None else path
+        for name, extra in (
+            settings.sublayers if overrides.sublayers is None else overrides.sublayers
+        ).items():
+            kind = Kind.FEED_FORWARD if extra.attention is None else Kind.ATTENTION
+            where = (*outer, "sublayers", name)
+            part = choose(kind, ((*where, kind.value), getattr(extra, kind.value)))
+            sublayers = inserted(sublayers, name, part, extra, where)
         return LayerSpec(
             sublayers=sublayers,
             norm=choose(Kind.NORM, *candidates("norm", layer)),
@@ -255,3 +263,24 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
         cross_position=choose(Kind.POSITION, (keys, cross.position or NO_POSITION)) if cross else None,
         read_by=0 if stack.cross else sum(depths[other.name] for other in stacks if other.cross),
     )
+
+
+def inserted(
+    sublayers: Mapping[str, PartSpec], name: str, part: PartSpec, extra: ExtraSublayer, where: KeyPath
+) -> dict[str, PartSpec]:
+    """Returns sublayers with a further one at its place.
+
+    Raises:
+        ConfigurationError: There is no sublayer at the place that it names, or one of its own name.
+    """
+    names = [*sublayers]
+    beside = extra.before or extra.after or names[-1]
+    if name in {*sublayers, *OWN, "residual", "dropout"} or beside not in names:
+        key = dotted(where)
+        problem = f"{key}: a layer has {', '.join(names)}, and nothing called {beside!r}"
+        if beside in names:
+            problem = f"{key}: a layer has something called {name!r} already; choose another name"
+        raise ConfigurationError(problem)
+    place = names.index(beside) + (extra.before is None)
+    pairs = [*sublayers.items()]
+    return dict([*pairs[:place], (name, part), *pairs[place:]])

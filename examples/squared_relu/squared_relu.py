@@ -17,7 +17,7 @@ class SquaredReLU(FeedForward):
     def forward(
         self,
         x: Float[Tensor, "batch length width"],
-        context: Context,  # noqa: ARG002 (it tells which tokens are padding)
+        context: Context,
     ) -> Float[Tensor, "batch length width"]:
         """Returns the network's output at each token."""
         output: Tensor = self.down(self.up(x).relu().square())

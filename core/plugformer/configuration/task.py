@@ -172,11 +172,36 @@ class CrossAttention(Overrides):
     position: Component | None = None
 
 
+OWN = ("attention", "cross_attention", "feed_forward")
+"""The sublayers that a layer has without any setting, in the order of computation."""
+
+
+class ExtraSublayer(Settings):
+    """A further sublayer of each layer: a mixer of tokens or a network, with its residual connection."""
+
+    exclusive: ClassVar[tuple[tuple[str, str], ...]] = (("attention", "feed_forward"), ("after", "before"))
+
+    attention: Component | None = None
+    feed_forward: Component | None = None
+    after: str | None = Field(default=None, description="The sublayer that it follows; by default the last.")
+    before: str | None = Field(default=None, description="The sublayer that follows it.")
+
+    @model_validator(mode="after")
+    def _one_part(self) -> Self:
+        if self.attention is None and self.feed_forward is None:
+            raise ValueError("a sublayer is an attention or a feed_forward: give one")
+        return self
+
+
+Extras = dict[Annotated[str, Field(pattern=r"^[a-z]\w*$")], ExtraSublayer]
+
+
 class StackOverrides(LayerOverrides):
     """Settings of the encoder or the decoder that differ from the model's."""
 
     layers: Layers | None = Field(default=None, description="Number of layers, instead of the model's.")
     position: Component | None = None
+    sublayers: Extras | None = Field(default=None, description="Further sublayers, instead of the model's.")
     per_layer: dict[Annotated[int, Field(ge=0)], LayerOverrides] = Field(
         default={}, description="Components of single layers, by number from 0."
     )
@@ -211,6 +236,7 @@ class ModelSettings(Settings):
     feed_forward: Component = Component(name="gelu")
     norm: Component = Component(name="layer_norm")
     residual: Component = Component(name="pre")
+    sublayers: Extras = Field(default={}, description="Further sublayers of each layer, by name.")
     head: Component
     encoder: StackOverrides = StackOverrides()
     decoder: DecoderOverrides = DecoderOverrides()

@@ -216,7 +216,8 @@ class LayerSpec:
     """One layer.
 
     Attributes:
-        sublayers: The parts, from below: `attention`, `cross_attention` to another stack, `feed_forward`.
+        sublayers: The parts, from below: `attention`, `cross_attention` to another stack, `feed_forward`, and
+            further ones by names of their own.
         norm: The norm of the sublayers.
         residual: The residual connection that joins the sublayers.
         origin: The keys that lead to settings of this layer alone, if there are any.
@@ -259,14 +260,13 @@ class StackSpec:
             stack=self.name, layer=layer, layers=layers, view=view, cross=cross, read_by=read_by
         )
 
-    def state_owner(self, place: LayerContext, read: int) -> LayerContext:
-        """Returns the place of the attention in layer `read` whose state the attention at a place reads.
+    def state_owner(self, place: LayerContext, read: int, name: str) -> LayerContext:
+        """Returns the place of the sublayer in layer `read` whose state that of the same name here reads.
 
         Raises:
             ConfigurationError: That is no layer below, or it has another attention or other options.
         """
         owner = replace(place, layer=max(read, 0))
-        name = "cross_attention" if place.cross else "attention"
         part, problem = self.layers[place.layer].sublayers[name], ""
         if not 0 <= read < place.layer:
             problem = f"layer {read}, expected a layer below\nits author must correct `reads_layer`"

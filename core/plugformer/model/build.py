@@ -159,7 +159,7 @@ class Builder:
         for place, number in enumerate(order):
             for name, read in layers[number].reads_layers.items():
                 at = stack.place(number, cross=name == "cross_attention")
-                owner = stack.state_owner(at, read)
+                owner = stack.state_owner(at, read, name)
                 problem = ""
                 if read not in order[:place] or order[read] != read:
                     problem = "which this architecture has at another place"

@@ -116,7 +116,7 @@ def _refused(spec: ModelSpec) -> Iterator[Failure]:
     made: set[int] = set()
     failed: dict[int, Failure] = {}
 
-    def attempt(part: PartSpec, context: ModelContext) -> None:
+    def attempt(part: PartSpec, context: ModelContext, name: str = "") -> None:
         place = context.place
         try:
             try:
@@ -125,7 +125,7 @@ def _refused(spec: ModelSpec) -> Iterator[Failure]:
             except PlugformerError:
                 component = make(part, context)  # it may need values
             if isinstance(component, Attention) and component.reads_layer is not None:
-                spec.stacks[place.stack].state_owner(place, component.reads_layer)
+                spec.stacks[place.stack].state_owner(place, component.reads_layer, name)
             made.add(id(part))
         except PlugformerError as error:
             where = f"{place}: " if id(part) in made else ""
@@ -137,7 +137,7 @@ def _refused(spec: ModelSpec) -> Iterator[Failure]:
             attempt(stack.cross_position, spec.context(stack.place(cross=True)))
         for number, layer in enumerate(stack.layers):
             for name, part in layer.sublayers.items():
-                attempt(part, spec.context(stack.place(number, cross=name == "cross_attention")))
+                attempt(part, spec.context(stack.place(number, cross=name == "cross_attention")), name)
             attempt(layer.norm, spec.context(stack.place(number)))
             attempt(layer.residual, spec.residual_context(stack, number, nn.Identity))
     attempt(spec.head, spec.head_context(2, None))
