@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 
-from plugformer.interfaces import ABSENT, END, EVERYTHING, PAST, Level, Limits, Padding, Ragged, Stack, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, END, EVERYTHING, PAST, Level, Limits, Ragged, Stack, Tokens
 from plugformer.registry import Kind
 from plugformer_blocks import Prefix, Within
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
@@ -38,18 +38,21 @@ def add_an_embedding(self, made, builder, sizes, level):
     return made
 
 
-class PadsRight(DecoderOnly):
-    def collate(self, encoded, level, *, side="right", length=None):
-        return super().collate(encoded, level, length=length)
+class PadsLeft(DecoderOnly):
+    def collate(self, encoded, level, **padding):
+        batch = super().collate(encoded, level, **padding)
+        order = batch.target.mask.long().argsort(dim=1, stable=True)
+        ids, mask = (each.gather(1, order) for each in (batch.target.ids, batch.target.mask))
+        return replace(batch, target=replace(batch.target, ids=ids, mask=mask))
 
 
 class ForgetsTheLength(EncoderDecoder):
-    def collate(self, encoded, level, *, side="right", length=None):
-        return super().collate(encoded, level, side=side)
+    def collate(self, encoded, level, *, length=None, **padding):
+        return super().collate(encoded, level, **padding)
 
 
 def say_no_padding(self, batch, *_):
-    return replace(batch, source=replace(batch.source, padding=Padding.NONE))
+    return replace(batch, source=replace(batch.source, full=True))
 
 
 class LosesTheFirstTarget(EncoderOnly):
@@ -76,13 +79,12 @@ class LeavesOutTheBeginning(EncoderDecoder):
         return super().collate(replace(encoded, inputs={"input": cut}), level, **padding)
 
 
-class PlacesPadding(DecoderModel):
-    """Counts padding as positions."""
+class CountsFromTheEnd(DecoderModel):
+    """The last column, which may be padding, is in the place of the first."""
 
     def hidden(self, batch):
-        target = batch.target
-        every = torch.ones_like(target.mask)
-        return super().hidden(replace(batch, target=Tokens(target.ids, every, Padding.NONE)))
+        hidden = super().hidden(batch)
+        return hidden + torch.arange(hidden.shape[1]).flip(0)[:, None]
 
 
 class SeesAll(DecoderModel):
@@ -95,12 +97,12 @@ class SeesAll(DecoderModel):
 
 
 class StartsTwice(EncoderDecoderModel):
-    """Reads the first token of an output when it begins, too."""
+    """Reads BEGIN twice."""
 
     def begin(self, batch):
-        past, last = super().begin(batch)
-        self.step(Tokens(last[:, None], torch.ones_like(last, dtype=torch.bool)[:, None], Padding.NONE), past)
-        return past, last
+        past, _ = super().begin(batch)
+        begin = torch.full_like(batch.source.ids[:, :1], BEGIN)
+        return past, self.step(Tokens(begin, begin > 0, full=True), past)[:, -1]
 
 
 class Kept:
@@ -120,7 +122,7 @@ class NeverReorders(EncoderDecoderModel):
         return Kept(past), last
 
     def step(self, tokens, past):
-        return super().step(tokens, past.past)
+        return super().step(tokens, past.past if isinstance(past, Kept) else past)
 
 
 MixesRows = after(
@@ -131,9 +133,16 @@ Averages = after(
     EncoderDecoderModel,
     forward=lambda self, loss, _: loss._replace(total=loss.total / loss.targets),
 )
-LastOfTheLongest = after(  # takes what stands in the last column for the last token of every prompt
-    "LastOfTheLongest", DecoderModel, begin=lambda self, found, batch: (found[0], batch.target.ids[:, -1])
-)
+
+
+class LastOfTheLongest(DecoderModel):
+    """Takes the last column for the last token of every prompt."""
+
+    def begin(self, batch):
+        past = self.decoder.start()
+        return past, self.step(batch.target, past)[:, -1]
+
+
 RoomForAll = after("RoomForAll", DecoderModel, room=lambda self, room, _: torch.full_like(room, 16))
 CountsEnd = after("CountsEnd", EncoderDecoderModel, input_lengths=lambda self, lengths, _: lengths + 1)
 
@@ -199,6 +208,11 @@ def marking(name, prefix):
     return after(name, PrefixLM, collate=collate)
 
 
+def without_marks(self, batch, encoded, *_):
+    """Marks no prefix where nothing is given to predict."""
+    return batch if encoded.output else replace(batch, target=replace(batch.target, marks={}))
+
+
 class LosesMarks(DecoderModel):
     """Forgets the marks when it cuts off the last token."""
 
@@ -210,27 +224,26 @@ class LosesMarks(DecoderModel):
 class GoesOn(Within):
     """Positions do not restart."""
 
-    def positions(self, tokens, encoding, past=None):
-        found = super().positions(tokens, encoding, past)
-        return replace(found, index=self.view.positions(tokens, encoding, past).index)
+    def positions(self, new, ids, past=None):
+        return replace(super().positions(new, ids, past), index=new.index)
 
 
 @dataclass(frozen=True)
 class CountsTheRow(GoesOn):
     """Positions do not restart in steps."""
 
-    def positions(self, tokens, encoding, past=None):
+    def positions(self, new, ids, past=None):
         base = super() if past is not None else Within(self.view)
-        return base.positions(tokens, encoding, past)
+        return base.positions(new, ids, past)
 
 
 @dataclass(frozen=True)
 class ForgetsDocuments(Within):
     """Numbers the documents of each piece from 0."""
 
-    def positions(self, tokens, encoding, past=None):
-        found = super().positions(tokens, encoding, past)
-        return replace(found, marks={"document": (tokens.ids == END).cumsum(dim=1)})
+    def positions(self, new, ids, past=None):
+        found = super().positions(new, ids, past)
+        return replace(found, marks={"document": (ids == END).cumsum(dim=1)})
 
 
 MUTANTS = {
@@ -239,14 +252,14 @@ MUTANTS = {
         after("HidesItsStack", DecoderOnly, build=hide_a_stack),
     ),
     "sequences_are_padded_as_asked": (
-        PadsRight,
+        PadsLeft,
         ForgetsTheLength,
         after("SaysNoPadding", EncoderOnly, collate=say_no_padding),
     ),
     "targets_are_those_of_the_examples": (LosesTheFirstTarget, EndsEveryPiece),
     "padding_changes_nothing": (
-        building(DecoderOnly, PlacesPadding),
-        marking("CountsPadding", lambda tokens, given: torch.ones_like(tokens.mask).cumsum(dim=1) < given),
+        building(DecoderOnly, CountsFromTheEnd),
+        marking("AtTheEnd", lambda tokens, given: torch.ones_like(tokens.mask).cumsum(1).flip(1) < given),
     ),
     "examples_are_independent": (
         building(EncoderOnly, MixesRows),
@@ -276,7 +289,7 @@ MUTANTS = {
         building(EncoderDecoder, StartsTwice),
         building(DecoderOnly, LastOfTheLongest),
         building(EncoderDecoder, NeverReorders),
-        marking("EndInPrefix", lambda tokens, given: tokens.mask.cumsum(dim=1) <= given),
+        after("MarksInTrainingAlone", PrefixLM, collate=without_marks),
     ),
     "the_view_is_what_it_says": (
         viewing("Leaks", DecoderOnly, EVERYTHING),
