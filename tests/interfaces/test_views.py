@@ -1,8 +1,10 @@
 """Views and marks: what is seen, written out by hand; that marks travel with tokens; and who is refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
-from tests.interfaces.test_attention_context import picture
+from tests.interfaces.test_context import picture
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
@@ -11,14 +13,15 @@ from plugformer.interfaces import (
     END,
     EVERYTHING,
     PAST,
-    AttentionContext,
+    Context,
     LayerContext,
     ModelContext,
-    Padding,
     PartSpec,
     PositionalEncoding,
+    Positions,
     Tokens,
 )
+from plugformer.model import Cache
 from plugformer.model.build import make
 from plugformer_blocks import Prefix, Within
 from plugformer_plugins.attention.grouped import MultiHeadAttention
@@ -30,17 +33,23 @@ def tokens(rows, **marks):
     """Returns tokens, 0 for padding, with marks."""
     ids = torch.tensor(rows)
     marks = {name: torch.tensor(mark) for name, mark in marks.items()}
-    return Tokens(ids, ids > 0, Padding.NONE if (ids > 0).all() else Padding.ANYWHERE, marks=marks)
+    return Tokens(ids, ids > 0, bool((ids > 0).all()), marks=marks)
+
+
+def positions(view, given):
+    """Returns the positions of whole sequences."""
+    at = Positions.of(given.ids.shape[1], NONE, None if given.full else given.mask)
+    return view.positions(replace(at, marks=given.marks), given.ids)
 
 
 @pytest.mark.parametrize(
     ("view", "given", "expected"),
     [
         (Prefix(), tokens([[5, 6, 7]], in_prefix=[[1, 1, 0]]), ["xx.", "xx.", "xxx"]),
-        (Prefix(), tokens([[0, 6, 7]], in_prefix=[[0, 1, 1]]), [".xx", ".xx", ".xx"]),
+        (Prefix(), tokens([[6, 7, 0]], in_prefix=[[1, 1, 0]]), ["xx.", "xx.", "xx."]),
         (Prefix(), tokens([[5, 6, 7]]), ["x..", "xx.", "xxx"]),
         (Within(PAST), tokens([[5, 6, END, 7]]), ["x...", "xx..", "..x.", "..xx"]),
-        (Within(PAST), tokens([[END, 0, END, 7]]), ["x...", "x...", "..x.", "..xx"]),
+        (Within(PAST), tokens([[END, END, 7, 0]]), ["x...", ".x..", ".xx.", ".xx."]),
         (Within(EVERYTHING), tokens([[5, 6, END, 7]]), ["xx..", "xx..", "..xx", "..xx"]),
         (
             Within(Prefix()),
@@ -50,40 +59,58 @@ def tokens(rows, **marks):
     ],
 )
 def test_what_is_seen(view, given, expected):
-    at = view.positions(given, NONE)
-    assert picture(AttentionContext(at, at, view=view).mask) == [expected]
+    at = positions(view, given)
+    assert picture(Context(at, at, view=view).mask) == [expected]
 
 
 def test_a_prefix_is_what_takes_the_fused_kernel_away():
     with_prefix, without = (
-        Prefix().positions(tokens([[5, 6]], **marks), NONE) for marks in ({"in_prefix": [[1, 0]]}, {})
+        positions(Prefix(), tokens([[5, 6]], **marks)) for marks in ({"in_prefix": [[1, 0]]}, {})
     )
-    assert not AttentionContext(with_prefix, with_prefix, view=Prefix()).is_causal
-    assert AttentionContext(without, without, view=Prefix()).is_causal
-    step = Prefix().positions(tokens([[7]]), NONE, with_prefix)
-    assert AttentionContext(step, with_prefix.concatenate(step), view=Prefix()).attn_mask is None
+    assert not Context(with_prefix, with_prefix, view=Prefix()).is_causal
+    assert Context(without, without, view=Prefix()).is_causal
+    cache = Cache([])
+    for piece in (tokens([[5, 6]], in_prefix=[[1, 0]]), tokens([[7]])):
+        query, key, _ = cache.extend(piece, Prefix(), NONE)
+    assert not Context(query, key, view=Prefix()).is_causal
+    assert picture(Context(query, key, view=Prefix()).mask) == [["xxx"]]
+    assert key.mark("in_prefix").tolist() == [[1, 0, 0]]
 
 
 def test_documents_go_on_where_the_cache_ends():
     """Positions and documents of steps, after rows were selected, are those of one pass."""
     view, rows = Within(PAST), [[5, 6, END, 7, END], [5, END, 6, 7, 8]]
-    whole = view.positions(tokens(rows), NONE)
+    whole = positions(view, tokens(rows))
     assert whole.index.tolist() == [[0, 1, 0, 1, 0], [0, 0, 1, 2, 3]]
     order = torch.tensor([1, 0, 0])
-    so_far = view.positions(tokens([row[:2] for row in rows]), NONE).select(order)
+    cache = Cache([])
+    cache.extend(tokens([row[:2] for row in rows]), view, NONE)
+    cache.select(order)
     for column in range(2, 5):
-        step = view.positions(tokens([[rows[row][column]] for row in order]), NONE, so_far)
-        so_far = so_far.concatenate(step)
-    assert torch.equal(so_far.index, whole.index[order])
-    assert torch.equal(so_far.mark("document"), whole.mark("document")[order])
+        _, key, _ = cache.extend(tokens([[rows[row][column]] for row in order]), view, NONE)
+    assert torch.equal(key.index, whole.index[order])
+    assert torch.equal(key.mark("document"), whole.mark("document")[order])
+
+
+def test_documents_of_rows_of_different_length_go_on_where_each_ends():
+    view, rows = Within(PAST), [[5, END, 6, END, 8], [END, 6, 7, 8, 9]]
+    whole, cache = positions(view, tokens(rows)), Cache([])
+    cache.extend(tokens([rows[0][:3], [*rows[1][:1], 0, 0]]), view, NONE)
+    for step in range(2):
+        query, key, _ = cache.extend(tokens([[rows[0][3 + step]], [rows[1][1 + step]]]), view, NONE)
+        for row, at in enumerate((3 + step, 1 + step)):
+            assert query.index[row].tolist() == whole.index[row, [at]].tolist()
+            seen = key.mask[row]
+            assert torch.equal(key.index[row, seen], whole.index[row, : at + 1])
+            assert torch.equal(key.mark("document")[row, seen], whole.mark("document")[row, : at + 1])
 
 
 def test_marks_travel_with_tokens():
     marked = tokens([[5, 6, 7]], in_prefix=[[1, 0, 0]])
-    for moved in (marked.located(), marked.to("cpu"), marked.to("meta")):
+    for moved in (marked.to("cpu"), marked.to("meta")):
         assert set(moved.marks) == {"in_prefix"}
     assert marked.to("meta").marks["in_prefix"].device.type == "meta"
-    assert marked.narrow(marked.mask[:, :2]).marks["in_prefix"].tolist() == [[1, 0]]
+    assert marked.narrow(2).marks["in_prefix"].tolist() == [[1, 0]]
 
 
 @pytest.mark.parametrize(("view", "causal"), [(PAST, True), (EVERYTHING, False), (Prefix(), False)])
