@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from plugformer.interfaces import PAST, AttentionContext, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, Context, PositionalEncoding, Positions
 from plugformer_blocks import softmax_attention
 
 HEADS, WIDTH = 6, 8
@@ -16,12 +16,11 @@ def heads(count, device="cpu", dtype=torch.float32):
     return torch.randn(2, count, 5, WIDTH, device=device, dtype=dtype)
 
 
-def context_of(device, padding):
-    real = torch.ones(2, 5, dtype=torch.bool)
-    if padding is not Padding.NONE:
-        real[1, :2] = False
-    positions = Positions.of(real.to(device), PositionalEncoding(), padding)
-    return AttentionContext(positions, positions, view=PAST)
+def context_of(device, padded):
+    real = torch.arange(5) < torch.tensor([[5], [3]])
+    mask = real.to(device) if padded else None
+    positions = Positions.of(5, PositionalEncoding(), mask, device=torch.device(device))
+    return Context(positions, positions, view=EVERYTHING if padded else PAST)
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def calls(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_on_a_gpu_a_masked_query_head_is_given_its_group(calls, groups, dtype):
     query, key, value = (heads(count, "meta", dtype) for count in (HEADS, groups, groups))
-    softmax_attention(query, key, value, context_of("meta", Padding.ANYWHERE))
+    softmax_attention(query, key, value, context_of("meta", padded=True))
     ((query, key, value, options),) = calls
     assert not options["enable_gqa"]
     assert query.shape == key.shape == value.shape
@@ -49,10 +48,10 @@ def test_on_a_gpu_a_masked_query_head_is_given_its_group(calls, groups, dtype):
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("padding", [Padding.NONE, Padding.ANYWHERE])
-def test_a_group_of_its_own_changes_nothing(monkeypatch, groups, padding):
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_group_of_its_own_changes_nothing(monkeypatch, groups, padded):
     query, key, value = heads(HEADS), heads(groups), heads(groups)
-    context = context_of("cpu", padding)
+    context = context_of("cpu", padded)
 
     def compute():
         inputs = [each.clone().requires_grad_() for each in (query, key, value)]

@@ -10,15 +10,14 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plugformer.interfaces import EVERYTHING, PAST, AttentionContext, Padding, PositionalEncoding, Positions
+from plugformer.interfaces import EVERYTHING, PAST, Context, PositionalEncoding, Positions
 from plugformer_blocks import attention_scores, attention_weights, softmax_attention
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 6
 PATTERNS = {
-    "full": (["xxxxx", "xxxxx"], Padding.NONE),
-    "right": (["xxxxx", "xxx.."], Padding.RIGHT),
-    "left": (["..xxx", "xxxxx"], Padding.ANYWHERE),
-    "nothing real": (["xxxxx", "....."], Padding.ANYWHERE),
+    "full": ["xxxxx", "xxxxx"],
+    "padded": ["xxxxx", "xxx.."],
+    "nothing real": ["xxxxx", "....."],
 }
 
 
@@ -44,6 +43,12 @@ class Relative(PositionalEncoding):
     def content_bias(self, query_heads, key_heads, query, key):
         distance = key.index[:, None, :] - query.index[:, :, None] + 4
         return torch.einsum("bhqd,bqkd->bhqk", query_heads, self.table[distance].expand(2, -1, -1, -1))
+
+
+def read_pattern(pattern, encoding):
+    """Returns which tokens are real, and their positions."""
+    real = torch.tensor([[mark == "x" for mark in row] for row in PATTERNS[pattern]])
+    return real, Positions.of(5, encoding, None if real.all() else real)
 
 
 class Collector:
@@ -73,11 +78,9 @@ def formula(query, key, value, allowed, bias, scale):
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize(("narrow", "further"), [(False, False), (True, False), (True, True)])
 def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups, biased, causal, observed):
-    rows, padding = PATTERNS[pattern]
-    real = torch.tensor([[mark == "x" for mark in row] for row in rows])
     encoding = Bias() if biased else PositionalEncoding()
-    positions = Positions.of(real, encoding, padding)
-    context = AttentionContext(
+    real, positions = read_pattern(pattern, encoding)
+    context = Context(
         positions, positions, view=PAST if causal else EVERYTHING, observer=Collector() if observed else None
     )
     inputs = [
@@ -122,11 +125,9 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, causal, observed):
     """Shaw et al. 2018, equation 4: (q k + q a) / sqrt(d), a by the distance of query and key."""
-    rows, padding = PATTERNS[pattern]
-    real = torch.tensor([[mark == "x" for mark in row] for row in rows])
     encoding = Relative()
-    positions = Positions.of(real, encoding, padding)
-    context = AttentionContext(
+    real, positions = read_pattern(pattern, encoding)
+    context = Context(
         positions, positions, view=PAST if causal else EVERYTHING, observer=Collector() if observed else None
     )
     inputs = [
@@ -154,8 +155,8 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
 
 def test_a_mask_and_a_bias_keep_the_fused_kernel():
     """PyTorch's plain formula, the only alternative on a CPU, refuses to run here."""
-    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    context = AttentionContext(positions, positions, view=PAST)
+    positions = Positions.of(5, PositionalEncoding())
+    context = Context(positions, positions, view=PAST)
     query, key, value = (torch.randn(2, HEADS, 5, WIDTH, requires_grad=True) for _ in range(3))
     mask, bias = torch.rand(2, 1, 5, 5) > 0.1, torch.randn(1, HEADS, 5, 5)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
@@ -165,15 +166,15 @@ def test_a_mask_and_a_bias_keep_the_fused_kernel():
 
 
 def test_scores_and_weights_are_the_two_halves_of_attention():
-    positions = Positions.of(torch.tensor([[True] * 5, [True, True, False, False, False]]), Relative())
+    positions = Positions.of(5, Relative(), torch.arange(5) < torch.tensor([[5], [2]]))
     collector = Collector()
-    context = AttentionContext(positions, positions, view=PAST, observer=collector)
+    context = Context(positions, positions, view=PAST, observer=collector)
     query = torch.randn(2, HEADS, 5, WIDTH, dtype=torch.float64)
     key, value = torch.randn(2, 2, GROUPS, 5, WIDTH, dtype=torch.float64)
     weights = attention_weights(attention_scores(query, key, context), context)
     assert collector.weights is weights
     read = weights @ value.repeat_interleave(HEADS // GROUPS, dim=1)
-    plain = AttentionContext(positions, positions, view=PAST)
+    plain = Context(positions, positions, view=PAST)
     torch.testing.assert_close(read, softmax_attention(query, key, value, plain))
 
 
@@ -182,10 +183,8 @@ def test_scores_and_weights_are_the_two_halves_of_attention():
 @pytest.mark.parametrize("biased", [False, True], ids=["unbiased", "biased"])
 def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
     real = torch.tensor([[True, True], [False, False]])
-    positions = Positions.of(real, Bias() if biased else PositionalEncoding())
-    context = AttentionContext(
-        positions, positions, view=EVERYTHING, observer=Collector() if observed else None
-    )
+    positions = Positions.of(2, Bias() if biased else PositionalEncoding(), real)
+    context = Context(positions, positions, view=EVERYTHING, observer=Collector() if observed else None)
     query, key, value = (torch.randn(2, HEADS, 2, WIDTH, dtype=dtype, requires_grad=True) for _ in range(3))
     read = softmax_attention(query, key, value, context)
     read.float().sum().backward()
@@ -197,10 +196,8 @@ def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 def test_values_may_have_a_width_of_their_own(observed):
-    positions = Positions.of(torch.ones(1, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    context = AttentionContext(
-        positions, positions, view=EVERYTHING, observer=Collector() if observed else None
-    )
+    positions = Positions.of(3, PositionalEncoding())
+    context = Context(positions, positions, view=EVERYTHING, observer=Collector() if observed else None)
     query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 7)
     expected = (query @ key.transpose(-2, -1) / 2).softmax(-1) @ value
     torch.testing.assert_close(softmax_attention(query, key, value, context), expected)
@@ -210,10 +207,8 @@ def test_values_may_have_a_width_of_their_own(observed):
 def test_dropout_zeroes_weights_and_scales_the_rest(observed):
     """With the identity as values, what is read are the weights themselves."""
     length = 64
-    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    context = AttentionContext(
-        positions, positions, view=EVERYTHING, observer=Collector() if observed else None
-    )
+    positions = Positions.of(length, PositionalEncoding())
+    context = Context(positions, positions, view=EVERYTHING, observer=Collector() if observed else None)
     query = torch.zeros(1, HEADS, length, length)
     value = torch.eye(length).expand(1, HEADS, -1, -1)
     read = softmax_attention(query, query, value, context, dropout=0.25)

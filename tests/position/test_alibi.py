@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.interfaces import ModelContext, Padding, Positions
+from plugformer.interfaces import ModelContext, Positions
 from plugformer_plugins.position.alibi import ALiBi, slopes
 
 
@@ -26,7 +26,7 @@ def test_slopes(heads, expected):
 
 def test_penalties_grow_with_distance_in_both_directions():
     encoding = ALiBi(ModelContext(width=4, heads=2, ffn_width=1))
-    positions = Positions.of(torch.ones(3, 3, dtype=torch.bool), encoding, Padding.NONE)
+    positions = Positions.of(3, encoding)
     distance = torch.tensor([[0.0, 1, 2], [1, 0, 1], [2, 1, 0]])
     assert torch.equal(
         encoding.bias(positions, positions), torch.stack([-distance / 16, -distance / 256])[None]
@@ -35,15 +35,15 @@ def test_penalties_grow_with_distance_in_both_directions():
 
 def test_long_distances_stay_apart_under_bfloat16():
     encoding = ALiBi(ModelContext(width=4, heads=1, ffn_width=1)).bfloat16()
-    positions = Positions.of(torch.ones(1, 400, dtype=torch.bool), encoding, Padding.NONE)
+    positions = Positions.of(400, encoding)
     assert encoding.bias(positions, positions)[0, 0, -1].unique().numel() == 400
 
 
 def test_rounding_to_bfloat16_hardly_changes_what_a_query_weighs():
     """Penalties by the number of the key, which softmax cannot tell from these, would be wrong by 0.27."""
     encoding = ALiBi(ModelContext(width=8, heads=8, ffn_width=1))
-    keys = Positions.of(torch.ones(1, 4096, dtype=torch.bool), encoding, Padding.NONE)
-    last = Positions.of(torch.ones(1, 1, dtype=torch.bool), encoding, Padding.NONE, start=4095)
+    keys = Positions.of(4096, encoding)
+    last = Positions.of(1, encoding, start=4095)
     bias = encoding.bias(last, keys)
     rounded = bias.bfloat16().float()
     assert torch.equal(rounded[..., -257:], bias[..., -257:])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.errors import LengthError
-from plugformer.interfaces import ModelContext, Padding, Positions
+from plugformer.interfaces import ModelContext, Positions
 from plugformer_plugins.position.learned import Learned
 
 MODEL = ModelContext(width=6, heads=1, ffn_width=1, max_length=5)
@@ -12,33 +12,31 @@ MODEL = ModelContext(width=6, heads=1, ffn_width=1, max_length=5)
 
 def test_adds_the_row_of_each_token():
     encoding = Learned(MODEL)
-    positions = Positions.of(torch.tensor([[True, True, True], [False, True, True]]), encoding)
+    positions = Positions(torch.tensor([[0, 1, 2], [2, 3, 4]]), None, encoding)
     x = torch.randn(2, 3, 6)
     rows = encoding.table.weight
-    expected = x + torch.stack([rows[[0, 1, 2]], rows[[0, 0, 1]]])
+    expected = x + torch.stack([rows[[0, 1, 2]], rows[[2, 3, 4]]])
     torch.testing.assert_close(encoding.embed(x, positions), expected)
 
 
 @pytest.mark.parametrize(("length", "start", "named"), [(6, 0, 6), (9, 0, 9), (1, 5, 6), (2, 7, 9)])
 def test_a_longer_one_is_refused(length, start, named):
     encoding = Learned(MODEL)
-    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE, start=start)
+    positions = Positions.of(length, encoding, start=start)
     with pytest.raises(
         LengthError, match=rf"{named} tokens is longer than the 5 .* model.max_length .* {named}$"
     ):
         encoding.embed(torch.zeros(1, length, 6), positions)
 
 
-@pytest.mark.parametrize("padding", [Padding.ANYWHERE, Padding.RIGHT])
-def test_padding_does_not_count_as_length(padding):
+def test_padding_does_not_count_as_length():
     encoding, real = Learned(MODEL), torch.tensor([[True] * 5 + [False] * 4])
-    real = real if padding is Padding.RIGHT else real.flip(1)
-    embedded = encoding.embed(torch.zeros(1, 9, 6), Positions.of(real, encoding, padding))
+    embedded = encoding.embed(torch.zeros(1, 9, 6), Positions.of(9, encoding, real))
     torch.testing.assert_close(embedded[real], encoding.table.weight)
 
 
 def test_shapes_alone_can_be_computed():
     with torch.device("meta"):
         encoding = Learned(MODEL)
-        positions = Positions.of(torch.ones(1, 4, dtype=torch.bool), encoding)
+        positions = Positions.of(4, encoding)
         assert encoding.embed(torch.zeros(1, 4, 6), positions).is_meta

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import PAST, LayerContext, ModelContext, Padding, Positions
+from plugformer.interfaces import PAST, LayerContext, ModelContext, Positions
 from plugformer_plugins.position.t5 import T5
 
 MODEL = ModelContext(width=9, heads=3, ffn_width=1)
@@ -28,7 +28,7 @@ def bucket(ahead: int, buckets: int, max_distance: int) -> int:
 
 
 def bias(encoding: T5, length: int) -> torch.Tensor:
-    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
+    positions = Positions.of(length, encoding)
     return encoding.bias(positions, positions)
 
 
