@@ -14,22 +14,19 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.interfaces import (
     END,
-    AttentionContext,
     Column,
     Head,
     Hypothesis,
     Input,
     Level,
     OutputType,
-    Padding,
-    Positions,
     Prediction,
     TaskType,
     evaluating,
 )
+from plugformer.interfaces.context import State
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
-from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.sampling import Greedy
@@ -204,45 +201,33 @@ def test_constrained_outputs_pass(train_tiny, tmp_path):
     assert report.self_check.passed, report.self_check.failed
 
 
-class OffByOne(PositionwiseState):
-    """Values move by one against their keys whenever some are appended."""
+def off_by_one(self, new, slots):
+    """Values move by one against their keys whenever some are written behind others."""
+    if self.tokens and slots.end > 1:
+        key, value = self.tokens
+        self.tokens = (key, value.roll(1, 2))
+    return WRITE(self, new, slots)
 
-    def append(self, new):
-        (key, value), (new_key, new_value) = self.tensors, new.tensors
-        return OffByOne(torch.cat([key, new_key], 1), torch.cat([value.roll(1, 1), new_value], 1))
 
-
-class Stuck(PositionwiseState):
+def stuck(self, rows, used):
     """Keeps the first rows, whichever are selected."""
-
-    def select(self, rows):
-        return Stuck(*(tensor[torch.arange(len(rows)).clamp(max=len(tensor) - 1)] for tensor in self.tensors))
+    SELECT(self, torch.arange(len(rows)).clamp(max=len(self.tokens[0]) - 1) if self.tokens else rows, used)
 
 
-def keeping(state):
-    plain = MultiHeadAttention.project
-
-    def project(self, memory, positions):
-        return state(*plain(self, memory, positions).tensors)
-
-    return project
+def see_padding(self, x, context):
+    return FORWARD(self, x, replace(context, key=replace(context.key, mask=None)))
 
 
-def see_padding(self, query, state, context):
-    key = Positions(context.key.index, torch.ones_like(context.key.mask), Padding.NONE, context.key.encoding)
-    return ATTEND(self, query, state, AttentionContext(context.query, key, view=context.view))
-
-
-def mix_rows(self, query, state, context):
-    read = ATTEND(self, query, state, context)
+def mix_rows(self, x, context):
+    read = FORWARD(self, x, context)
     return read - read.mean(dim=0, keepdim=True)
 
 
-ATTEND = MultiHeadAttention.attend
+FORWARD, WRITE, SELECT = MultiHeadAttention.forward, State.write, State.select
 
 
 def test_a_cache_that_is_off_by_one(run, monkeypatch):
-    monkeypatch.setattr(MultiHeadAttention, "project", keeping(OffByOne))
+    monkeypatch.setattr(State, "write", off_by_one)
     found = run.found("cached = uncached")
     assert not found.passed
     assert found.difference > 0.01
@@ -255,46 +240,46 @@ def test_a_model_that_puts_out_next_to_nothing_is_checked_with_the_right_answers
 ):
     """An output of one token does not show what happens to a cache of two."""
     train_tiny(tmp_path / "run", "decoding.max_length=1", "training.steps=1")
-    monkeypatch.setattr(MultiHeadAttention, "project", keeping(OffByOne))
+    monkeypatch.setattr(State, "write", off_by_one)
     assert checked(tmp_path / "run").failed() == ["cached = uncached"]
 
 
 def test_rows_that_do_not_move(run, train_tiny, tmp_path, monkeypatch):
     train_tiny(tmp_path / "run", "decoding={name: beam, size: 3}", *LONGER)
-    monkeypatch.setattr(MultiHeadAttention, "project", keeping(Stuck))
+    monkeypatch.setattr(State, "select", stuck)
     assert "cached = uncached" in checked(tmp_path / "run").failed()
 
 
 @pytest.mark.parametrize("fault", [see_padding, mix_rows])
 def test_other_examples_of_the_batch_that_are_read(run, labels, monkeypatch, fault):
-    monkeypatch.setattr(MultiHeadAttention, "attend", fault)
+    monkeypatch.setattr(MultiHeadAttention, "forward", fault)
     assert "batch = single" in run.failed()
     assert "batch = single" in checked(labels).failed()
 
 
 def test_labels_that_depend_on_padding(labels, monkeypatch):
-    monkeypatch.setattr(MultiHeadAttention, "attend", see_padding)
+    monkeypatch.setattr(MultiHeadAttention, "forward", see_padding)
     assert "padded = unpadded" in checked(labels).failed()
 
 
-def count_padding(self, query, state, context):
-    return ATTEND(self, query, state, context) + context.key.count
+def count_padding(self, x, context):
+    return FORWARD(self, x, context) * context.key.length
 
 
 def test_padding_that_counts_is_found_in_a_decoder_alone(registry, tmp_path, monkeypatch):
     run = classifier(registry, tmp_path, "model.architecture=decoder-only")
     assert checked(run).failed() == []
-    monkeypatch.setattr(MultiHeadAttention, "attend", count_padding)
+    monkeypatch.setattr(MultiHeadAttention, "forward", count_padding)
     assert "padded = unpadded" in checked(run).failed()
 
 
 def test_what_is_not_saved(run, labels, monkeypatch):
     """A component that learned a number which is neither a parameter nor a buffer."""
 
-    def scaled(self, query, state, context):
-        return ATTEND(self, query, state, context) * getattr(self, "learned", 1.0)
+    def scaled(self, x, context):
+        return FORWARD(self, x, context) * getattr(self, "learned", 1.0)
 
-    monkeypatch.setattr(MultiHeadAttention, "attend", scaled)
+    monkeypatch.setattr(MultiHeadAttention, "forward", scaled)
     for each in (run, checked(labels)):
         for module in each.model.model.modules():
             module.learned = 3.0
@@ -314,10 +299,10 @@ def test_a_beam_that_is_not_greedy(run, monkeypatch):
 
 
 def test_a_component_that_raises(run, monkeypatch):
-    def append(self, new):
+    def write(self, new, slots):
         raise NotImplementedError("tokens one by one")
 
-    monkeypatch.setattr(PositionwiseState, "append", append)
+    monkeypatch.setattr(State, "write", write)
     found = run.found("cached = uncached")
     assert found.error == "NotImplementedError: tokens one by one"
     assert found.as_json()["difference"] is None
