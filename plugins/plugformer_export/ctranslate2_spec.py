@@ -95,9 +95,9 @@ class Parts:
         if len(norms) > 1:
             yield f"model.norm: several norms in the {name}"
         parts = stack.layers[0].parts
-        if cross_attention := parts.get("cross_attention"):
-            if cross_attention.kv_heads != parts["attention"].kv_heads:
-                yield f"{self.stated('decoder.layers.0.cross_attention')}, another than in self-attention,"
+        cross = parts.get("cross_attention")
+        if cross is not None and cross.kv_heads != parts["attention"].kv_heads:
+            yield f"{self.stated('decoder.layers.0.cross_attention')}, another than in self-attention,"
 
     def shape(self, name: str) -> dict[str, Any]:
         """Returns the arguments of the constructors of CTranslate2's specifications of a stack."""
