@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from plugformer.interfaces import EVERYTHING, PAST, SPECIAL_TOKENS, Level, Positions
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
+from plugformer_export.target import further_sublayers
 
 PARTS = {
     Kind.ATTENTION: ("mha", "gqa", "mqa"),
@@ -86,6 +87,8 @@ class Parts:
         cross = f"{name}.cross_position"
         if cross in self.model.parts and self.name(cross) != "none":
             yield f"{self.stated(cross)} in cross-attention"
+        for sublayer in further_sublayers(stack):
+            yield f"model.sublayers.{sublayer}"
         for slot in ("attention", "cross_attention", "feed_forward", "residual"):
             paths = [f"{name}.layers.{number}.{slot}" for number in range(len(stack.layers))]
             specs = [self.model.parts[path] for path in paths if path in self.model.parts]

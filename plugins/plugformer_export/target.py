@@ -166,3 +166,12 @@ class _EnginePredictor(GenerativePredictor):
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:  # noqa: ARG002 (no random choices)
         """Returns each example's hypotheses, the best first."""
         return self.engine.search(batch)
+
+
+def further_sublayers(stack: Any) -> set[str]:
+    """Returns the names of sublayers besides attention, cross-attention and the feed-forward network."""
+    return {name for layer in stack.layers for name in layer.names} - {
+        "attention",
+        "cross_attention",
+        "feed_forward",
+    }

@@ -10,6 +10,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import EVERYTHING, PAST
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
+from plugformer_export.target import further_sublayers
 from plugformer_transformers.families import FAMILIES
 from plugformer_transformers.family import Config, Family
 
@@ -85,8 +86,12 @@ def _problems(trained: TrainedModel, family: Family, config: Config, head: str) 
         written = trained.task.model.final_norm is not None  # else the residual connection decides
         if written and last is (settings["residual"]["name"] == "pre"):
             yield f"model.final_norm: {str(not last).lower()} in the {name}"
+        for sublayer in further_sublayers(built):
+            yield f"model.sublayers.{sublayer}"
+    further = {name for stack in model.stacks.values() for name in further_sublayers(stack)}
     for path in model.parts:
-        yield from _part_problems(trained, path, settings)
+        if path.rpartition(".")[2] not in further:
+            yield from _part_problems(trained, path, settings)
     if not head:
         yield _stated(trained, "head")
     elif different := _different(model.parts["head"].options, family.heads(config)[head]):

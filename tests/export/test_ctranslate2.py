@@ -99,6 +99,7 @@ def test_the_card_has_a_program_that_needs_no_plugformer(exportable, tmp_path, m
         ("model.attention=mla", "model.attention: attention 'mla'"),
         ("model.feed_forward=moe", "model.feed_forward: feed_forward 'moe'"),
         ("model.residual=sandwich", "model.residual: residual 'sandwich'"),
+        ("model.sublayers.more={feed_forward: relu}", "model.sublayers.more"),
         ("model.position=alibi", "model.position: position 'alibi' .* in an encoder"),
         ("model.decoder.cross_attention.position=rope", "in cross-attention"),
         ("decoding.name=sampling", "decoding: 'sampling'"),
