@@ -19,8 +19,8 @@ def test_input_and_output_are_one_sequence():
 
 def test_questions_stop_where_the_output_begins():
     encoded = Encoded({"input": Ragged.of([[7, 8], [9]])})
-    batch = DecoderOnly().collate(encoded, Level.NEXT_TOKEN, side="left")
-    assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END], [PADDING, BEGIN, 9, END]]
+    batch = DecoderOnly().collate(encoded, Level.NEXT_TOKEN)
+    assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END], [BEGIN, 9, END, PADDING]]
 
 
 def test_a_piece_begins_with_the_token_before_it_and_has_no_end():

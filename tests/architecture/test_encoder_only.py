@@ -4,7 +4,7 @@ import torch
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import ABSENT, Batch, Level, Padding, Sizes, Tokens
+from plugformer.interfaces import ABSENT, Batch, Level, Sizes, Tokens
 from plugformer.model import build
 
 LENGTH = 5
@@ -22,7 +22,7 @@ def model(level):
 
 def batch(targets):
     ids = torch.tensor([[2, 4, 5, 6, 3], [2, 4, 3, 0, 0]])
-    return Batch(Tokens(ids, ids != 0, Padding.RIGHT), targets=targets)
+    return Batch(Tokens(ids, ids != 0), targets=targets)
 
 
 def test_as_many_labels_as_positions_are_no_targets_of_tokens():

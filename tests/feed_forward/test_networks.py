@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 
-from plugformer.interfaces import ModelContext
+from plugformer.interfaces import EVERYTHING, Context, ModelContext, PositionalEncoding, Positions
 from plugformer_plugins.feed_forward.networks import GEGLU, GELU, ReGLU, ReLU, SwiGLU
 
 MODEL = ModelContext(width=6, heads=1, ffn_width=10)
+AT = Positions.of(7, PositionalEncoding())
+CONTEXT = Context(AT, AT, view=EVERYTHING)
 
 
 def relu(x):
@@ -58,9 +60,9 @@ def linear(layer, x):
 def test_position_wise(name, bias):
     make, activation = PLAIN[name]
     network = make(bias=bias).double()
-    x = torch.randn(7, 6, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 7, 6, dtype=torch.float64, requires_grad=True)
     expected = linear(network.down, activation(linear(network.up, x)))
-    assert_same(network, x, network(x), expected)
+    assert_same(network, x, network(x, CONTEXT), expected)
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
@@ -68,9 +70,9 @@ def test_position_wise(name, bias):
 def test_gated(name, bias):
     make, activation = GATED[name]
     network = make(bias=bias).double()
-    x = torch.randn(7, 6, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 7, 6, dtype=torch.float64, requires_grad=True)
     expected = linear(network.down, activation(linear(network.gate, x)) * linear(network.up, x))
-    assert_same(network, x, network(x), expected)
+    assert_same(network, x, network(x, CONTEXT), expected)
 
 
 @pytest.mark.parametrize(
