@@ -20,7 +20,7 @@ from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
 from plugformer.interfaces import evaluating
 from plugformer.model import build
-from plugformer.training.fitting import order_of
+from plugformer.training.fitting import epochs_of
 from plugformer.validation import validate
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 
@@ -60,9 +60,8 @@ class Training:
         experiment = validate(resolve({**COMMON, "type": kind}))
         data = prepare(experiment)
         self.train, self.held_out = data.splits["train"], data.splits["validation"]
-        order = order_of(experiment.task.training, self.train.lengths)
-        epochs = (order(epoch) for epoch in itertools.count())
-        self.rows = ((number, rows) for number, epoch in enumerate(epochs) for rows in epoch)
+        batches: Any = epochs_of(experiment.task.training, data)
+        self.batches = ((epoch, batch) for epoch in itertools.count() for batch in batches(epoch))
         self.model = build(experiment.spec, data.processor.sizes).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, betas=(0.9, 0.99))
         self.speeds: list[float] = []
@@ -70,8 +69,8 @@ class Training:
     def turn(self) -> None:
         """Makes some updates."""
         started, targets = time.process_time(), 0
-        for epoch, rows in itertools.islice(self.rows, TURN):
-            loss = self.model(self.train.batch(rows, epoch=[1, epoch]))
+        for epoch, batch in itertools.islice(self.batches, TURN):
+            loss = self.model(self.train.batch(*batch, epoch=[1, epoch]))
             self.optimizer.zero_grad()
             (loss.total / loss.targets).backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

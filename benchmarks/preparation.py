@@ -18,7 +18,7 @@ from pathlib import Path
 from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
 from plugformer.experiment import Experiment
-from plugformer.training.fitting import order_of
+from plugformer.training.fitting import epochs_of
 from plugformer.validation import validate
 
 BAR = 0.1
@@ -54,8 +54,10 @@ def _starts(task: Experiment) -> tuple[float, float]:
 def _start(task: Experiment) -> float:
     """Returns the seconds until the first batch is there."""
     started = time.perf_counter()
-    train = prepare(task).splits["train"]
-    train.batch(order_of(task.task.training, train.lengths)(0)[0])
+    data = prepare(task)
+    epochs = epochs_of(task.task.training, data)
+    assert epochs is not None  # noqa: S101 (nothing is streamed)
+    data.splits["train"].batch(*epochs(0)[0])
     return time.perf_counter() - started
 
 

@@ -25,7 +25,7 @@ from stacked_seeds import Seed, StackedSeeds
 from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
 from plugformer.interfaces import Batch
-from plugformer.training.fitting import order_of
+from plugformer.training.fitting import ladder_of
 from plugformer.validation import validate
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -61,8 +61,9 @@ class Arm:
         resolved = validate(resolve("dates", settings))
         data = prepare(resolved)
         train, training = data.splits["train"], resolved.task.training
-        orders = [order_of(training.model_copy(update={"seed": seed}), train.lengths)(0) for seed in SEEDS]
-        self._batches = [[train.batch(order[number]) for order in orders] for number in range(BATCHES)]
+        ladder = ladder_of(training, train)
+        orders = [ladder.batches(train.lengths, train.counts, seed, 0) for seed in SEEDS]
+        self._batches = [[train.batch(*order[number]) for order in orders] for number in range(BATCHES)]
         self._made = 0
         sizes = data.processor.sizes
         self._apart, again = (

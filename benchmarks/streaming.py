@@ -23,7 +23,7 @@ from plugformer.data import PreparedData
 from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
 from plugformer.registry import Registry
-from plugformer.training.fitting import order_of
+from plugformer.training.fitting import ladder_of
 from plugformer_streaming.batches import BlockReader, StreamPosition
 
 WORDS = 20_000
@@ -60,9 +60,10 @@ def _stream(data: PreparedData, task: Task, pairs: int) -> None:
     """Goes through a pass, then goes on from its end."""
     if not isinstance(data.batches, partial):
         sys.exit("nothing is streamed")
-    order = partial(order_of, task.training)
+    (examples,) = data.batches.args
+    ladder = ladder_of(task.training, examples.sample)
     with ThreadPoolExecutor(1) as background:
-        made = partial(BlockReader, data.batches.args[0], 0, 1, order=order, seed=1, background=background)
+        made = partial(BlockReader, examples, 0, 1, ladder=ladder, seed=1, background=background)
         started, reader, tokens, rows, told = time.perf_counter(), made(position=StreamPosition()), 0, 0, 0
         while rows < pairs:
             batch = reader.next()

@@ -29,7 +29,8 @@ from systems import SYSTEMS
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.data.encoding import sized_batches, token_batches
+from plugformer.data import Ladder
+from plugformer.data.encoding import ONE
 from plugformer.interfaces import PADDING, Ragged
 from plugformer.registry import Registry
 from plugformer_blocks import pad, read_lines
@@ -54,7 +55,8 @@ class Pairs:
 
     def shuffled(self) -> list[list[int]]:
         """Returns batches of 64."""
-        return sized_batches(len(self.source), size=BATCH, seed=1, epoch=0)[:-1]
+        shuffled = np.random.default_rng([1, 0]).permutation(len(self.source)).tolist()
+        return [shuffled[start : start + BATCH] for start in range(0, len(shuffled), BATCH)][:-1]
 
     def of_like_length(self) -> list[list[int]]:
         """Returns batches with, on average, as many target tokens as 64 pairs have."""
@@ -66,7 +68,8 @@ class Pairs:
         for _ in range(
             20
         ):  # the budget counts padding and both sides: find the one that gives as many targets
-            batches = token_batches(lengths, tokens=tokens, seed=1, epoch=0)
+            planned = Ladder(lengths, tokens=tokens).batches(lengths, ONE, 1, 0)
+            batches = [batch.rows for batch in planned]
             found = float(np.sum(lengths[:, 1] - 1)) / len(batches)
             if abs(found / wanted - 1) < 0.01:
                 break

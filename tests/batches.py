@@ -28,5 +28,5 @@ def labeled(texts: Lists, labels: Sequence[int] | None = None, rows: Sequence[in
 
 
 def split_of(batches: Sequence[Batch]) -> SimpleNamespace:
-    """Returns what stands for a split of which each row is one of these batches."""
-    return SimpleNamespace(lengths=None, batch=lambda rows, epoch: batches[rows[0]], described=str)
+    """Returns what stands for a split; a planned batch is the number of one of these, in a list."""
+    return SimpleNamespace(lengths=None, batch=lambda number, epoch: batches[number], described=str)

@@ -36,6 +36,7 @@ def annotated_modules() -> Iterator[str]:
 
 install_import_hook(list(annotated_modules()), f"{checked.__module__}.{checked.__name__}")  # from here on
 
+
 from plugformer.configuration import resolve
 from plugformer.configuration.resolving import check_components
 from plugformer.configuration.task import Task

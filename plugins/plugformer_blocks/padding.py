@@ -9,29 +9,25 @@ from jaxtyping import Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plugformer.interfaces import ABSENT, BEGIN, END, NO_TARGETS, PADDING, Ragged, Side, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, END, NO_TARGETS, PADDING, Ragged, Tokens
 
 
-def pad(
-    rows: Ragged, *, begin: bool = False, end: bool = True, side: Side = "right", length: int | None = None
-) -> Tokens:
-    """Appends END to every sequence, prepends BEGIN if asked, and pads.
+def pad(rows: Ragged, *, begin: bool = False, end: bool = True, length: int = 0) -> Tokens:
+    """Appends END to every sequence, prepends BEGIN if asked, and pads on the right.
 
     Args:
         rows: Token numbers without special tokens.
         begin: Whether each sequence starts with BEGIN.
         end: Whether each sequence ends with END.
-        side: Where the padding goes.
-        length: Length of the result, at least that of the longest sequence; just that if None.
+        length: Least length of the result, which is at least that of the longest sequence.
     """
-    column, whole = _columns(rows, begin + end, side, length)
+    column, whole = _columns(rows, begin + end, length)
     ids = np.full(column.shape, PADDING, dtype=np.int64)
-    real = (column >= 0) & (column < whole[:, None])
-    ids[real & (column >= begin) & (column < whole[:, None] - end)] = rows.values
+    real = column < whole[:, None]
+    ids[(column >= begin) & (column < whole[:, None] - end)] = rows.values
     if end:
         ids[column == whole[:, None] - 1] = END
-    if begin:
-        ids[column == 0] = BEGIN
+    ids[:, :begin] = BEGIN
     tokens = Tokens(torch.from_numpy(ids), torch.from_numpy(real), bool(real.all()))
     if rows.counts is None:
         return tokens
@@ -40,9 +36,7 @@ def pad(
     return replace(tokens, slots=torch.from_numpy(slots), grid=grid)
 
 
-def pad_targets(
-    targets: Ragged | NDArray[Any] | None, *, side: Side = "right", length: int | None = None
-) -> Shaped[Tensor, "batch ..."]:
+def pad_targets(targets: Ragged | NDArray[Any] | None, *, length: int = 0) -> Shaped[Tensor, "batch ..."]:
     """Returns the targets of examples, or of tokens where `pad` puts these, BEGIN in front and END behind.
 
     Integers stay integers, ABSENT where a token has no target; floats become float32, NaN where it has none.
@@ -54,15 +48,14 @@ def pad_targets(
     kind, missing = (np.float32, np.nan) if np.issubdtype(values.dtype, np.floating) else (np.int64, ABSENT)
     if not isinstance(targets, Ragged):
         return torch.from_numpy(values.astype(kind))
-    column, whole = _columns(targets, 2, side, length)
+    column, whole = _columns(targets, 2, length)
     padded = np.full(column.shape, missing, kind)
     padded[(column >= 1) & (column < whole[:, None] - 1)] = values
     return torch.from_numpy(padded)
 
 
-def _columns(rows: Ragged, special: int, side: Side, length: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns for each place its number counted from its sequence's start, and the sequences' lengths."""
+def _columns(rows: Ragged, special: int, length: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns for each place its number, and the sequences' lengths with special tokens."""
     whole = rows.lengths + special
-    length = max(int(whole.max(initial=0)), length or 0)
-    start = np.zeros_like(whole) if side == "right" else length - whole
-    return np.arange(length) - start[:, None], whole
+    length = max(int(whole.max(initial=0)), length)
+    return np.broadcast_to(np.arange(length), (len(whole), length)), whole

@@ -154,12 +154,13 @@ def batch_of(
     split: EncodedSplit,
     rows: Sequence[int],
     model: Model,
-    padding: int | None = None,
+    padding: int = 0,
     outputs: Sequence[Hypothesis] | None = None,
 ) -> Batch:
     """Returns examples on the model's device; `outputs` replace the targets, `padding` is a least length."""
     tokens = None if outputs is None else [hypothesis.tokens for hypothesis in outputs]
-    return split.batch(rows, padding=padding, outputs=tokens).to(next(model.parameters()).device)
+    lengths = [padding] * split.lengths.shape[1]
+    return split.batch(rows, lengths, outputs=tokens).to(next(model.parameters()).device)
 
 
 def best(predictor: GenerativePredictor, batches: Sequence[Batch]) -> list[Hypothesis]:

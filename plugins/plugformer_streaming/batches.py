@@ -1,7 +1,8 @@
 """Batches of streamed examples.
 
 Each block is read, shuffled and cut into batches as a whole. Its content and order depend only on the seed
-and on the position where it begins, so a checkpoint saves only that position.
+and on the position where it begins, so a checkpoint saves only that position. The lengths of batches are
+those for the validation split, which every process has.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,23 +12,15 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
-from numpy import ndarray
 
 from plugformer.configuration import TrainingSettings
-from plugformer.data import EncodedSplit, SplitStats
+from plugformer.data import EncodedSplit, Ladder, PlannedBatch, SplitStats
 from plugformer.distributed import Processes
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import Batch
 from plugformer.runs import TrainingProgress
 from plugformer.training import BatchStream, CountedBatch
 from plugformer_streaming.examples import StreamedExamples, add
-
-Order = Callable[
-    [Int[ndarray, "examples sequences"], Int[ndarray, "#examples #sequences"]],
-    Callable[[int], list[list[int]]],
-]
-"""From the lengths and the rows of some examples and the number of their epoch to batches of them."""
 
 
 @dataclass
@@ -64,7 +57,7 @@ class BlockReader:
         count: int,
         *,
         position: StreamPosition,
-        order: Order,
+        ladder: Ladder,
         seed: int,
         background: Executor,
     ) -> None:
@@ -72,13 +65,13 @@ class BlockReader:
         self.stats = SplitStats()
         self._number = number
         self._count = count
-        self._order = order
+        self._ladder = ladder
         self._seed = seed
         self._background = background
         self._blocks = _blocks(examples, number, count, replace(position, batch=0))
         self._next = background.submit(next, self._blocks)
         self._block: EncodedSplit
-        self._batches: list[list[int]] = []
+        self._batches: list[PlannedBatch] = []
         if position.batch:
             self._open_block(position.batch)
 
@@ -90,11 +83,11 @@ class BlockReader:
         """
         if self.position.batch == len(self._batches):
             self._open_block(batch=0)
-        rows = self._batches[self.position.batch]
+        rows, lengths = self._batches[self.position.batch]
         self.position.batch += 1
         epoch = (self._seed, self._number, self.position.passes, self.position.block)
         numbers = [(self.position.first + row) * self._count + self._number for row in rows]
-        return replace(self._block.batch(rows, epoch=epoch), rows=numbers)
+        return replace(self._block.batch(rows, lengths, epoch=epoch), rows=numbers)
 
     def _open_block(self, batch: int) -> None:
         position, self._block, stats = self._next.result()
@@ -102,8 +95,8 @@ class BlockReader:
         seed = np.random.SeedSequence([self._number, position.passes, position.block])
         self.position = replace(position, batch=batch)
         add(self.stats, stats)
-        self._batches = self._order(self._block.lengths, self._block.counts)(
-            int(seed.generate_state(1, np.uint64)[0])
+        self._batches = self._ladder.batches(
+            self._block.lengths, self._block.counts, self._seed, int(seed.generate_state(1, np.uint64)[0])
         )
 
 
@@ -150,11 +143,15 @@ class StreamedBatches(BatchStream):
     """
 
     def __init__(
-        self, examples: StreamedExamples, order: Order, settings: TrainingSettings, processes: Processes
+        self,
+        examples: StreamedExamples,
+        ladder_of: Callable[[EncodedSplit], Ladder],
+        settings: TrainingSettings,
+        processes: Processes,
     ) -> None:
         super().__init__(settings, processes)
         self._examples = examples
-        self._order = order
+        self._ladder = ladder_of(examples.sample)
         self._readers: dict[int, BlockReader] = {}
         self._background = ThreadPoolExecutor(max_workers=1)  # tokenizers use several cores by themselves
 
@@ -175,7 +172,7 @@ class StreamedBatches(BatchStream):
                     number,
                     count,
                     position=StreamPosition(**positions[number]),
-                    order=self._order,
+                    ladder=self._ladder,
                     seed=self.settings.seed,
                     background=self._background,
                 )

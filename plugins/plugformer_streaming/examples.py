@@ -76,13 +76,15 @@ def stored(streams: Mapping[str, IterableDataset], experiment: Experiment, first
 class StreamedExamples:
     """The training examples of a task, read when they are needed.
 
-    `stream` has them as text, `buffer` is the number of rows of a block.
+    `stream` has them as text, `buffer` is the number of rows of a block, and `sample` has as many examples of
+    the validation split, some of them several times.
     """
 
     stream: IterableDataset
     experiment: Experiment
     processor: Processor
     buffer: int
+    sample: EncodedSplit
 
     def share(self, number: int, count: int) -> IterableDataset:
         """Returns one of `count` disjoint parts of the stream, which together are all of it.

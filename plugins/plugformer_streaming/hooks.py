@@ -4,6 +4,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from plugformer.hooks import hookimpl, must_not_fail
 
 if TYPE_CHECKING:
@@ -32,5 +34,7 @@ def streamed_data(experiment: "Experiment", processor: "Processor | None") -> "P
     prepared = prepare(
         experiment, processor, partial(stored, streams, experiment, streaming.tokenizer_examples)
     )
-    examples = StreamedExamples(streams["train"], experiment, prepared.processor, streaming.buffer)
+    validation, buffer = prepared.splits["validation"], streaming.buffer
+    sample = validation.select(np.resize(np.arange(len(validation)), buffer).tolist())
+    examples = StreamedExamples(streams["train"], experiment, prepared.processor, buffer, sample)
     return replace(prepared, batches=partial(StreamedBatches, examples))

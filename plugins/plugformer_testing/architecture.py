@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor, nn
 
 from plugformer.data.encoding import TokenColumn, sequences_of
@@ -78,12 +79,16 @@ class _SmallExperiment:
         return cls(architecture, model, case, case.encoded())
 
     def batch(
-        self, rows: Sequence[int] | None = None, *, encoded: Encoded | None = None, **padding: Any
+        self,
+        rows: Sequence[int] | None = None,
+        *,
+        encoded: Encoded | None = None,
+        lengths: Sequence[int] = (),
     ) -> Batch:
-        """Returns a batch of the examples or of others; `padding` may be a least `length`."""
+        """Returns a batch of the examples or of others, whose sequences have these least lengths."""
         encoded = encoded or self.encoded
         encoded = encoded if rows is None else take(encoded, rows)
-        batch = self.architecture.collate(encoded, self.case.level, **padding)
+        batch = self.architecture.collate(encoded, self.case.level, lengths=lengths)
         require.that(isinstance(batch, Batch), f"collate returns a {type(batch).__name__}, expected a Batch")
         return batch
 
@@ -96,6 +101,27 @@ class _SmallExperiment:
     def states(self, rows: Sequence[int] | None = None, **collating: Any) -> Tensor:
         """Returns the same of all examples of a batch, one after the other."""
         return torch.cat(self.states_by_row(self.batch(rows, **collating)))
+
+    def parts(self, encoded: Encoded | None = None) -> tuple[ndarray, ndarray]:
+        """Returns the lengths and the rows of each example's inputs and of its output."""
+        encoded = encoded or self.encoded
+        lengths = np.full((len(self.case), len(self.case.reads) + 1), -1)
+        counts = np.ones_like(lengths)
+        for number, part in enumerate((*encoded.inputs.values(), encoded.output)):
+            if part is not None:
+                column = TokenColumn([part.values], [np.cumsum([0, *part.lengths])], counts=part.counts)
+                lengths[:, number] = column.lengths
+                counts[:, number] = 1 if part.counts is None else part.counts
+        return lengths, counts
+
+    def positions(self) -> ndarray:
+        """Returns the lengths of each example's sequences, as the architecture counts them."""
+        lengths: ndarray = self.architecture.positions(self.parts()[0], self.case.level)
+        return lengths
+
+    def longest(self) -> list[int]:
+        """Returns the longest that each sequence can be."""
+        return [MAX_LENGTH] * self.positions().shape[1]
 
 
 def _fits(architecture: Architecture, case: EncodedCase) -> bool:
@@ -152,18 +178,23 @@ def every_level_builds(subject: Subject) -> None:
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
-    """Each row of an example is padded on the right, to the requested length at least."""
-    for least in (0, MAX_LENGTH):
-        sequences = _sequences(small.batch(length=least or None))
+    """Each sequence has the length asked for, with marked padding on the right.
+
+    The lengths are those of source, target and other sequences, in the order of `positions`.
+    """
+    longest = small.positions().max(axis=0)
+    asked = [int(length) + number for number, length in enumerate(longest, 1)]
+    for lengths in ((), asked):
+        sequences = _sequences(small.batch(lengths=lengths))
         for tokens in sequences:
             real, rows = tokens.mask, small.case.rows
             expected = len(small.case) if tokens.slots is None else sum(map(len, rows))
             require.equal(len(real), expected, "the number of rows")
             require.that((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
-            require.that((real.long().diff(dim=1) <= 0).all(), "there is padding before a token")
+            require.that((real.long().diff(dim=1) <= 0).all(), "padding is not on the right")
             require.that(real.all() or not tokens.full, "a batch with padding is declared as `full`")
-        longest = max((tokens.ids.shape[1] for tokens in sequences), default=0)
-        require.that(longest >= least, f"of a least length of {least} the longest sequence has {longest}")
+    found = [tokens.ids.shape[1] for tokens in sequences]
+    require.equal(found, asked, "the lengths of the sequences")
 
 
 def _sequences(batch: Batch) -> list[Tokens]:
@@ -185,21 +216,22 @@ def targets_are_those_of_the_examples(small: _SmallExperiment) -> None:
     else:
         rows = encoded.output.rows() if encoded.output else []
         expected = [[*row, *[END] * encoded.complete] for row in rows]
-    batch = small.batch()
-    targets, real = small.model.targets(batch)
-    by_row = [row[marks].tolist() for row, marks in zip(targets, real, strict=True) if row.dim()]
-    require.equal(by_row or targets.tolist(), expected, "what targets gives")
-    hidden = small.model.hidden(batch)
-    require.equal(hidden.shape[:2], real.shape, "the shape of hidden states, by that of targets,")
+    for lengths in ((), small.longest()):
+        batch = small.batch(lengths=lengths)
+        targets, real = small.model.targets(batch)
+        by_row = [row[marks].tolist() for row, marks in zip(targets, real, strict=True) if row.dim()]
+        require.equal(by_row or targets.tolist(), expected, "what targets gives")
+        hidden = small.model.hidden(batch)
+        require.equal(hidden.shape[:2], real.shape, "the shape of hidden states, by that of targets,")
 
 
 @contract_check(CASES, given=_SmallExperiment.of)
 def padding_changes_nothing(small: _SmallExperiment) -> None:
-    """With more of it the loss is the same, from the same hidden states."""
-    more = small.batch(length=MAX_LENGTH)
-    states, loss = torch.cat(small.states_by_row(more)), small.model(more).total
-    require.close(states, small.states(), "with more padding hidden states differ")
-    require.close(loss, small.model(small.batch()).total, "with more padding the loss differs")
+    """With more of it: the same loss, from the same hidden states."""
+    more = small.longest()
+    require.close(small.states(lengths=more), small.states(), "with more padding hidden states differ")
+    loss = small.model(small.batch()).total
+    require.close(small.model(small.batch(lengths=more)).total, loss, "with more padding the loss differs")
 
 
 @contract_check(CASES, given=_SmallExperiment.of)
@@ -282,19 +314,13 @@ def every_parameter_gets_a_gradient(small: _SmallExperiment) -> None:
 @contract_check(CASES, given=_SmallExperiment.of)
 def positions_cover_a_batch(small: _SmallExperiment) -> None:
     """`positions` times `rows` are at least as many as a batch has, with outputs and without."""
-    architecture, case = small.architecture, small.case
+    case = small.case
     without = replace(small.encoded, output=None)
     for examples in (small.encoded, without) if case.inputs else (small.encoded,):
-        lengths = np.full((len(case), len(case.reads) + 1), -1)
-        counts = np.ones_like(lengths)
-        for number, part in enumerate((*examples.inputs.values(), examples.output)):
-            if part is not None:
-                column = TokenColumn([part.values], [np.cumsum([0, *part.lengths])], counts=part.counts)
-                lengths[:, number] = column.lengths
-                counts[:, number] = 1 if part.counts is None else part.counts
+        lengths, counts = small.parts(examples)
         for rows in ([0], [1], [2], [0, 1, 2]):
             found = sum(tokens.ids.numel() for tokens in _sequences(small.batch(rows, encoded=examples)))
-            positions, times = sequences_of(architecture, lengths[rows], counts[rows], case.level)
+            positions, times = sequences_of(small.architecture, lengths[rows], counts[rows], case.level)
             most = int((positions.max(axis=0) * np.broadcast_to(times, positions.shape).sum(axis=0)).sum())
             require.that(found <= most, f"positions and rows make {most}, a batch has {found} positions")
 

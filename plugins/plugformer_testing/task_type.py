@@ -115,7 +115,7 @@ def targets_arrive_as_encoded(subject: Subject, limit: int) -> None:
             task.model(architecture),
         )
         for epoch in (None, [1, 0]):
-            batch = split.batch(range(len(split)), epoch=epoch, padding=LONGEST)
+            batch = split.batch(range(len(split)), [LONGEST] * split.lengths.shape[1], epoch=epoch)
             found, marked = model.targets(batch)
             if task.task_type.level is Level.TOKEN:
                 rows = [[target for target in row[:limit] if target is not None] for row in targets]

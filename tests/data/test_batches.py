@@ -8,7 +8,7 @@ from tests.batches import labeled, pairs
 
 from plugformer.data.arrow import token_column
 from plugformer.data.encoding import TokenColumn
-from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Padding, Ragged, Side
+from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Padding, Ragged
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small import SmallTask
@@ -33,26 +33,14 @@ def test_end_follows_every_sequence() -> None:
     assert tokens.count == 8
 
 
-def test_padding_on_the_left() -> None:
-    tokens = pad(Ragged.of(ROWS), begin=True, side="left", length=6)
-    assert tokens.ids.tolist() == [
-        [PADDING, PADDING, BEGIN, 5, 6, END],
-        [PADDING, PADDING, PADDING, PADDING, BEGIN, END],
-        [PADDING, BEGIN, 7, 8, 9, END],
-    ]
-    assert tokens.mask.tolist() == (tokens.ids != PADDING).tolist()
-    assert tokens.padding is Padding.ANYWHERE
-
-
 def test_padding_is_none_only_where_there_is_none() -> None:
     assert pad(Ragged.of([[5], [6]])).padding is Padding.NONE
     assert pad(Ragged.of([[5], [6]]), length=3).padding is Padding.RIGHT
     assert pad(Ragged.of([[5], [6]]), length=1).ids.shape == (2, 2)
 
 
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_a_batch_holds_the_same_tokens_as_its_rows_alone(side: Side) -> None:
-    whole = pairs(ROWS, ROWS[::-1], rows=[4, 5, 6], side=side)
+def test_a_batch_holds_the_same_tokens_as_its_rows_alone() -> None:
+    whole = pairs(ROWS, ROWS[::-1], rows=[4, 5, 6])
     for number in range(3):
         single = pairs([ROWS[number]], [ROWS[2 - number]])
         for one, many in ((single.source, whole.source), (single.target, whole.target)):

@@ -150,8 +150,8 @@ def test_training_examples_can_be_limited_alone(tmp_path: Path, registry: Regist
         }
     )
     prepared = prepare(Experiment.of(task, registry))
-    assert set(prepared.splits["train"].lengths[:-1, 0]) == {6}  # and BEGIN and END
-    assert set(prepared.splits["validation"].lengths[:-1, 0]) == {18}
+    assert set(prepared.splits["train"].lengths[:-1, 0]) == {5}  # with the token before each piece
+    assert set(prepared.splits["validation"].lengths[:-1, 0]) == {17}
     cutting = pairs(tmp_path, extra=LONG, data={"length": {"training": 2, "over": "truncate"}})
     lengths = prepare(Experiment.of(cutting, registry)).lengths
     assert lengths["train"].truncated > 0 == lengths["test"].truncated

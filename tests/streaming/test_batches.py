@@ -23,7 +23,7 @@ from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
 from plugformer.registry import Registry
-from plugformer.training.fitting import order_of
+from plugformer.training.fitting import ladder_of
 from plugformer_streaming.batches import BlockReader, StreamPosition
 from plugformer_streaming.examples import open_streams, stored
 
@@ -84,12 +84,13 @@ def reader(background: ThreadPoolExecutor) -> Any:
         data: PreparedData, task: Task, share: int = 0, shares: int = 1, position: Any = None
     ) -> Any:
         assert isinstance(data.batches, partial)
+        (examples,) = data.batches.args
         return BlockReader(
-            data.batches.args[0],
+            examples,
             share,
             shares,
             position=position or StreamPosition(),
-            order=partial(order_of, task.training),
+            ladder=ladder_of(task.training, examples.sample),
             seed=task.training.seed,
             background=background,
         )

@@ -18,7 +18,7 @@ LENGTHS = (3, 7, 4, 9, 2, 6)
 
 @pytest.fixture
 def task(tmp_path):
-    """A task with two training files of 50 and 31 pairs; 12 updates make passes of their own over each."""
+    """A task with two training files of 50 and 31 pairs; 16 updates make passes of their own over each."""
     pairs = [
         (f"{n % 7} {n} " + "a " * LENGTHS[n % 6], f"{n % 5} " + "b " * LENGTHS[n % 6]) for n in range(90)
     ]
@@ -35,7 +35,7 @@ data:
 tokenizer: characters
 model: {architecture: encoder-decoder, width: 16, heads: 2, layers: 1, ffn_width: 32, dropout: 0.2,
         head: language_model, max_length: 40}
-training: {steps: 12, batch_tokens: 200, batches_per_update: 2, log_every: 1, evaluate_every: 5}
+training: {steps: 16, batch_tokens: 200, batches_per_update: 2, log_every: 1, evaluate_every: 5}
 decoding: {max_length: 3}
 evaluation: {limit: 2, samples: 0}
 """
@@ -80,10 +80,10 @@ def test_resumed_equals_uninterrupted(task, tmp_path):
     assert [place["passes"] > 0 for place in places] == [True, True]
     assert "train: read " in "\n".join(notices)
     out = tmp_path / "run"
-    with pytest.raises(InterruptedRunError, match="step 1/12"):
+    with pytest.raises(InterruptedRunError, match="step 1/16"):
         train(task, out=out, observers=[Interrupter(1)], notify=str)
-    for step in (2, 5, 11):
-        with pytest.raises(InterruptedRunError, match=f"step {step}/12"):
+    for step in (2, 5, 15):
+        with pytest.raises(InterruptedRunError, match=f"step {step}/16"):
             resume(out, observers=[Interrupter(step)], notify=str)
         assert any(place["batch"] > 0 for place in end(out)[0]["stream"])
     resume(out, notify=str)

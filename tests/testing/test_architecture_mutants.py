@@ -38,17 +38,22 @@ def add_an_embedding(self, made, builder, sizes, level):
     return made
 
 
+class ForgetsLengths(DecoderOnly):
+    def collate(self, encoded, level, *, lengths=()):
+        return super().collate(encoded, level)
+
+
+class SwapsLengths(EncoderDecoder):
+    def collate(self, encoded, level, *, lengths=()):
+        return super().collate(encoded, level, lengths=lengths[::-1])
+
+
 class PadsLeft(DecoderOnly):
-    def collate(self, encoded, level, **padding):
-        batch = super().collate(encoded, level, **padding)
+    def collate(self, encoded, level, *, lengths=()):
+        batch = super().collate(encoded, level, lengths=lengths)
         order = batch.target.mask.long().argsort(dim=1, stable=True)
         ids, mask = (each.gather(1, order) for each in (batch.target.ids, batch.target.mask))
         return replace(batch, target=replace(batch.target, ids=ids, mask=mask))
-
-
-class ForgetsTheLength(EncoderDecoder):
-    def collate(self, encoded, level, *, length=None, **padding):
-        return super().collate(encoded, level, **padding)
 
 
 def say_no_padding(self, batch, *_):
@@ -252,8 +257,9 @@ MUTANTS = {
         after("HidesItsStack", DecoderOnly, build=hide_a_stack),
     ),
     "sequences_are_padded_as_asked": (
+        ForgetsLengths,
+        SwapsLengths,
         PadsLeft,
-        ForgetsTheLength,
         after("SaysNoPadding", EncoderOnly, collate=say_no_padding),
     ),
     "targets_are_those_of_the_examples": (LosesTheFirstTarget, EndsEveryPiece),

@@ -45,10 +45,11 @@ class TreeEncoder(EncoderOnly):
     def reads(cls, inputs, level):
         return len(inputs) == 2
 
-    def collate(self, encoded, level, **padding):
-        tokens, heads = (pad(encoded.inputs[name], begin=True, **padding) for name in ("tokens", "heads"))
+    def collate(self, encoded, level, *, lengths=()):
+        (length,) = lengths or (0,)
+        tokens, heads = (pad(encoded.inputs[name], begin=True, length=length) for name in ("tokens", "heads"))
         source = replace(tokens, marks={"head": (heads.ids - 4).clamp(min=0)})
-        return Batch(source, targets=pad_targets(encoded.targets, **padding))
+        return Batch(source, targets=pad_targets(encoded.targets, length=length))
 
     def positions(self, lengths, level):
         return lengths[:, :1] + 2

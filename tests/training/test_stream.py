@@ -6,7 +6,7 @@ import pytest
 from tests.batches import pairs
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.data.encoding import token_batches
+from plugformer.data import Ladder, PlannedBatch
 from plugformer.errors import DataError
 from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.training.stream import CountedBatch, PreparedBatches
@@ -25,8 +25,8 @@ class Split:
     def __init__(self):
         self.asked = []
 
-    def batch(self, rows, epoch):
-        self.asked.append((rows, epoch, threading.current_thread().name))
+    def batch(self, rows, lengths, epoch):
+        self.asked.append((rows, lengths, epoch, threading.current_thread().name))
         if rows == [2]:
             raise DataError("row 2 is malformed")
         return pairs([[4, 5]], [[6]], rows)
@@ -34,7 +34,7 @@ class Split:
 
 @pytest.fixture
 def stream():
-    batches = [[number] for number in range(3)]
+    batches = [PlannedBatch([number], [3, 4]) for number in range(3)]
     made = PreparedBatches(Split(), lambda epoch: batches, TrainingSettings(seed=7))
     yield made
     made.close()
@@ -47,7 +47,8 @@ def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
     assert batches[0].targets.startswith("batches")
     stream._ahead.result()
     assert (progress.epoch, progress.batch) == (0, 1)
-    assert [(rows, epoch) for rows, epoch, _ in stream._examples.asked] == [([0], (7, 0)), ([1], (7, 0))]
+    asked = [([0], [3, 4], (7, 0)), ([1], [3, 4], (7, 0))]
+    assert [tuple(given) for *given, _ in stream._examples.asked] == asked
     assert all(name.startswith("batches") for *_, name in stream._examples.asked)
 
 
@@ -70,12 +71,13 @@ def test_the_thread_ends(stream):
 def test_an_epoch_is_put_in_order_once(train_tiny, tmp_path, monkeypatch):
     """Both to count its batches and to train on them: of a million examples it takes seconds."""
     epochs = []
+    batches = Ladder.batches
 
-    def counted(*arguments, epoch, **settings):
-        epochs.append(epoch)
-        return token_batches(*arguments, epoch=epoch, **settings)
+    def counted(*arguments):
+        epochs.append(arguments[-1])
+        return batches(*arguments)
 
-    monkeypatch.setattr("plugformer.training.fitting.token_batches", counted)
+    monkeypatch.setattr(Ladder, "batches", counted)
     train_tiny(tmp_path / "run", "training.batch_size=null", "training.batch_tokens=256")
     assert epochs == sorted(set(epochs))
     assert epochs

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
+from plugformer.data.ladder import Ladder, PlannedBatch
 from plugformer.data.processor import Processor
 from plugformer.lazy import lazily
 
@@ -22,6 +23,8 @@ else:  # they import datasets, which predictions do not need
 
 __all__ = [
     "EncodedSplit",
+    "Ladder",
+    "PlannedBatch",
     "PreparedData",
     "Processor",
     "SplitStats",

@@ -227,7 +227,7 @@ def limited(
     split = make(
         rows=np.flatnonzero(~dropped),
         limits=limits,
-        padding=None if block.padding == "batch" else block.padding,
+        padding=0 if block.padding == "batch" else block.padding,
         sampling=sampling if drawing else None,
     )
     return split, stats

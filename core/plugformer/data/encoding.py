@@ -31,25 +31,6 @@ Counts = Int[ndarray, "#examples #sequences"]
 ONE = np.ones((1, 1), dtype=np.int64)
 
 
-def token_batches(
-    lengths: Lengths, counts: Counts = ONE, *, tokens: int, seed: int, epoch: int
-) -> list[list[int]]:
-    """Returns one epoch's batches under a token budget: a pure function of its arguments.
-
-    Examples of similar length share a batch. Each epoch, counted from 0, draws again which examples, and the
-    order of the batches. An example that exceeds the budget is a batch by itself.
-
-    The budget `tokens` is for rows times the longest, added up over source, target and other sequences.
-    `lengths` has the tokens of each one, special tokens included, `counts` the number of its rows.
-    """
-    generator = np.random.default_rng([seed, epoch])
-    shuffled = generator.permutation(len(lengths))
-    # lexsort is stable: rows of equal lengths stay shuffled.
-    by_length = shuffled[np.lexsort((lengths * counts)[shuffled].T[::-1])]
-    batches = _cut(by_length, lengths, counts, tokens)
-    return [batches[number] for number in generator.permutation(len(batches))]
-
-
 def sequences_of(
     architecture: Architecture,
     lengths: Int[ndarray, "examples parts"],
@@ -73,18 +54,12 @@ def sequences_of(
     return sequences, rows
 
 
-def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[list[int]]:
-    """Returns one epoch's batches of `size` shuffled examples each; the last one has what remains."""
-    shuffled = np.random.default_rng([seed, epoch]).permutation(examples).tolist()
-    return [shuffled[start : start + size] for start in range(0, examples, size)]
-
-
 def evaluation_order(
     lengths: Lengths, rows: Sequence[int], counts: Counts = ONE, *, tokens: int
 ) -> list[list[int]]:
-    """Returns batches of some rows under a budget, as `token_batches` has it.
+    """Returns batches of some rows within a budget of positions, padding included.
 
-    The longest come first: memory runs out at once or never.
+    A longer example is a batch by itself. The longest come first: memory runs out at once or never.
     """
     chosen = np.asarray(rows, dtype=np.int64)
     by_length = chosen[np.lexsort((lengths * counts)[chosen].T[::-1])[::-1]]
@@ -219,7 +194,7 @@ class EncodedSplit:
     Args:
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of rows of the inputs and of `output`; longer ones are cut.
-        padding: Least length of a batch; None for that of its longest example.
+        padding: Least length of the sequences of a batch.
         inference: Whether outputs are prompts to be continued; nothing is drawn then.
         piece: Tokens of the pieces into which outputs are joined and cut; the pieces are then the examples.
         sampling: Encodes examples again in every epoch of training, like `sample_subwords`, if not None.
@@ -237,7 +212,7 @@ class EncodedSplit:
         *,
         rows: Int[ndarray, " rows"] | None = None,
         limits: Mapping[str, int] | None = None,
-        padding: int | None = None,
+        padding: int = 0,
         inference: bool = False,
         piece: int | None = None,
         sampling: Callable[..., Encoded] | None = None,
@@ -264,12 +239,13 @@ class EncodedSplit:
         lengths, counts = np.full((len(self), len(parts)), -1), np.ones((len(self), len(parts)), np.int64)
         for number, part in enumerate(parts):
             if part is not None:
-                lengths[:, number] = part.lengths[self._rows]
+                # No END follows a piece.
+                lengths[:, number] = part.lengths[self._rows] - (part is self._packed)
                 if getattr(part, "counts", None) is not None:
                     counts[:, number] = part.counts[self._rows]
         sequences, self.counts = sequences_of(architecture, lengths, counts, task_type.level)
         self.lengths: Int[ndarray, "examples sequences"] = np.where(
-            sequences > 0, sequences.clip(min=padding or 0), sequences
+            sequences > 0, sequences.clip(min=padding), sequences
         )
 
     def __len__(self) -> int:
@@ -285,12 +261,12 @@ class EncodedSplit:
     def batch(
         self,
         rows: Sequence[int],
+        lengths: Sequence[int] = (),
         *,
         outputs: Sequence[Sequence[int]] | None = None,
         epoch: Sequence[int] | None = None,
-        padding: int | None = None,
     ) -> Batch:
-        """Returns some examples as a batch, whose least length is `padding`, or that of the split's batches.
+        """Returns some examples as a batch; `lengths` are the least ones of its sequences, if not empty.
 
         In training, random parts depend on `epoch`, the seed and the number of the epoch. The token numbers
         `outputs` replace those of the examples.
@@ -305,8 +281,8 @@ class EncodedSplit:
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
         if outputs is not None:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
-        length = self._padding if padding is None else padding
-        batch = self._architecture.collate(encoded, self._type.level, length=length)
+        least = [max(self._padding, length) for length in lengths or [0] * self.lengths.shape[1]]
+        batch = self._architecture.collate(encoded, self._type.level, lengths=least)
 
         def asked(number: int) -> Example:
             example = self.example(rows[number])

@@ -46,8 +46,7 @@ class PreparedData:
         hashes: A hash of each split's content as text; of one that is streamed, of the data's version.
         notices: Messages for people about the preparation.
         batches: If `train` is streamed, returns a `plugformer.training.BatchStream` of three arguments: what
-            makes a function from a seed to batches of some examples' lengths, the `TrainingSettings`, and the
-            `Processes`.
+            makes the `plugformer.data.Ladder` for some examples, the `TrainingSettings`, and the `Processes`.
     """
 
     splits: dict[str, EncodedSplit]

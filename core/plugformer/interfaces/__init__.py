@@ -7,7 +7,6 @@ from plugformer.interfaces.batch import (
     Batch,
     Encoded,
     Ragged,
-    Side,
     Tokens,
     token_targets,
 )
@@ -98,7 +97,6 @@ __all__ = [
     "ResidualContext",
     "Schedule",
     "Session",
-    "Side",
     "Sizes",
     "SourceMetric",
     "Stack",

@@ -3,16 +3,13 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
-
-Side = Literal["right", "left"]
-"""The side of padding."""
 
 ABSENT = -(2**31)
 """The integer for a token without a target, as NaN is among floats. Targets are larger: they have 32 bits."""

@@ -1,7 +1,7 @@
 """The specification of a model: plain data without tensors, and the contexts that its parts receive."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from numpy import ndarray
 from torch import nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.batch import Batch, Encoded, Side
+from plugformer.interfaces.batch import Batch, Encoded
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.task_type import Input
 from plugformer.interfaces.view import EVERYTHING, View
@@ -151,12 +151,11 @@ class Architecture(ABC):
         return len(inputs) == 1 and not inputs[0].many
 
     @abstractmethod
-    def collate(
-        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
-    ) -> Batch:
+    def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns examples, or questions without outputs, as a batch with special tokens and padding.
 
-        Each sequence has at least `length` positions.
+        Padding is on the right. `lengths` has the least length of each sequence, in the order of the columns
+        of `positions`; if empty, a sequence is as long as its longest row.
         """
 
     @abstractmethod

@@ -5,7 +5,8 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, TrainingSettings
-from plugformer.data.encoding import ONE, Counts, Lengths, sized_batches, token_batches
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.ladder import Ladder, PlannedBatch
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
@@ -24,7 +25,7 @@ from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 Notify = Callable[[str], None]
-Epochs = Callable[[int], list[list[int]]]  # the batches of an epoch by its number
+Epochs = Callable[[int], list[PlannedBatch]]  # the batches of an epoch by its number
 
 STREAMED_EPOCH = 1000
 """Updates between two evaluations where nobody knows how many an epoch has."""
@@ -115,7 +116,7 @@ def _trainer(
     evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
     stream: BatchStream
     if data.batches is not None:
-        stream = data.batches(partial(order_of, settings), settings, processes)
+        stream = data.batches(partial(ladder_of, settings), settings, processes)
     else:
         stream = PreparedBatches(data.splits["train"], cast("Epochs", epochs), settings, processes)
     return Trainer(
@@ -142,7 +143,8 @@ def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     if data.batches is not None:
         return None
     train = data.splits["train"]
-    return lru_cache(maxsize=1)(order_of(settings, train.lengths, train.counts))
+    batches = partial(ladder_of(settings, train).batches, train.lengths, train.counts, settings.seed)
+    return lru_cache(maxsize=1)(batches)
 
 
 def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int]:
@@ -153,13 +155,10 @@ def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int
     return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps, epoch_steps
 
 
-def order_of(settings: TrainingSettings, lengths: Lengths, counts: Counts = ONE) -> Epochs:
-    """Returns an epoch's batches as a function of its number, as the task's batch settings say."""
-    if settings.batch_size is not None:
-        size = settings.batch_size
-        return lambda epoch: sized_batches(len(lengths), size=size, seed=settings.seed, epoch=epoch)
+def ladder_of(settings: TrainingSettings, split: EncodedSplit) -> Ladder:
+    """Returns the shapes of batches of such examples, as the task's batch settings say."""
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
-    return lambda epoch: token_batches(lengths, counts, tokens=tokens, seed=settings.seed, epoch=epoch)
+    return Ladder(split.lengths, split.counts, tokens=tokens, size=settings.batch_size)
 
 
 class MetricsLog:

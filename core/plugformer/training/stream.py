@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.ladder import PlannedBatch
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingProgress
@@ -106,7 +107,7 @@ class PreparedBatches(BatchStream):
     def __init__(
         self,
         examples: EncodedSplit,
-        epochs: Callable[[int], list[list[int]]],
+        epochs: Callable[[int], list[PlannedBatch]],
         settings: TrainingSettings,
         processes: Processes = SINGLE_PROCESS,
     ) -> None:
@@ -116,11 +117,11 @@ class PreparedBatches(BatchStream):
 
     def batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
         """Returns the batches of the next update that have these numbers."""
-        places: list[tuple[list[int], int]] = []
+        places: list[tuple[PlannedBatch, int]] = []
         for _ in range(self.settings.batches_per_update):
             if progress.batch == len(self._epochs(progress.epoch)):
                 progress.epoch, progress.batch = progress.epoch + 1, 0
             places.append((self._epochs(progress.epoch)[progress.batch], progress.epoch))
             progress.batch += 1
         chosen = [places[number] for number in numbers]
-        return [self._examples.batch(rows, epoch=(self.settings.seed, epoch)) for rows, epoch in chosen]
+        return [self._examples.batch(*batch, epoch=(self.settings.seed, epoch)) for batch, epoch in chosen]

@@ -1,5 +1,6 @@
 """An encoder whose layers share their parameters."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -20,7 +21,6 @@ from plugformer.interfaces import (
     Limits,
     Model,
     Ragged,
-    Side,
     Sizes,
     Stack,
     token_targets,
@@ -59,16 +59,15 @@ class ALBERT(Architecture):
         encoded: Encoded,
         level: Level,  # noqa: ARG002
         *,
-        side: Side = "right",
-        length: int | None = None,
+        lengths: Sequence[int] = (),
     ) -> Batch:
         """Returns the inputs as the source, and the targets of the examples or of their tokens."""
-        targets = encoded.targets
+        (length,), targets = lengths or (0,), encoded.targets
         if isinstance(targets, Ragged):
-            found = pad_targets(targets, side=side, length=length)
+            found = pad_targets(targets, length=length)
         else:
             found = NO_TARGETS if targets is None else torch.from_numpy(_narrow(targets))
-        return Batch(pad(encoded.input or Ragged.of([]), begin=True, side=side, length=length), targets=found)
+        return Batch(pad(encoded.input or Ragged.of([]), begin=True, length=length), targets=found)
 
     def positions(self, lengths: Int[ndarray, "examples parts"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
         """Returns the lengths of the inputs with BEGIN and END."""

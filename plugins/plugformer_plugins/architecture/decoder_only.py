@@ -1,5 +1,6 @@
 """A decoder alone: one causal stack continues a text, whose beginning may be an input."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -19,7 +20,6 @@ from plugformer.interfaces import (
     Level,
     Limits,
     Ragged,
-    Side,
     Sizes,
     Stack,
     Tokens,
@@ -41,13 +41,12 @@ class DecoderOnly(Architecture):
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
     stacks = (Stack("decoder", view=PAST),)
 
-    def collate(
-        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
-    ) -> Batch:
+    def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the target: the given tokens followed by the outputs."""
+        (length,) = lengths or (0,)
         if level is Level.SEQUENCE:
             assert encoded.input is not None  # noqa: S101 (task types of this level have one)
-            target = pad(encoded.input, begin=True, side=side, length=length)
+            target = pad(encoded.input, begin=True, length=length)
             return Batch(target=target, targets=pad_targets(encoded.targets))
         given = encoded.start or Ragged.repeated(BEGIN, len(encoded))
         if encoded.input is not None:
@@ -56,7 +55,7 @@ class DecoderOnly(Architecture):
         whole = given if encoded.output is None else given.followed_by(encoded.output)
         end_follows = encoded.output is not None and encoded.complete
         return Batch(
-            target=pad(whole, end=end_follows, side=side, length=length),
+            target=pad(whole, end=end_follows, length=length),
             given=torch.from_numpy(given.lengths.copy()),
         )
 

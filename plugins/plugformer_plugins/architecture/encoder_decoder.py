@@ -1,6 +1,7 @@
 """Encoder and decoder: one stack reads the input, the other continues the output with the input in view."""
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -21,7 +22,6 @@ from plugformer.interfaces import (
     Level,
     Limits,
     Ragged,
-    Side,
     Sizes,
     Stack,
     Tokens,
@@ -42,19 +42,15 @@ class EncoderDecoder(Architecture):
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
     stacks = (Stack("encoder", view=EVERYTHING), Stack("decoder", view=PAST, cross=True))
 
-    def collate(
-        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
-    ) -> Batch:
+    def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""
         assert encoded.input is not None  # noqa: S101 (refused for task types without)
-        source = pad(encoded.input, side=side, length=length)
+        read, written = lengths or (0, 0)
+        source, output = pad(encoded.input, length=read), encoded.output
         if level is Level.SEQUENCE:
-            begin = pad(Ragged.of([[]] * len(encoded)), begin=True, end=False)
+            begin = pad(Ragged.of([[]] * len(encoded)), begin=True, end=False, length=written)
             return Batch(source, begin, pad_targets(encoded.targets))
-        output = encoded.output
-        return Batch(
-            source, NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length)
-        )
+        return Batch(source, NO_TOKENS if output is None else pad(output, begin=True, length=written))
 
     def positions(
         self, lengths: Int[ndarray, "examples parts"], level: Level

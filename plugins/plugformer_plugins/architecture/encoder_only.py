@@ -1,7 +1,7 @@
 """An encoder alone: a stack that reads a sequence and predicts from it, from its tokens, or from vectors."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -21,7 +21,6 @@ from plugformer.interfaces import (
     Level,
     Limits,
     Model,
-    Side,
     Sizes,
     Stack,
     Tokens,
@@ -57,17 +56,17 @@ class EncoderOnly(Architecture):
         """Returns whether there is one input with one row, or any number at level `vector`."""
         return bool(inputs) if level is Level.VECTOR else super().reads(inputs, level)
 
-    def collate(
-        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
-    ) -> Batch:
+    def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the input as the source, or all inputs, and the targets of the examples or their tokens.
 
         Where an input is several texts, marks called `segment` number these.
         """
-        targets = pad_targets(encoded.targets, side=side, length=length)
+        lengths = lengths or [0] * len(encoded.inputs)
+        targets = pad_targets(encoded.targets, length=lengths[0])
         read = {}
-        for name, rows in encoded.inputs.items():
-            read[name] = pad(rows, begin=True, side=side, length=length)
+        # A question may lack an optional input.
+        for (name, rows), length in zip(encoded.inputs.items(), lengths, strict=False):
+            read[name] = pad(rows, begin=True, length=length)
         if level is Level.VECTOR:
             return Batch(reads=read, targets=targets)
         (source,) = read.values()

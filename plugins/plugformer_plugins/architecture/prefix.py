@@ -1,8 +1,9 @@
 """A decoder that reads its input in both directions: a prefix language model."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from plugformer.interfaces import Batch, Encoded, Level, Side, Stack
+from plugformer.interfaces import Batch, Encoded, Level, Stack
 from plugformer_blocks import Prefix
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 
@@ -17,11 +18,9 @@ class PrefixLM(DecoderOnly):
 
     stacks = (Stack("decoder", view=Prefix()),)
 
-    def collate(
-        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
-    ) -> Batch:
+    def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the target, whose given tokens but the last are marked as the prefix."""
-        batch = super().collate(encoded, level, side=side, length=length)
+        batch = super().collate(encoded, level, lengths=lengths)
         if encoded.input is None:
             return batch
         prefix = batch.target.mask

@@ -1,5 +1,7 @@
 """An encoder reads the input, and a head predicts from each token."""
 
+from collections.abc import Sequence
+
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy import ndarray
 from torch import Tensor
@@ -14,7 +16,6 @@ from plugformer.interfaces import (
     Limits,
     Model,
     Ragged,
-    Side,
     Sizes,
     Stack,
     token_targets,
@@ -32,15 +33,14 @@ class NewComponent(Architecture):
     levels = frozenset({Level.TOKEN})
     stacks = (Stack("encoder", view=EVERYTHING),)
 
-    def collate(
-        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
-    ) -> Batch:
+    def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the inputs as the source, and the targets of their tokens, if there are any."""
         assert encoded.input is not None
-        source = pad(encoded.input, begin=True, side=side, length=length)
+        (length,) = lengths or (0,)
+        source = pad(encoded.input, begin=True, length=length)
         if not isinstance(encoded.targets, Ragged):
             return Batch(source)
-        return Batch(source, targets=pad_targets(encoded.targets, side=side, length=length))
+        return Batch(source, targets=pad_targets(encoded.targets, length=length))
 
     def positions(
         self, lengths: Int[ndarray, "examples parts"], level: Level
