@@ -183,7 +183,7 @@ def the_best_is_as_probable_as_it_says(case: _HeadCase) -> None:
         )
 
 
-@contract_check(_PADDED[1:], given=_HeadCase.of)
+@contract_check((PADDED[1], _WITHOUT_TARGETS), given=_HeadCase.of)
 def a_step_along_the_gradient_lowers_the_loss(case: _HeadCase) -> None:
     """In training mode the gradient says by how much a small step against it lowers the loss."""
     head = case.head.train()
