@@ -8,7 +8,7 @@ import torch
 from plugformer_differential.attention import DifferentialAttention
 from torch import Tensor
 
-from plugformer import create
+from plugformer import create, create_model
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     PAST,
@@ -19,8 +19,6 @@ from plugformer.interfaces import (
     Positions,
     Tokens,
 )
-from plugformer.interfaces.context import State
-from plugformer.model import Cache
 from plugformer_testing import contract_tests
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
@@ -82,18 +80,16 @@ def test_it_is_the_formula(attention: DifferentialAttention, encoding: Positiona
     torch.testing.assert_close(got, formula(attention, x, encoding))
 
 
-def test_cached_equals_uncached(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
-    x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
-    whole = Positions.of(5, encoding, REAL)
-    expected = attention(x, Context(whole, whole, view=PAST))
-    cache, got = Cache([{"attention": State()}]), []
-    for step in range(5):
-        one = slice(step, step + 1)
-        tokens = Tokens(torch.zeros(2, 1, dtype=torch.int64), REAL[:, one])
-        query, key, slots = cache.extend(tokens, PAST, encoding)
-        state = cache.layers[0]["attention"]
-        got.append(attention(x[:, one], Context(query, key, view=PAST, state=state, slots=slots)))
-    torch.testing.assert_close(torch.cat(got, dim=1)[REAL], expected[REAL])
+@pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
+def test_cached_equals_uncached(position: str) -> None:
+    sizes = {"vocabulary": 20, "width": MODEL.width, "heads": MODEL.heads, "layers": 1, "max_length": 8}
+    attention = (DifferentialAttention, {"lambda_init": 0.3})
+    model = create_model("decoder-only", attention=attention, position=position, **sizes).double().eval()
+    ids = torch.randint(4, 20, REAL.shape)
+    expected, cache = model.decoder(Tokens(ids, REAL)), model.decoder.start()
+    steps = [Tokens(ids[:, n : n + 1], REAL[:, n : n + 1]) for n in range(5)]
+    got = torch.cat([model.decoder(step, cache=cache) for step in steps], dim=1)
+    torch.testing.assert_close(got[REAL], expected[REAL])
 
 
 def test_the_second_map_weighs_lambda_init_on_average() -> None:
