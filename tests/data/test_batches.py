@@ -8,7 +8,7 @@ from tests.batches import labeled, pairs
 
 from plugformer.data.arrow import token_column
 from plugformer.data.encoding import TokenColumn
-from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Padding, Ragged
+from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Ragged
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small import SmallTask
@@ -29,13 +29,13 @@ def test_end_follows_every_sequence() -> None:
         [7, 8, 9, END],
     ]
     assert tokens.mask.tolist() == (tokens.ids != PADDING).tolist()
-    assert tokens.padding is Padding.RIGHT
+    assert not tokens.full
     assert tokens.count == 8
 
 
-def test_padding_is_none_only_where_there_is_none() -> None:
-    assert pad(Ragged.of([[5], [6]])).padding is Padding.NONE
-    assert pad(Ragged.of([[5], [6]]), length=3).padding is Padding.RIGHT
+def test_a_batch_is_full_only_without_padding() -> None:
+    assert pad(Ragged.of([[5], [6]])).full
+    assert not pad(Ragged.of([[5], [6]]), length=3).full
     assert pad(Ragged.of([[5], [6]]), length=1).ids.shape == (2, 2)
 
 
