@@ -147,15 +147,12 @@ def runs_in_bfloat16(subject: Subject) -> None:
 
 @contract_check((None,), *_STREAM)
 def keeps_the_format(subject: Subject) -> None:
-    """In bfloat16 the output is bfloat16, whether parameters are, too, or float32 under autocast."""
+    """Of bfloat16 it makes bfloat16, whether its parameters are, too, or float32 under autocast."""
     for parameters in (torch.bfloat16, torch.float32):
-        mixed = parameters is torch.float32
-        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        with torch.autocast("cpu", torch.bfloat16, enabled=parameters is torch.float32):
             output = exercise(subject, subject.perturbed(parameters), torch.bfloat16)
-        what = (
-            f"of bfloat16 with parameters in {parameters}{' under autocast' * mixed} the format of the output"
-        )
-        require.equal(output.dtype, torch.bfloat16, what)
+        message = f"with {parameters} parameters it makes {output.dtype} of bfloat16"
+        require.that(output.dtype is torch.bfloat16, f"{message}: convert what it adds, `.to(x.dtype)`")
 
 
 def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:

@@ -32,5 +32,6 @@ class NewComponent(Residual):
     ) -> Float[Tensor, "batch length width"]:
         """Adds the scaled output of each sublayer for the normalized input."""
         for name, sublayer in sublayers.items():
-            x = x + self.factors[name] * sublayer(self.norms[name](x))
+            factor = self.factors[name].to(x.dtype)  # the stream keeps its format under autocast
+            x = x + factor * sublayer(self.norms[name](x))
         return x
