@@ -79,39 +79,30 @@ class Steps:
     """An attention that computes tokens piece by piece, and what it keeps."""
 
     def __init__(self, placed: PlacedAttention, memory: Tensor | None = None) -> None:
-        self.placed, owner = placed, State()
-        name = "cross_attention" if placed.place.cross else "attention"
-        layers = [{name: owner}]
+        self.placed, owned = placed, State()
+        self.name = "cross_attention" if placed.place.cross else "attention"
+        layers = [{self.name: owned}]
         if isinstance(placed.attention, SharedState):
-            layers.append({name: State(owner)})
-        self.name = name
+            layers.append({self.name: State(owned)})
         self.cache = Cache(layers, None if memory is None else Memory(memory, placed.positions))
 
     def __call__(self, x: Tensor, tokens: Tokens | None = None) -> Tensor:
         """Returns the outputs of new tokens."""
-        place, memory, (rows, length, _) = self.placed.place, self.cache.memory, x.shape
-        tokens = tokens or _tokens(full(rows, length).mask)
-        query, key, slots = self.cache.extend(tokens, PAST if place.cross else place.view, self._encoding)
-        if memory is not None and memory.hidden is not None:
-            query, key = query.beside(rows, len(memory.hidden)), memory.positions
-            x = x.reshape(len(memory.hidden), -1, x.shape[2])
-            # What is made of the memory is kept: nothing reads it again.
-            self.cache.memory = replace(memory, hidden=memory.hidden * torch.nan)
-        context = Context(
-            query,
-            key,
-            view=place.view,
-            cross=place.cross,
-            memory=None if memory is None else memory.hidden,
-            state=self.cache.layers[-1][self.name],
-            slots=slots,
+        tokens, place = tokens or _tokens(full(*x.shape[:2]).mask), self.placed.place
+        memory, encoding = self.cache.memory, self.placed.positions.encoding
+        query, key, slots = self.cache.extend(tokens, PAST if place.cross else place.view, encoding)
+        context = Context(query, key, view=place.view, state=self.cache.layers[-1][self.name], slots=slots)
+        if memory is None or memory.hidden is None:
+            output: Tensor = self.placed.attention(x, context)
+            return output
+        rows = len(memory.hidden)  # queries that read the same are side by side
+        context = replace(
+            context, query=query.beside(len(x), rows), key=memory.positions, cross=True, memory=memory.hidden
         )
-        output: Tensor = self.placed.attention(x, context)
-        return output.reshape(rows, length, -1)
-
-    @property
-    def _encoding(self) -> PositionalEncoding:
-        return self.placed.positions.encoding
+        output = self.placed.attention(x.reshape(rows, -1, x.shape[2]), context)
+        # Steps that follow read what was made of it `once`.
+        self.cache.memory = replace(memory, hidden=memory.hidden * torch.nan)
+        return output.reshape(x.shape)
 
     def read(self, x: Tensor, pieces: Pieces, tokens: Tokens | None = None) -> Tensor:
         """Returns what the real tokens of whole sequences read if they come in pieces; at padding zeros."""
@@ -119,7 +110,7 @@ class Steps:
         tokens = tokens or _tokens(pieces.whole.mask)
         for real, places in pieces:
             marks = {name: mark[rows, places] for name, mark in tokens.marks.items()}
-            piece = Tokens(tokens.ids[rows, places], real, bool(real.all()), marks=marks)
+            piece = replace(_tokens(real), ids=tokens.ids[rows, places], marks=marks)
             found = self(x[rows, places], piece)
             output[rows.expand_as(places)[real], places[real]] = found[real]
         return output
@@ -255,6 +246,21 @@ def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) 
                 require.finite(gradient, "with a row that is all padding, a gradient")
 
 
+@contract_check()
+def some_tokens_can_be_taken(subject: Subject) -> None:
+    """If a layer takes some tokens, also between others, each reads what it would without the others."""
+    taken = torch.tensor([[True, False, True, True, False], [False, True, False, False, True]])
+    x = subject.tokens(*taken.shape)
+    for placed in attentions(subject, full(*taken.shape), ENCODER, DECODER):
+        at = placed.positions
+        context = Context(at, at, view=placed.place.view)
+        output = placed.attention(x, context.only(taken, None))
+        for row, mask in enumerate(taken):
+            moved = placed.at(Positions(at.index[:, mask], None, at.encoding))
+            message = f"tokens read otherwise if those between them are left out, in {placed.place}"
+            require.close(output[row, mask], moved.read(x[None, row, mask])[0], message)
+
+
 @contract_check(FULL[1:])
 def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     """With a relative encoding a sequence gives the same wherever it begins."""
@@ -281,25 +287,22 @@ class _SecondTokens(View):
 @contract_check((Within(PAST), Prefix(), _SecondTokens()))
 def the_view_is_followed(subject: Subject, view: View) -> None:
     """No output has a gradient at tokens that a view hides, if it follows the view; nor do pieces differ."""
-    real = PIECES[-1].whole.mask
-    x, ids = (
-        subject.tokens(*real.shape).requires_grad_(),
-        torch.where(torch.arange(real.shape[1]) % 3 == 1, END, 5),
-    )
-    prefix = (torch.arange(real.shape[1]) < 2).long().expand_as(real)
-    tokens = Tokens(ids.expand_as(real), real, marks={"in_prefix": prefix})
+    pieces, real = PIECES[-1], PIECES[-1].whole.mask
+    x, column = subject.tokens(*real.shape).requires_grad_(), torch.arange(real.shape[1]).expand_as(real)
+    ids, prefix = torch.where(column % 3 == 1, END, 5), (column < 2).long()
+    tokens = replace(_tokens(real), ids=ids, marks={"in_prefix": prefix})
     for there in subject.serving(LayerContext(stack="decoder", view=view)):
         attention: Attention = there.once(("perturbed", view), there.perturbed)
         for encoding in (Turning(), Sloping(subject.model.heads)) if attention.follows(view) else ():
-            at = replace(PIECES[-1].whole.at(encoding), marks=tokens.marks)
-            placed = PlacedAttention(attention, there.place, view.positions(at, tokens.ids))
+            at = replace(pieces.whole.at(encoding), marks=tokens.marks)
+            placed = PlacedAttention(attention, there.place, view.positions(at, ids))
             context, output = Context(placed.positions, placed.positions, view=view), placed.read(x)
             hidden = ~context.mask[:, 0] & real[:, :, None]
             for number in range(real.shape[1]):
                 (gradient,) = torch.autograd.grad(output[:, number].sum(), x, retain_graph=True)
                 _require_none(gradient[hidden[:, number]], f"output {number} reads what {view} hides")
             with torch.no_grad():
-                found = Steps(placed).read(x, PIECES[-1], tokens)
+                found = Steps(placed).read(x, pieces, tokens)
             require.close(found, output, f"tokens read otherwise in pieces, with {view}")
 
 

@@ -233,6 +233,9 @@ MUTANTS = {
         SeesPadding,
         returning("CountsPadding", lambda _, read, x, context: read * x.shape[1]),
     ),
+    "some_tokens_can_be_taken": (
+        keeping("AlwaysCausal", is_causal=property(lambda self: self.view.is_causal(self.query, self.key))),
+    ),
     "rows_are_independent": (
         returning("MixesRows", lambda _, read, *__: read - read.mean(dim=0, keepdim=True)),
         returning("NumbersRows", lambda _, read, *__: read * torch.arange(1, len(read) + 1)[:, None, None]),
