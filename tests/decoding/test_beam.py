@@ -17,6 +17,8 @@ WORDS = (4, 5, 6)
 class Table(Session):
     """A Markov chain over a few words, as the model of every sentence, with a rule about what may follow."""
 
+    every, looks = 1, True
+
     def __init__(self, sentences, longest, rule=lambda prefix, token: True, seed=0):
         generator = torch.Generator().manual_seed(seed)
         scores = 2 * torch.randn(sentences, 8, 7, generator=generator, dtype=torch.float64)
@@ -42,7 +44,7 @@ class Table(Session):
         pairs = zip(self.prefixes, tokens.tolist(), strict=True)
         self.prefixes = [(sentence, (*prefix, token)) for (sentence, prefix), token in pairs]
 
-    def select(self, rows):
+    def select(self, rows, sentences=None):
         self.prefixes = [self.prefixes[row] for row in rows.tolist()]
 
 

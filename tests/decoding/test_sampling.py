@@ -13,6 +13,8 @@ MANY = 4_000
 class OneStep(Session):
     """Sentences whose next token always has the same distribution, and which then end."""
 
+    every, looks = 1, True
+
     def __init__(self, sentence_ids):
         self.sentence_ids = list(sentence_ids)
         self.sentences = torch.arange(len(self.sentence_ids))
@@ -26,7 +28,7 @@ class OneStep(Session):
         only_end[:, END] = 0.0
         self.scores = only_end
 
-    def select(self, rows):
+    def select(self, rows, sentences=None):
         self.sentences = self.sentences[rows]
         self.scores = self.scores[rows]
 
