@@ -15,9 +15,7 @@ class SquaredReLU(FeedForward):
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch length width"],
-        context: Context,
+        self, x: Float[Tensor, "batch length width"], context: Context
     ) -> Float[Tensor, "batch length width"]:
         """Returns the network's output at each token."""
         output: Tensor = self.down(self.up(x).relu().square())
