@@ -53,6 +53,9 @@ PUBLIC = (
     "plugformer_blocks",
 )
 SETTINGS = {
+    "attention/convolution": [
+        "model.sublayers.convolution={attention: {name: convolution, kernel: 3}, after: attention}"
+    ],
     "attention/cross_layer": ["model.attention=cross_layer", "model.layers=2"],
     "attention/retention": [
         "model.decoder.attention=retention",

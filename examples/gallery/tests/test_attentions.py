@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from plugformer_gallery.convolution import Convolution
 from plugformer_gallery.cross_layer import CrossLayerAttention
 from plugformer_gallery.retention import Retention
 from plugformer_gallery.sliding_window import SlidingWindowAttention
@@ -33,6 +34,7 @@ DECODER = LayerContext(stack="decoder", view=PAST)
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
+test_convolution = contract_tests("attention/convolution")
 test_cross_layer = contract_tests("attention/cross_layer")
 test_cross_layer_with_fewer_heads = contract_tests(
     "attention/cross_layer", options={"sharing": 3, "kv_heads": 2}
@@ -84,6 +86,26 @@ def heads_of(attention: Attention, x: Tensor, here: Positions) -> list[Tensor]:
         for name in ("query", "key", "value")
     ]
     return [here.rotate(made[0]), here.rotate(made[1]), made[2]]
+
+
+def test_a_convolution_is_its_formula(x: Tensor) -> None:
+    """Conformer, figure 2, in a decoder: a loop over tokens and those before them; then token by token."""
+    attention, kernel = Convolution(MODEL, kernel=3).double(), 3
+    value, gate = attention.input(x).chunk(2, dim=-1)
+    hidden = torch.nn.functional.pad(value * gate.sigmoid(), (0, 0, kernel - 1, 0))
+    weight, bias = attention.depthwise.weight[:, 0], attention.depthwise.bias  # (width, kernel), (width,)
+    mixed = [sum(weight[:, k] * hidden[:, n + k] for k in range(kernel)) + bias for n in range(LENGTH)]
+    normalized = attention.norm(torch.stack(mixed, dim=1))
+    expected = attention.output(normalized * normalized.sigmoid())
+    torch.testing.assert_close(read(attention, x, at(PositionalEncoding())), expected)
+    for n, (output, cache) in enumerate(steps(attention, x)):
+        torch.testing.assert_close(output[:, 0], expected[:, n])
+        assert [each.shape for each in cache.layers[0]["attention"].kept] == [(2, kernel - 1, MODEL.width)]
+
+
+def test_an_even_kernel_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="kernel 4 is even; expected an odd one, such as 5"):
+        Convolution(MODEL, kernel=4)
 
 
 @pytest.mark.parametrize(("sharing", "owners"), [(2, [0, 0, 2, 2, 4]), (3, [0, 0, 0, 3, 3])])
@@ -139,7 +161,7 @@ def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     expected, sizes = read(attention, x, at(PositionalEncoding())), set()
     for n, (output, cache) in enumerate(steps(attention, x)):
         torch.testing.assert_close(output[:, 0], expected[:, n])
-        sizes.add(sum(tensor.numel() for tensor in cache.layers[0]["attention"].tensors(n + 1)))
+        sizes.add(sum(tensor.numel() for tensor in cache.layers[0]["attention"].tensors))
     assert sizes == {2 * MODEL.heads * WIDTH * WIDTH}
 
 
