@@ -99,9 +99,10 @@ class AutomatonTokens(AllowedTokens):
         return masked
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
-        """Appends one token to every row."""
+        """Appends one token to every row; one that has ended may stay, and can end again."""
         super().extend(tokens)
-        self._states = self._automaton.moves[self._states, self._automaton.classes[tokens]]
+        following = self._automaton.moves[self._states, self._automaton.classes[tokens]]
+        self._states = self._states.where(tokens == END, following)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows, in this order."""

@@ -45,8 +45,8 @@ def trained(name):
 class Noise(Session):
     """A model that says something else at every step, for a constraint to keep in bounds."""
 
-    def __init__(self, progress, sentences, vocabulary, seed):
-        self.progress, self.vocabulary = progress, vocabulary
+    def __init__(self, allowed, sentences, vocabulary, seed):
+        self._allowed, self.vocabulary = allowed, vocabulary
         self.rows = torch.arange(sentences)
         self.number = sentences
         self.generator = torch.Generator().manual_seed(seed)
@@ -55,7 +55,7 @@ class Noise(Session):
     def draw(self):
         noise = 4 * torch.randn(len(self.rows), self.vocabulary, generator=self.generator)
         self.unmasked = noise.log_softmax(-1)
-        self.masked = self.progress.mask(self.unmasked.clone())
+        self.masked = self._allowed.mask(self.unmasked.clone())
 
     sentences = property(lambda self: self.rows)
     sentence_ids = property(lambda self: list(range(self.number)))
@@ -64,12 +64,12 @@ class Noise(Session):
         yield self.masked
 
     def extend(self, tokens):
-        self.progress.extend(tokens)
+        self._allowed.extend(tokens)
         self.draw()
 
-    def select(self, rows):
+    def select(self, rows, sentences=None):
         self.rows = self.rows[rows]
-        self.progress.select(rows)
+        self._allowed.select(rows)
         self.masked = self.masked[rows]
 
 
@@ -84,7 +84,7 @@ def constraint(tokenizer, positions=40, *, pattern=None, max_length="source+50",
     return create(tokenizer, positions, max_length=max_length, length=length)
 
 
-def outputs(tokenizer, search, lengths=(3,) * 12, model_max_length=40, seed=0, **settings):
+def outputs(tokenizer, search, lengths=(3,) * 12, model_max_length=40, seed=0, every=1, **settings):
     """Returns the tokens of every output that a noisy model gives under some settings."""
     session = Noise(
         started(constraint(tokenizer, model_max_length, **settings), lengths, model_max_length),
@@ -92,6 +92,7 @@ def outputs(tokenizer, search, lengths=(3,) * 12, model_max_length=40, seed=0, *
         tokenizer.size,
         seed,
     )
+    session.every = every
     return [[hypothesis.tokens for hypothesis in found] for found in search.search(session)]
 
 
@@ -113,6 +114,15 @@ def test_every_output_matches_the_pattern(tokenizer, search, pattern, settings):
     texts = tokenizer.decode([tokens for hypotheses in found for tokens in hypotheses])
     assert texts
     assert [text for text in texts if not re.fullmatch(pattern, text)] == []
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+def test_outputs_match_where_rows_that_have_ended_stay(search):
+    characters = trained("characters")
+    found = outputs(characters, search, pattern="[a-z]{1,9}", every=8)
+    texts = [characters.decode(hypotheses) for hypotheses in found]
+    assert all(re.fullmatch("[a-z]{1,9}", text) for each in texts for text in each)
+    assert len({len(text) for each in texts for text in each}) > 1
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
