@@ -8,8 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from plugformer.configuration import resolve
+from plugformer.data import prepare
 from plugformer.data.encoding import ONE, Counts, Lengths, evaluation_order
 from plugformer.data.ladder import RUNGS, Ladder, PlannedBatch
+from plugformer.training.fitting import epochs_of
+from plugformer.validation import validate
 
 LENGTHS = st.tuples(st.integers(1, 200), st.integers(1, 3)).flatmap(
     lambda shape: arrays(np.int64, shape, elements=st.integers(1, 90))
@@ -154,3 +158,19 @@ def test_examples_longer_than_the_ladder_have_a_rung_of_their_own() -> None:
     (rows, source, target), *others = sorted(found, key=lambda shape: -shape[1])
     assert (rows, source) == (1024 // (source + target), 300)
     assert {shape[1:] for shape in others} <= {shape[1:] for shape in known}
+
+
+@pytest.mark.parametrize("task", ["brackets", "copying", "dates", "names"])
+@pytest.mark.parametrize("budget", [[], ["training.batch_tokens=700"], ["training.batch_size=24"]])
+def test_batches_of_a_bundled_task_have_the_shapes_of_its_ladder(task: str, budget: list[str]) -> None:
+    experiment = validate(resolve(task, [*budget, *["data.size=3000"] * (task == "dates")]))
+    data, training, model = prepare(experiment), experiment.task.training, experiment.task.model
+    epochs = epochs_of(training, data)
+    assert epochs is not None
+    assert shapes(epochs(0)) == shapes(epochs(1))
+    assert len(shapes(epochs(0))) <= RUNGS + 1
+    for planned in {tuple(batch.lengths): batch for batch in epochs(1)}.values():
+        batch = data.splits["train"].batch(*planned, epoch=[1, 1])
+        found = [tokens.ids.shape for tokens in batch.sequences]
+        assert found == [(len(planned.rows), length) for length in planned.lengths]
+        assert max(planned.lengths) <= model.max_length + 1  # the last one is predicted and not read

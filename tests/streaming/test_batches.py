@@ -187,6 +187,22 @@ def test_going_on_from_any_place_is_exact(
             assert batch.target.ids.equal(expected.target.ids)
 
 
+def test_blocks_and_shares_have_the_lengths_for_the_validation_split(make: Any, reader: Any) -> None:
+    task, _ = make(100, 60)
+    data = prepared_data(Experiment.of(task, REGISTRY))
+    sample = data.batches.args[0].sample
+    assert len(sample) == 32
+    planned = ladder_of(task.training, sample).batches(sample.lengths, sample.counts, 1, 0)
+    lengths, longest = {tuple(batch.lengths) for batch in planned}, sample.lengths.max(axis=0)
+    assert len(lengths) > 1
+    for share in (0, 1):
+        stream = reader(data, task, share, 2)
+        while stream.position.passes < 1:
+            batch = stream.next()
+            found = (batch.source.ids.shape[1], batch.target.ids.shape[1])
+            assert found in lengths or any(found > longest)
+
+
 def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -> None:
     task, made = make(100)
     made[69] = ("something", " ")

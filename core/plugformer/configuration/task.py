@@ -282,7 +282,9 @@ class TrainingSettings(Settings):
         default=None,
         description=f"Positions of a batch, padding included; {DEFAULT_BATCH_TOKENS} if not given.",
     )
-    batch_size: Count | None = Field(default=None, description="Examples of a batch, instead of its tokens.")
+    batch_size: Count | None = Field(
+        default=None, description="Examples of a batch, of similar length, instead of its tokens."
+    )
     batches_per_update: Count = Field(default=1, description="Gradient accumulation, over all processes.")
     gradient_checkpointing: bool = Field(default=False, description="Less memory, but layers compute twice.")
     compile: bool | Literal["auto"] = Field(
