@@ -19,7 +19,7 @@ from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 DIVERGING = "training.optimizer={name: adam, lr: 1e30}"
 SKIP = "training.on_nonfinite=skip"
-POISON = 12
+POISON = 1
 """A row of the training split that comes twice in ten updates of eight examples."""
 
 

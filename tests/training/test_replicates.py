@@ -24,7 +24,9 @@ def test_a_replicate_changes_dropout_and_not_the_order_of_examples(train_tiny, t
     monkeypatch.setattr(
         EncodedSplit,
         "batch",
-        lambda split, chosen, **options: rows.append(chosen) or batch(split, chosen, **options),
+        lambda split, chosen, *lengths, **options: (
+            rows.append(chosen) or batch(split, chosen, *lengths, **options)
+        ),
     )
 
     def trained(*settings):
