@@ -22,7 +22,7 @@ class Raises(FeedForward):
         super().__init__()
         self.leave = leave
 
-    def forward(self, x):
+    def forward(self, x, context):
         if self.leave:
             sys.exit(0)
         return {}["missing"]

@@ -12,14 +12,13 @@ from collections import Counter
 
 import pytest
 import torch
-from tests.batches import padded_left, pairs
+from tests.batches import pairs
 from tests.model.test_one_device import SOURCES, TARGETS, answers
 from tests.runs.test_apple import TEXTS, WHOLE
 from tests.training.test_resuming import Interrupter, metrics
 
 from plugformer.errors import InterruptedRunError
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Batch
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
@@ -51,7 +50,7 @@ def assert_learns_as_on_the_cpu(model, batch):
 
 def test_every_part_learns_as_on_the_cpu(tiny_model, any_parts):
     model = tiny_model(*(each for each in any_parts if each.startswith("model.")))
-    assert_learns_as_on_the_cpu(model, model.located(pairs(SOURCES, TARGETS)))
+    assert_learns_as_on_the_cpu(model, pairs(SOURCES, TARGETS))
 
 
 def test_a_loss_in_pieces_is_that_of_the_cpu(tiny_model):
@@ -73,13 +72,8 @@ def test_muon_moves_matrices_nearly_as_on_the_cpu():
     torch.testing.assert_close(moved["cuda"], moved["cpu"], rtol=0.05, atol=0.04)
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
-def test_every_attention_learns_as_on_the_cpu(tiny_model, any_attention, padding):
-    model = tiny_model(f"model.attention={any_attention}")
-    batch = pairs(SOURCES, TARGETS)
-    if padding == "left":
-        batch = Batch(padded_left(batch.source), padded_left(batch.target))
-    assert_learns_as_on_the_cpu(model, batch)
+def test_every_attention_learns_as_on_the_cpu(tiny_model, any_attention):
+    assert_learns_as_on_the_cpu(tiny_model(f"model.attention={any_attention}"), pairs(SOURCES, TARGETS))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -88,7 +88,7 @@ class Scale(FeedForward):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(3))
 
-    def forward(self, x):
+    def forward(self, x, context):
         return x * self.scale
 
 

@@ -110,8 +110,8 @@ def test_resuming_with_the_same_rows_is_exact(tmp_path):
 
 def test_another_class_of_the_same_name_is_not_the_same(run):
     class MyAttention(GroupedQueryAttention):
-        def attend(self, query, state, scope):
-            return 2 * super().attend(query, state, scope)
+        def forward(self, x, context):
+            return 2 * super().forward(x, context)
 
     with pytest.raises(RunError, match="attention/mine"):
         plugformer.resume(run, data=ROWS, components={"attention": {"mine": MyAttention}}, notify=str)

@@ -40,13 +40,13 @@ class Overflow:
 
     def __init__(self, monkeypatch, step):
         self.step, self.broken = step, None
-        attend = MultiHeadAttention.attend
+        forward = MultiHeadAttention.forward
 
-        def overflowing(attention, query, state, context):
-            output = attend(attention, query, state, context)
+        def overflowing(attention, x, context):
+            output = forward(attention, x, context)
             return output * torch.inf if attention is self.broken else output
 
-        monkeypatch.setattr(MultiHeadAttention, "attend", overflowing)
+        monkeypatch.setattr(MultiHeadAttention, "forward", overflowing)
 
     @hookimpl
     def step_ended(self, run, update):

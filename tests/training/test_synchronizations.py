@@ -84,7 +84,7 @@ def test_no_loss_of_a_head_waits(gpu, registry, any_head):
             **SIZES,
         )
         targets = EXAMPLES[level] if any_head != "multi_label" else {"targets": [[0.0, 1.0], [1.0, 1.0]]}
-        batch = model.located(model.batch(inputs=[[4, 5, 6], [7, 8]], **targets))
+        batch = model.batch(inputs=[[4, 5, 6], [7, 8]], **targets)
         with Synchronizations(model) as waiting:
             model(batch.to("cpu")).total.backward()
         assert not +waiting.calls

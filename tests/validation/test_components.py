@@ -27,21 +27,8 @@ from torch import nn
 
 from plugformer.interfaces import (
     Attention, FeedForward, Head, Initialization, Level, Norm, PositionalEncoding, Residual,
-    Schedule, State
+    Schedule
 )
-
-
-class Sums(State):
-    """Running sums of key-value products and keys."""
-
-    def __init__(self, products, keys):
-        self.products, self.keys = products, keys
-
-    def append(self, new):
-        return Sums(self.products + new.products, self.keys + new.keys)
-
-    def select(self, rows):
-        return Sums(self.products[rows], self.keys[rows])
 
 
 class Linear(Attention):
@@ -51,13 +38,12 @@ class Linear(Attention):
         super().__init__()
         self.maps = nn.ModuleList(nn.Linear(model.width, model.width) for _ in range(3))
 
-    def project(self, memory, at):
-        key = at.rotate(self.maps[0](memory)[:, None])[:, 0].exp()
-        return Sums(key.transpose(1, 2) @ self.maps[1](memory), key.sum(1))
-
-    def attend(self, query, state, context):
-        read = context.query.rotate(self.maps[2](query)[:, None])[:, 0].exp()
-        return read @ state.products / (read @ state.keys[..., None])
+    def forward(self, x, context):
+        memory = context.memory if context.cross else x
+        key = context.key.rotate(self.maps[0](memory)[:, None])[:, 0].exp()
+        query = context.rotate(self.maps[2](x)[:, None])[:, 0].exp()
+        products = key.transpose(1, 2) @ self.maps[1](memory)
+        return query @ products / (query @ key.sum(1)[..., None])
 
 
 class Answering(PositionalEncoding):
@@ -72,8 +58,8 @@ class Answering(PositionalEncoding):
 
 
 class Broken(Linear):
-    def attend(self, query, state, context):
-        return query @ query
+    def forward(self, x, context):
+        return x @ x
 
 
 class Hidden(FeedForward):
@@ -81,7 +67,7 @@ class Hidden(FeedForward):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(model.width))
 
-    def forward(self, x):
+    def forward(self, x, context):
         return x * self.scale
 
 
@@ -90,24 +76,24 @@ class Raises(FeedForward):
         super().__init__()
         self.leave = leave
 
-    def forward(self, x):
+    def forward(self, x, context):
         raise SystemExit(0) if self.leave else KeyError("missing")
 
 
 class Wide(Raises):
-    def forward(self, x):
+    def forward(self, x, context):
         return torch.cat([x, x], dim=-1)
 
 
 class Doubled(Raises):
-    def forward(self, x):
+    def forward(self, x, context):
         return x.double()
 
 
 class Routed(Raises):
     """Depends on values, which tensors without memory do not have."""
 
-    def forward(self, x):
+    def forward(self, x, context):
         return x * x.sum().item()
 
 
@@ -119,7 +105,7 @@ class Summed(Raises):
         if torch.arange(model.width).sum().item() == 0:
             raise ValueError("a width of 1")
 
-    def forward(self, x):
+    def forward(self, x, context):
         return x
 
 
@@ -130,7 +116,7 @@ class Increasing(Raises):
         super().__init__(model)
         self.register_buffer("table", torch.arange(model.width))
 
-    def forward(self, x):
+    def forward(self, x, context):
         if not (self.table.diff() > 0).all():
             raise ValueError("not increasing")
         return x
@@ -164,7 +150,7 @@ class Unnamed(FeedForward):
         super().__init__()
         self.map = nn.Linear(model.width, model.width)
 
-    def forward(self, x):
+    def forward(self, x, context):
         return self.map(x)
 
 
@@ -343,9 +329,9 @@ def test_nothing_is_read(check, monkeypatch):
         ("feed_forward: {name: raises, leave: true}", "feed_forward 'raises' (local) failed: SystemExit: 0"),
         (
             "feed_forward: wide",
-            "it returns torch.float32 of shape (7, 32), expected torch.float32 of shape (7, 16)",
+            "it returns torch.float32 of shape (2, 4, 32), expected torch.float32 of shape (2, 4, 16)",
         ),
-        ("feed_forward: doubled", "it returns torch.float64 of shape (7, 16), expected torch.float32"),
+        ("feed_forward: doubled", "it returns torch.float64 of shape (2, 4, 16), expected torch.float32"),
         ("feed_forward: evil", "feed_forward 'evil' (local): constructing it failed: ValueError: not mine"),
         (
             "norm: scalar",
@@ -359,7 +345,7 @@ def test_nothing_is_read(check, monkeypatch):
             "initialization: clumsy",
             "model.initialization: initialization 'clumsy' (local): trying it failed: AttributeError",
         ),
-        ("position: turned", "parts_of_tests:Turned: it returns torch.float32 of shape (2, 2, 4, 1)"),
+        ("position: turned", "parts_of_tests:Turned: it returns torch.float32 of shape (2, 4, 4, 1)"),
         ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
     ],
 )
