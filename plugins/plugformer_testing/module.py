@@ -21,7 +21,7 @@ from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
 from plugformer_blocks import deciding_lines, exporting, untraceable
 from plugformer_testing import head, position, require
-from plugformer_testing.attention import PlacedAttention
+from plugformer_testing.attention import PlacedAttention, in_steps
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.probes import PADDED, Turning, example, gradients, require_gradients
 from plugformer_testing.subject import PLACES, Subject
@@ -214,19 +214,22 @@ def compiles(subject: Subject) -> None:
 
 
 class _Program(nn.Module):
-    """What a component does to hidden states and heads of a batch, whose tokens but padding are `real`."""
+    """What a component does to hidden states and heads of a batch whose first row is padded."""
 
     def __init__(self, subject: Subject, component: Any) -> None:
         super().__init__()
         self.subject, self.component = subject, component
 
-    def forward(self, x: Tensor, real: Tensor, heads: Tensor) -> tuple[Tensor, ...]:
-        kind, length = self.subject.kind, x.shape[1]
+    def forward(self, x: Tensor, heads: Tensor) -> tuple[Tensor, ...]:
+        kind, (rows, length, _) = self.subject.kind, x.shape
+        real = (torch.arange(rows)[:, None] > 0) | (torch.arange(length) < length - 1)
         if kind is Kind.POSITION:
             return position.effect(Positions.of(length, self.component, real), x, heads)
         if kind is Kind.ATTENTION:
-            at = Positions.of(length, Turning(), real)
-            return (PlacedAttention(self.component, self.subject.place, at).read(x),)
+            placed = PlacedAttention(
+                self.component, self.subject.place, Positions.of(length, Turning(), real)
+            )
+            return (placed.read(x), *in_steps(placed, x, real))
         return (compute(self.component, x, real),)
 
 
@@ -234,14 +237,15 @@ class _Program(nn.Module):
 def exports(subject: Subject) -> str | None:
     """Traced once by torch.export, it computes the same for batches of another size and length.
 
-    While it is traced, `torch.compiler.is_exporting()` is true. A component that cannot be exported may say
-    so with a NotExportableError.
+    Attentions also compute a beginning and a token behind it, with a cache. While it is traced,
+    `torch.compiler.is_exporting()` is true. A component that cannot be exported may say so with a
+    NotExportableError.
     """
     from torch.export import Dim, export
 
     _refuse_types()
     program = _Program(subject, subject.perturbed())
-    axes = tuple(dict.fromkeys(each, Dim.DYNAMIC) for each in ((0, 1), (0, 1), (0, 2)))
+    axes = tuple(dict.fromkeys(each, Dim.DYNAMIC) for each in ((0, 1), (0, 2)))
     given = [_arguments(subject, rows, tokens) for rows, tokens in ((2, 5), (3, 4), (5, 9))]
     traced: Any = None
     with torch.no_grad():
@@ -261,12 +265,10 @@ def exports(subject: Subject) -> str | None:
     return None
 
 
-def _arguments(subject: Subject, rows: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns hidden states, which of them are real, and heads."""
-    real = torch.ones(rows, length, dtype=torch.bool)
-    real[0, -1] = False
+def _arguments(subject: Subject, rows: int, length: int) -> tuple[Tensor, Tensor]:
+    """Returns hidden states and heads."""
     heads = torch.randn(rows, subject.model.heads, length, position.HEAD_WIDTH, dtype=torch.float64)
-    return subject.tokens(rows, length), real, heads
+    return subject.tokens(rows, length), heads
 
 
 def _refuse_types() -> None:

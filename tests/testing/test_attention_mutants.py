@@ -205,6 +205,7 @@ MUTANTS = {
     "distances_alone_matter": (ReaderIsUnrotated, UnrotatedQueries),
     "exports": (
         returning("KnowsTheBatch", lambda _, read, x, at: read[: int(x.new_ones(len(x)).sum())]),
+        returning("CountsInSteps", lambda _, read, x, at: read[: len(x)] if at.slots else read),
         returning("Other", lambda _, read, *__: read * (2 if torch.compiler.is_exporting() else 1)),
     ),
     "keeps_the_format": (
