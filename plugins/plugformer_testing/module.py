@@ -21,8 +21,8 @@ from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
 from plugformer_blocks import deciding_lines, exporting, untraceable
 from plugformer_testing import head, position, require
-from plugformer_testing.attention import PlacedAttention, in_steps
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
+from plugformer_testing.placed_attention import PlacedAttention, in_steps
 from plugformer_testing.probes import PADDED, Turning, example, gradients, require_gradients
 from plugformer_testing.subject import PLACES, Subject
 from plugformer_testing.tokenwise import compute

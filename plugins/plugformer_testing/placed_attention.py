@@ -1,0 +1,124 @@
+"""Attentions in a place of a small model, computed at once or step by step, as in a decoder."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plugformer.interfaces import (
+    PAST,
+    Attention,
+    Context,
+    LayerContext,
+    PositionalEncoding,
+    Positions,
+    Tokens,
+)
+from plugformer.interfaces.context import State
+from plugformer.model import Cache
+from plugformer.model.encoder import Memory
+from plugformer_testing.probes import PaddedBatch, Pieces, SharedState, Sloping, Turning, full
+from plugformer_testing.subject import Subject
+
+Observer = Callable[[str, Tensor], Any]
+
+
+@dataclass(frozen=True)
+class PlacedAttention:
+    """An attention in a place of a model, and the positions of the tokens that it reads."""
+
+    attention: Attention
+    place: LayerContext
+    positions: Positions
+
+    def at(self, positions: Positions) -> "PlacedAttention":
+        """Returns the same attention for tokens at other positions."""
+        return replace(self, positions=positions)
+
+    def read(
+        self, x: Tensor, query: Tensor | None = None, observer: Observer | None = None, padded: bool = False
+    ) -> Tensor:
+        """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself.
+
+        The outputs at padding, where any finite ones are allowed, are zeros unless they are asked for.
+        """
+        at, cross = self.positions, self.place.cross
+        queries = x if query is None or not cross else query
+        context = Context(
+            full(*queries.shape[:2]).at(at.encoding) if cross else at,
+            at,
+            view=self.place.view,
+            cross=cross,
+            memory=x if cross else None,
+            observer=observer,
+        )
+        output: Tensor = self.attention(queries, context)
+        return output if context.real is None or padded else output.masked_fill(~context.real[..., None], 0.0)
+
+
+class Steps:
+    """An attention that computes tokens piece by piece, and what it keeps."""
+
+    def __init__(self, placed: PlacedAttention, memory: Tensor | None = None) -> None:
+        self.placed, owned = placed, State()
+        self.name = "cross_attention" if placed.place.cross else "attention"
+        layers = [{self.name: owned}]
+        if isinstance(placed.attention, SharedState):
+            layers.append({self.name: State(owned)})
+        self.cache = Cache(layers, None if memory is None else Memory(memory, placed.positions))
+
+    def __call__(self, x: Tensor, tokens: Tokens | None = None) -> Tensor:
+        """Returns the outputs of new tokens."""
+        tokens, place = tokens or tokens_of(full(*x.shape[:2]).mask), self.placed.place
+        memory, encoding = self.cache.memory, self.placed.positions.encoding
+        query, key, slots = self.cache.extend(tokens, PAST if place.cross else place.view, encoding)
+        context = Context(query, key, view=place.view, state=self.cache.layers[-1][self.name], slots=slots)
+        if memory is None or memory.hidden is None:
+            output: Tensor = self.placed.attention(x, context)
+            return output
+        rows = len(memory.hidden)  # queries that read the same are side by side
+        context = replace(
+            context, query=query.beside(len(x), rows), key=memory.positions, cross=True, memory=memory.hidden
+        )
+        output = self.placed.attention(x.reshape(rows, -1, x.shape[2]), context)
+        # Steps that follow read what was made of it `once`.
+        self.cache.memory = replace(memory, hidden=memory.hidden * torch.nan)
+        return output.reshape(x.shape)
+
+    def read(self, x: Tensor, pieces: Pieces, tokens: Tokens | None = None) -> Tensor:
+        """Returns what the real tokens of whole sequences read if they come in pieces; at padding zeros."""
+        output, rows = torch.zeros_like(x), torch.arange(len(x))[:, None]
+        tokens = tokens or tokens_of(pieces.whole.mask)
+        for real, places in pieces:
+            marks = {name: mark[rows, places] for name, mark in tokens.marks.items()}
+            piece = replace(tokens_of(real), ids=tokens.ids[rows, places], marks=marks)
+            found = self(x[rows, places], piece)
+            output[rows.expand_as(places)[real], places[real]] = found[real]
+        return output
+
+
+def tokens_of(real: Tensor) -> Tokens:
+    """Returns tokens that are real in some places, with ids that nothing reads."""
+    return Tokens(torch.zeros_like(real, dtype=torch.long), real, bool(real.all()))
+
+
+def in_steps(placed: PlacedAttention, x: Tensor, real: Tensor) -> tuple[Tensor, ...]:
+    """Returns what real tokens read, and one more behind them, with a cache; in cross-attention nothing."""
+    if placed.place.cross:
+        return ()
+    steps, ids = Steps(placed), torch.zeros_like(real, dtype=torch.long)
+    beginning = steps(x, Tokens(ids, real)).masked_fill(~real[..., None], 0.0)
+    return beginning, steps(x[:, :1], Tokens(ids[:, :1], real[:, :1]))
+
+
+def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
+    """Yields the attention, perturbed and in double precision, in those of the places that it serves.
+
+    Each comes with encodings that do nothing, rotate its heads, and add to its scores.
+    """
+    for there in subject.serving(*places):
+        attention = there.once(("perturbed", there.place), there.perturbed)
+        for encoding in (PositionalEncoding(), Turning(), Sloping(subject.model.heads)):
+            yield PlacedAttention(attention, there.place, batch.at(encoding))
