@@ -172,6 +172,7 @@ class Session:
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
+        # Rows that have ended do not grow. They are computed all the same, so there is no padding.
         new = Tokens(tokens[:, None], ~self.finished[:, None], full=True)
         return self.model.step(new, self._past)[:, -1]
 

@@ -42,7 +42,7 @@ class TokenEmbedding(nn.Module):
 
 @dataclass(frozen=True)
 class Memory:
-    """The output of an encoder, and the positions of the tokens; None once cross-attention has read it."""
+    """The output of an encoder, None in an exported step of decoding, and the positions of the tokens."""
 
     hidden: Float[Tensor, "batch length width"] | None
     positions: Positions
