@@ -49,7 +49,7 @@ class OnMps(Tensor):
 def apple_gpu() -> Iterator[None]:
     """Inside, tensors can be moved to `mps`, and made there."""
     # Tensors made in inference mode cannot be wrapped.
-    with patch("torch.inference_mode", lambda _: torch.no_grad()), _Moved(), _Dispatched():
+    with patch("torch.inference_mode", lambda *_: torch.no_grad()), _Moved(), _Dispatched():
         yield
 
 

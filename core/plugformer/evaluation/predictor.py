@@ -204,7 +204,8 @@ class GenerativePredictor(Predictor):
         if self.format is not None:
             self._converted = self._converted or Converted(model, self.format)
             model = self._converted.current()
-        with torch.autocast(batch.device.type, enabled=False), torch.inference_mode():
+        plain = nullcontext() if self.format is None else torch.autocast(batch.device.type, enabled=False)
+        with plain, torch.inference_mode():
             session = Session(model, batch, self.constraint, keys, self.scores)
             found = self.decoding.search(session)
             session.check()
