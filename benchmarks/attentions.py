@@ -16,7 +16,7 @@ import torch
 import yaml
 
 import plugformer
-from plugformer.interfaces import Padding, Tokens, evaluating
+from plugformer.interfaces import Tokens, evaluating
 
 WIDTH, HEADS, LAYERS, VOCABULARY, STEPS = 512, 8, 4, 1000, 16
 
@@ -38,15 +38,16 @@ def writer(attention: str, rows: int, prompt: int, longest: int) -> Iterator[flo
     generator = torch.Generator().manual_seed(1)
     read = torch.randint(4, VOCABULARY, (rows, prompt), generator=generator).tolist()
     with evaluating(model):
-        past, last = model.begin(model.batch(inputs=read))
-        kept = [tensor for cache in past.targets for tensor in cache.tensors]
-        yield sum(tensor.numel() * tensor.element_size() for tensor in kept) / (rows * kept[0].shape[1]) / 1e3
+        past, hidden = model.begin(model.batch(inputs=read))
+        states = [state for states in past.layers for state in states.values()]
+        kept = [tensor for state in states for tensor in state.tensors(past.end)]
+        yield sum(tensor.numel() * tensor.element_size() for tensor in kept) / (rows * past.end) / 1e3
+        real = torch.ones(rows, 1, dtype=torch.bool)
         while True:
             started = clock()
             for _ in range(STEPS):
-                new = last[:, None]
-                hidden = model.step(Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE), past)
-                last = model.head.logits(hidden, torch.ones_like(new, dtype=torch.bool))[:, -1].argmax(dim=-1)
+                new = model.head.logits(hidden[:, None], real)[:, -1:].argmax(dim=-1)
+                hidden = model.step(Tokens(new, real, full=True), past)[:, -1]
             yield clock() - started
 
 

@@ -25,7 +25,7 @@ from peers import Shape
 
 from plugformer.configuration import resolve
 from plugformer.interfaces import BEGIN, END, PADDING, AllowedTokens, Batch, Session, Sizes, evaluating
-from plugformer.interfaces.batch import Padding, Tokens
+from plugformer.interfaces.batch import Tokens
 from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.validation import validate
@@ -83,7 +83,7 @@ def padded(rows: list[list[int]]) -> Tokens:
     """Returns the inputs as one batch."""
     longest = max(map(len, rows))
     ids = torch.tensor([row + [PADDING] * (longest - len(row)) for row in rows])
-    return Tokens(ids, ids != PADDING, Padding.NONE if (ids != PADDING).all() else Padding.RIGHT)
+    return Tokens(ids, ids != PADDING, bool((ids != PADDING).all()))
 
 
 def plugformer(model: Any, rows: list[list[int]], beams: int, precision: Any = "float32") -> Run:

@@ -22,7 +22,7 @@ from machine import peak_memory
 from torch import Tensor, nn
 
 from plugformer.configuration import resolve
-from plugformer.interfaces import Padding, Sizes, Tokens
+from plugformer.interfaces import Sizes, Tokens
 from plugformer.model import build
 from plugformer.validation import validate
 
@@ -57,7 +57,7 @@ def plugformer(position: str, size: Size) -> tuple[nn.Module, Step]:
     task = validate(resolve("dates", [*settings, *size.settings]))
     encoder = build(task.spec, Sizes(VOCABULARY, VOCABULARY)).train().encoder
     ids = torch.randint(4, VOCABULARY, (1, size.length))
-    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)
+    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), full=True)
     return encoder, lambda: encoder(tokens).hidden.square().mean()
 
 

@@ -9,7 +9,7 @@ from peers import DROPOUT, HEADS, HIDDEN, LAYERS, LONGEST, VOCABULARY, WIDTH, Id
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import PADDING, unpad
+from plugformer.interfaces import PADDING
 from plugformer.model.layer import Dropout
 from plugformer_blocks import linear_cross_entropy
 
@@ -46,7 +46,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Hidden, rows: Int[Tensor, " tokens"]) -> Hidden:
         """Returns norm(x + dropout(network(x))), the network at real tokens only."""
         tokens = x.flatten(0, 1)
-        made = self.down(functional.relu(self.up(unpad(tokens, rows)), inplace=True))
+        made = self.down(functional.relu(self.up(tokens.index_select(0, rows)), inplace=True))
         placed = made.new_zeros(tokens.shape).index_copy(0, rows, made).view(x.shape)
         output: Tensor = self.norm(self.dropout.added(x, placed))
         return output
@@ -79,7 +79,7 @@ class HandWritten(nn.Module):
         x = self._embed(before)
         for attention, cross, network in self.decoder:
             x = network(cross(attention(x, x, None, causal=True), memory, mask), rows)
-        hidden = unpad(x.flatten(0, 1), rows)
+        hidden = x.flatten(0, 1).index_select(0, rows)
         return linear_cross_entropy(hidden, self.embedding, after.flatten()[rows]) / len(rows)
 
     def _embed(self, ids: Ids) -> Hidden:

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import BEGIN, END, Batch, Padding, Sizes, Tokens
+from plugformer.interfaces import BEGIN, END, Batch, Sizes, Tokens
 from plugformer.model import build
 
 TASK = Path(__file__).parents[1] / "examples" / "shakespeare" / "nanogpt.yaml"
@@ -83,7 +83,7 @@ def plugformer() -> System:
 
     def loss(ids: Ids) -> Tensor:
         real = torch.ones_like(ids, dtype=torch.bool)
-        found = model(Batch(target=Tokens(ids, real, Padding.NONE)))
+        found = model(Batch(target=Tokens(ids, real, full=True)))
         return found.total / found.targets
 
     return model, loss

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve
-from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Sizes, Tokens
+from plugformer.interfaces import BEGIN, END, PADDING, Batch, Sizes, Tokens
 from plugformer.model import build
 from plugformer.validation import validate
 
@@ -80,7 +80,7 @@ def plugformer_loss(model: nn.Module, source: Ids, target: Ids) -> Tensor:
 
 def _tokens(ids: Ids) -> Tokens:
     real = ids != PADDING
-    return Tokens(ids, real, Padding.NONE if real.all() else Padding.RIGHT)
+    return Tokens(ids, real, bool(real.all()))
 
 
 class TorchTransformer(nn.Module):

@@ -13,7 +13,7 @@ import time
 import torch
 
 from plugformer import create_model
-from plugformer.interfaces import Batch, Padding, Tokens
+from plugformer.interfaces import Batch, Tokens
 
 BATCH, LENGTH, WIDTH, LAYERS = 8, 256, 256, 4
 
@@ -30,7 +30,7 @@ def main() -> None:
     models = {name: create_model("decoder-only", residual=each, **sizes) for name, each in residuals.items()}
     ids = torch.randint(4, 64, (BATCH, LENGTH + 1))
     batch = Batch(
-        target=Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE),
+        target=Tokens(ids, torch.ones_like(ids, dtype=torch.bool), full=True),
         given=torch.ones(BATCH, dtype=torch.long),
     )
     for name, backward in (("training", True), ("forward", False)):
