@@ -40,7 +40,7 @@ def writer(attention: str, rows: int, prompt: int, longest: int) -> Iterator[flo
     with evaluating(model):
         past, hidden = model.begin(model.batch(inputs=read))
         states = [state for states in past.layers for state in states.values()]
-        kept = [tensor for state in states for tensor in state.tensors(past.end)]
+        kept = [tensor.narrow(-2, 0, past.end) for state in states for tensor in state.tokens]
         yield sum(tensor.numel() * tensor.element_size() for tensor in kept) / (rows * past.end) / 1e3
         real = torch.ones(rows, 1, dtype=torch.bool)
         while True:
