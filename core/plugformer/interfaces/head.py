@@ -125,11 +125,12 @@ class Head(nn.Module, ABC):
             counts = torch.ones_like(columns[0], dtype=torch.int64)
         else:
             columns = hidden.new_zeros((3, real.numel()), dtype=torch.float32)
-            for places in real.flatten().nonzero()[:, 0].split(_POSITIONS):  # scores need much memory
+            for places in _places(real).split(_POSITIONS):  # the scores of a vocabulary need much memory
                 rows = hidden.flatten(0, 1).index_select(0, places)[None]
                 logits = self.logits(rows, real.flatten()[places][None])[0]
                 columns[:, places] = self._measured(logits, targets.flatten()[places])
-            columns, counts = columns.view(3, *real.shape).sum(dim=2), real.sum(dim=1)
+            columns = columns.view(3, *real.shape).masked_fill(~real, 0.0).sum(dim=2)
+            counts = real.sum(dim=1)
         losses, likely, correct = columns
         known = None if targets.is_floating_point() else correct.long()
         return Likelihoods(losses, counts, likely if self.probabilities else None, known)
@@ -146,3 +147,10 @@ class Head(nn.Module, ABC):
             return torch.stack([losses, -losses, -losses]).float()
         plain = losses if type(self).losses is Head.losses else Head.losses(self, logits.float(), targets)
         return torch.stack([losses, -plain, logits.argmax(dim=-1) == targets])
+
+
+def _places(real: Real) -> Int[Tensor, " places"]:
+    """Returns the positions that are computed: the real ones; on a device, which would be waited for, all."""
+    if real.device.type == "cpu":
+        return real.flatten().nonzero()[:, 0]
+    return torch.arange(real.numel(), device=real.device)
