@@ -1,11 +1,9 @@
 """The seeds of an arm: each a model of its own, or all stacked into one by torch.func and trained at once.
 
-Stacked, components stay as they are. Two things do not: taking the padding out, because seeds have different
-numbers of real tokens, and the loss, whose own function vmap cannot take apart.
+Stacked, components stay as they are. The loss does not: vmap cannot take its own function apart.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from unittest.mock import patch
 
 import torch
@@ -16,16 +14,7 @@ from torch.nn.functional import pad as padded
 
 from plugformer.configuration.task import Task
 from plugformer.experiment import Experiment
-from plugformer.interfaces import (
-    Batch,
-    FeedForward,
-    Head,
-    Padding,
-    Positions,
-    Sizes,
-    Tokens,
-    unpad,
-)
+from plugformer.interfaces import Batch, Head, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 
@@ -92,14 +81,14 @@ class StackedSeeds:
         target = _stacked([each.target for each in batches])
         most = max(len(each.targets) for each in batches)
         targets = [padded(each.targets, (0, most - len(each.targets)), value=IGNORED) for each in batches]
-        paddings = [Padding.NONE if real.all() else Padding.RIGHT for _, real in (source, target)]
+        full = [bool(real.all()) for _, real in (source, target)]
 
         def loss(state: State, source: Side, target: Side, targets: Tensor) -> tuple[Tensor, Tensor]:
-            batch = Batch(Tokens(*source, paddings[0]), Tokens(*target, paddings[1]), targets)
+            batch = Batch(Tokens(*source, full[0]), Tokens(*target, full[1]), targets)
             found = functional_call(self.model, state, batch, tie_weights=False)
             return found.total, found.auxiliary
 
-        with self._vectorizable(source[1], target[1]):
+        with patch.object(type(self.model.head), "loss", _loss):
             totals, auxiliary = torch.vmap(loss, randomness="different")(
                 (self._named, self.buffers), source, target, torch.stack(targets)
             )
@@ -121,44 +110,16 @@ class StackedSeeds:
         for gradient in gradients:
             gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))
 
-    @contextmanager
-    def _vectorizable(self, source: Tensor, target: Tensor) -> Iterator[None]:
-        """Inside, as many positions are computed for every seed as the one with most real tokens has.
 
-        Args:
-            source: Which source tokens are real, (seeds, batch, length).
-            target: Which target tokens are.
-        """
-        followed = target[..., :-1] & target[..., 1:]
-        most: dict[int, int] = {}  # by length
-        for real in (source, followed):
-            most[real.shape[-1]] = max(int(real.sum(dim=(1, 2)).max()), most.get(real.shape[-1], 0))
-
-        def at_real_tokens(network: FeedForward, x: Tensor, positions: Positions) -> Tensor:
-            tokens = x.flatten(0, 1)
-            rows = positions.cached(
-                "real ones first", lambda: _real_first(positions.mask, most[positions.length])
-            )
-            output: Tensor = network(unpad(tokens, rows))
-            return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
-
-        def loss(head: Head, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-            if targets.dim() == 1:
-                scores = head.logits(hidden, real)
-            else:
-                rows = _real_first(real, most[real.shape[1]])
-                scores = head.logits(unpad(hidden.flatten(0, 1), rows)[None], real)[0]
-                targets = targets.masked_fill(~real, IGNORED).flatten().gather(0, rows)
-            total = cross_entropy(
-                scores, targets, reduction="sum", ignore_index=IGNORED, label_smoothing=head.smoothing
-            )
-            return total, real.sum()
-
-        with (
-            patch("plugformer.model.layer.at_real_tokens", at_real_tokens),
-            patch.object(type(self.model.head), "loss", loss),
-        ):
-            yield
+def _loss(head: Head, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the summed loss of all real targets, and their number."""
+    scores = head.logits(hidden, real)
+    if targets.dim() > 1:
+        scores, targets = scores.flatten(0, 1), targets.masked_fill(~real, IGNORED).flatten()
+    total = cross_entropy(
+        scores, targets, reduction="sum", ignore_index=IGNORED, label_smoothing=head.smoothing
+    )
+    return total, real.sum()
 
 
 def _stacked(sides: Sequence[Tokens]) -> Side:
@@ -171,8 +132,3 @@ def _stacked(sides: Sequence[Tokens]) -> Side:
         real.append(padded(each.mask, missing))
         real[-1][each.ids.shape[0] :, :1] = True  # nothing follows: no target, but something to attend to
     return torch.stack(ids), torch.stack(real)
-
-
-def _real_first(real: Tensor, most: int) -> Tensor:
-    """Returns the numbers of so many positions of a seed: real ones, then others."""
-    return real.flatten().int().argsort(descending=True, stable=True)[:most]
