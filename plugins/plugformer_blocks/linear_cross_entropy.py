@@ -62,10 +62,13 @@ def linear_cross_entropy(
     return _in_large_pieces(*inputs, pieces)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def free_memory(device: torch.device) -> int:
     """Returns the bytes that were free on a device when this was first asked: always the same number."""
     return _free_memory(device)
+
+
+# As `torch.compiler.assume_constant_result` does, which would import the compiler for everybody.
+vars(free_memory)["_dynamo_marked_constant"] = True
 
 
 @cache

@@ -24,7 +24,7 @@ from plugformer_testing import head, position, require
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.placed_attention import PlacedAttention, in_steps
 from plugformer_testing.probes import PADDED, Turning, example, gradients, require_gradients
-from plugformer_testing.subject import PLACES, Subject
+from plugformer_testing.subject import DECODER, PLACES, Subject
 from plugformer_testing.tokenwise import compute
 
 _BATCH = PADDED[1]
@@ -229,7 +229,8 @@ class _Program(nn.Module):
             placed = PlacedAttention(
                 self.component, self.subject.place, Positions.of(length, Turning(), real)
             )
-            return (placed.read(x), *in_steps(placed, x, real))
+            steps = in_steps(placed, x, real) if placed.place.causal else ()  # as decoding takes them
+            return (placed.read(x), *steps)
         return (compute(self.component, x, real),)
 
 
@@ -244,6 +245,8 @@ def exports(subject: Subject) -> str | None:
     from torch.export import Dim, export
 
     _refuse_types()
+    if subject.kind is Kind.ATTENTION:  # in a decoder, where it serves there
+        subject = subject.serving(DECODER, subject.place)[0]
     program = _Program(subject, subject.perturbed())
     axes = tuple(dict.fromkeys(each, Dim.DYNAMIC) for each in ((0, 1), (0, 2)))
     given = [_arguments(subject, rows, tokens) for rows, tokens in ((2, 5), (3, 4), (5, 9))]

@@ -66,7 +66,7 @@ def test_matched_arms_cost_the_same_within_one_per_cent(match, registry):
 
 
 def test_operations_that_are_not_counted_forbid_equal_ones(registry):
-    message = r"of the arm 'position=rope' write \d\.\d% as many elements, expected at most 5%"
+    message = r"of the arm 'baseline' write \d\.\d% as many elements, expected at most 5%"
     with pytest.raises(ConfigurationError, match=message):
         arms("flops", registry)
 

@@ -37,7 +37,7 @@ REFUSED = [
     (["export", "runs/dates", "--out", "exported", "--to", "onxx"], "'onnx'"),
 ]
 HEAVY = {"torch", "numpy", "rich", "accelerate", "datasets", "tokenizers"}
-CORE_MODULES = 78
+CORE_MODULES = 79
 
 
 def imports(*arguments):

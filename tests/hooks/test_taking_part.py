@@ -212,9 +212,11 @@ def test_weighing_examples_with_gradient_accumulation(with_hook, train_with):
         "model.dropout=0.0",
         "training.steps=2",
         "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}",
+        "data.size=20",  # of which 18 are for training: an update has all of them
     )
-    one = train_with(registry, "one", "[sample]", "training.batch_size=16", *still)
-    two = train_with(registry, "two", "[sample]", "training.batches_per_update=2", *still)
+    one = train_with(registry, "one", "[sample]", "training.batch_size=18", *still)
+    halves = ("training.batch_size=9", "training.batches_per_update=2")
+    two = train_with(registry, "two", "[sample]", *halves, *still)
     assert differences(one, two) < 1e-6
 
 

@@ -48,6 +48,14 @@ class HandicapsTheFirst(Greedy):
         return scored(session, scores.argmax(dim=-1))
 
 
+class KeepsWhatItLooksAt(Greedy):
+    """Keeps the tokens of the steps at which it looks, and loses those between."""
+
+    def search(self, session):
+        found = super().search(session)
+        return [[replace(each, tokens=each.tokens[:: session.every]) for each in beam] for beam in found]
+
+
 def scored(session, tokens):
     """Returns tokens and their log-probabilities."""
     return tokens, session.log_probabilities.gather(1, tokens[:, None])[:, 0]
@@ -88,6 +96,7 @@ MUTANTS = {
     "searching_is_repeatable": (
         choosing("DrawsAnew", lambda scores: torch.distributions.Categorical(logits=scores).sample()),
     ),
+    "looking_seldom_changes_nothing": (KeepsWhatItLooksAt,),
     "sentences_are_independent": (FollowsTheFirst, HandicapsTheFirst),
 }
 

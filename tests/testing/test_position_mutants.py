@@ -129,7 +129,12 @@ MUTANTS = {
     "scores_depend_on_distance": (
         after("AnswersByPlace", Answers, content_bias=answered_by_place),
         after("ScoresByPlace", ALiBi, bias=by_place),
-        placing("TurnsByRoot", Rotary, "rotate", lambda at: replace(at, index=at.index.double().sqrt())),
+        placing(
+            "TurnsByRoot",
+            Rotary,
+            "rotate",
+            lambda at: replace(at, index=at.index.double().sqrt(), start=None, end=None),
+        ),
     ),
     "a_filled_slot_tells_positions_apart": (
         after("AnswersAlike", Answers, content_bias=answered_alike),

@@ -69,8 +69,7 @@ class Convolution(Attention):
         if context.slots is not None:
             count = x.shape[1] if context.real is None else context.real.sum(dim=1, keepdim=True)
             last = torch.arange(self.before, device=x.device) + count  # behind the real tokens of each row
-            places = torch.broadcast_to(last, (len(x), self.before))
-            context.keep(whole.gather(1, places[..., None].expand(-1, -1, x.shape[2])))
+            context.keep(whole.gather(1, last[..., None].expand(x.shape[0], -1, x.shape[2])))
         weight, bias = self.depthwise.weight, self.depthwise.bias
         mixed = conv1d(whole.transpose(1, 2), weight, bias, groups=x.shape[2]).transpose(1, 2)
         output: Tensor = self.output(silu(self.norm(mixed)))

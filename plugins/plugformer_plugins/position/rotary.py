@@ -85,6 +85,8 @@ def turn(
     In float32 the complex product is one kernel; compilers fuse the formula, but not the product, and in 16
     bits there are no complex numbers.
     """
+    if any(stride % 2 for stride in heads.stride()[:-1]):  # no complex numbers lie there
+        heads = heads.contiguous()
     pairs = heads.unflatten(-1, (-1, 2))
     if heads.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling():
         product = torch.view_as_complex(pairs) * torch.view_as_complex(turns[..., :2])
