@@ -47,6 +47,7 @@ class State:
         tokens: Tensors with an entry for each slot on their last axis but one.
         kept: Tensors of a fixed shape.
         shared: What `Context.cached` or `once` has returned last, for layers that share it.
+        spare: Room for as many slots, into which rows are moved.
         weights: Joint weights of `Context.product`, made once.
     """
 
@@ -54,6 +55,7 @@ class State:
     tokens: Tensors = ()
     kept: Tensors = ()
     shared: Tensors = ()
+    spare: Tensors = ()
     weights: dict[tuple[int, ...], tuple[Tensor, Tensor | None]] = field(default_factory=dict)
 
     def write(self, new: Tensors, slots: Slots) -> Tensors:
@@ -63,10 +65,10 @@ class State:
             self.tokens = tuple(torch.cat(pair, dim=-2) for pair in pairs) if self.tokens else new
             return self.tokens
         if not self.tokens or self.tokens[0].shape[-2] < slots.end:
-            grown = (each.new_zeros(*each.shape[:-2], slots.capacity, each.shape[-1]) for each in new)
-            old, self.tokens = self.tokens, tuple(grown)
+            old, self.tokens = self.tokens, tuple(_room(each, len(each), slots.capacity) for each in new)
             for storage, each in zip(self.tokens, old, strict=False):
                 storage.narrow(-2, 0, each.shape[-2]).copy_(each)
+            self.spare = ()
         for storage, each in zip(self.tokens, new, strict=True):
             if slots.index is None:
                 storage.narrow(-2, slots.start or 0, each.shape[-2]).copy_(each)
@@ -77,16 +79,15 @@ class State:
         return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)
 
     def select(self, rows: Int[Tensor, " rows"], used: int) -> None:
-        """Keeps these rows, in place if there are as many; of the slots the first `used` count."""
-        moved = []
-        for storage in self.tokens:
+        """Keeps these rows, of which the first `used` slots count: moves them into the spare room."""
+        if not self.spare or len(self.spare[0]) != len(rows):
+            self.spare = tuple(_room(each, len(rows), each.shape[-2]) for each in self.tokens)
+        for storage, spare in zip(self.tokens, self.spare, strict=True):
             filled = min(used, storage.shape[-2])
-            chosen = storage.narrow(-2, 0, filled).index_select(0, rows)
-            if len(rows) != len(storage):
-                storage = storage.new_zeros(len(rows), *storage.shape[1:])
-            storage.narrow(-2, 0, filled).copy_(chosen)
-            moved.append(storage)
-        self.tokens = tuple(moved)
+            old, new = (each.movedim(-2, 1).narrow(1, 0, filled) for each in (storage, spare))
+            torch.index_select(old, 0, rows, out=new)
+        same = bool(self.tokens) and len(self.tokens[0]) == len(rows)
+        self.tokens, self.spare = self.spare, self.tokens if same else ()
         self.kept = tuple(each.index_select(0, rows) for each in self.kept)
         self.shared = ()
 
@@ -181,7 +182,7 @@ class Context:
             self.state.shared = made
             if self.slots is None:
                 return made
-            self.state.kept = made
+            self.state.kept = tuple(each.movedim(-2, 1).contiguous().movedim(1, -2) for each in made)
         return self.state.kept
 
     @property
@@ -282,3 +283,8 @@ def _is_plain(part: nn.Linear) -> bool:
     """Returns whether a linear map is a matrix product that nobody changes or watches."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     return type(part) is nn.Linear and "forward" not in part.__dict__ and not any(hooks)
+
+
+def _room(like: Tensor, rows: int, slots: int) -> Tensor:
+    """Returns zeros for these slots, which lie one behind the other in each row."""
+    return like.new_zeros(rows, slots, *like.shape[1:-2], like.shape[-1]).movedim(1, -2)

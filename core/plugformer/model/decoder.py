@@ -15,7 +15,7 @@ from plugformer.interfaces.context import Slots, State
 from plugformer.model.encoder import LayerStack, Memory
 from plugformer.model.layer import Layer, LayerStates, layer_states
 
-BUCKET = 64
+BUCKET = 32
 """The least number of slots of a cache; it doubles when they are full."""
 
 
