@@ -154,13 +154,16 @@ def test_growing_moves_old_tokens_rarely():
     assert [capacity for _, capacity in dict.fromkeys(places)] == [2, 4, 8, 16, 32, 64, 128]
 
 
-def test_selecting_as_many_rows_moves_nothing_elsewhere():
-    """What a device has captured reads the same memory."""
+def test_selecting_as_many_rows_moves_them_between_two_rooms():
     state, slots = State(), Slots(start=0, index=None, end=2, capacity=4)
     new = torch.arange(12.0).view(3, 1, 2, 2)
     state.write((new,), slots)
-    (before,) = state.tokens
-    state.select(torch.tensor([2, 0, 0]), used=2)
-    (after,) = state.tokens
-    assert after is before
-    assert torch.equal(after[:, :, :2], new[[2, 0, 0]])
+    rooms = []
+    for order in ([2, 0, 0], [1, 1, 0], [2, 1, 0]):
+        state.select(torch.tensor(order), used=2)
+        new = new[order]
+        assert torch.equal(state.tokens[0][:, :, :2], new)
+        rooms.append(state.tokens[0].data_ptr())
+    assert rooms[0] == rooms[2] != rooms[1]
+    state.select(torch.tensor([0]), used=2)
+    assert torch.equal(state.tokens[0][:, :, :2], new[:1])
