@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -113,3 +114,20 @@ def test_no_pair_of_parts_breaks_the_graph_of_a_layer():
                 layer.compiled = compiled
         loss = model(model.batch(inputs=[[5, 6, 7], [5]], outputs=[[5, 6], [5]]))
         (loss.total / loss.targets + loss.auxiliary).backward()
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_what_cannot_be_compiled_runs_uncompiled_unless_somebody_has_asked(tiny_model, sentences, automatic):
+    def broken(*_):
+        raise ValueError("no compiler")
+
+    model = tiny_model().train()
+    torch._dynamo.reset()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "compile", partial(torch.compile, backend=broken))
+        compile_model(model, torch.device("cpu"), automatic=automatic)
+    if automatic:
+        assert torch.isfinite(model.encoder(sentences()).hidden).all()
+    else:
+        with pytest.raises(ConfigurationError, match=r"training\.compile=false"), compiler_errors_explained():
+            model.encoder(sentences())

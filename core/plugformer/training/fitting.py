@@ -53,7 +53,8 @@ def fit(
     hooks = HookManager(observing, notify, create_hooks(settings.hooks, trained.registry))
     trainer = _trainer(trained, data, hooks, notify, processes)
     if compiles(settings, trainer.accelerator.device, trainer.run.steps):
-        compile_model(trained.model, trainer.accelerator.device)
+        automatic = settings.compile == "auto"
+        compile_model(trained.model, trainer.accelerator.device, automatic=automatic)
         notify("training.compile: the first updates compile the model, which can take minutes")
     seed_generators(settings.replicate_seed, processes.index)  # of dropout
     directory, run = trainer.directory, trainer.run

@@ -115,13 +115,13 @@ def compiles(settings: TrainingSettings, device: torch.device, steps: int) -> bo
     return settings.compile
 
 
-def compile_model(model: Model, device: torch.device) -> None:
+def compile_model(model: Model, device: torch.device, *, automatic: bool = False) -> None:
     """Has layers, and on a GPU the loss, computed by torch.compile while a model is trained.
 
     Layers of one form share code. There is code for each shape of a batch; after 64 forms and shapes, others
-    run uncompiled.
+    run uncompiled; so does what cannot be compiled, with a warning, where nobody asked for it (`automatic`).
     """
-    limited = torch._dynamo.config.patch(recompile_limit=64)
+    limited = torch._dynamo.config.patch(recompile_limit=64, suppress_errors=automatic)
     compiled = limited(torch.compile(Layer.compute, dynamic=False))
     for layer in model.modules():
         if isinstance(layer, Layer):
