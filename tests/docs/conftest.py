@@ -34,6 +34,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -167,6 +168,9 @@ class Page:
         validate(resolve(f"./{file}"), data=False)
 
 
+_NUMBERS = count()
+
+
 def _write(file: Path, text: str) -> None:
     if file.exists():
         assert file.read_text(encoding="utf-8").strip() == text.strip(), f"{file} and its block differ"
@@ -232,6 +236,7 @@ def do_page(
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / ".cache/plugformer").mkdir(parents=True)
     (tmp_path / ".cache/plugformer/examples").symlink_to(prepared)
-    session = ModuleType("page")  # torch.compile imports the module of a class
-    monkeypatch.setitem(sys.modules, "page", session)
+    # torch.compile imports the module of a class, and keeps it by name for all pages of this process.
+    session = ModuleType(f"page_{next(_NUMBERS)}")
+    monkeypatch.setitem(sys.modules, session.__name__, session)
     return lambda text: Page(names=vars(session)).do(text)
