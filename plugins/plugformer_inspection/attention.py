@@ -1,10 +1,11 @@
 """The attention weights with which a model computes; observing costs nothing outside of the context."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Float
@@ -24,7 +25,6 @@ from plugformer.interfaces import (
     Tokenizer,
     evaluating,
 )
-from plugformer.model import replaced
 from plugformer.runs import TrainedModel
 
 _SPECIAL = {UNKNOWN: "<unknown>", BEGIN: "<begin>", END: "<end>"}
@@ -71,36 +71,43 @@ def observing(model: Model) -> Iterator[list[AttentionRecord]]:
     and so does each step of incremental decoding; layers that a backward pass computes again do not.
     """
     records: list[AttentionRecord] = []
-    places: dict[Attention, list[AttentionLocation]] = {}
-    for place, attention in attentions(model).items():
-        places.setdefault(attention, []).append(place)
-    with ExitStack() as undo:
-        for attention, calls in places.items():
-            undo.enter_context(replaced(attention, "forward", _recording(attention, calls, records)))
-        yield records
+    running: dict[str, Any] = {}  # the place of the layer that computes, and the call of its attention
 
-
-def _recording(
-    attention: Attention, calls: Sequence[AttentionLocation], records: list[AttentionRecord]
-) -> Callable[..., Tensor]:
-    """Returns `forward` with an observer; `calls` are several where layers share their parameters."""
-    forward, turns = attention.forward, cycle(calls)
-    repeated = getattr(forward, "again", forward)
-
-    def again(x: Tensor, context: Context) -> Tensor:
-        return cast("Tensor", repeated(x, replace(context, observer=lambda *_: None)))
-
-    def recorded(x: Tensor, context: Context) -> Tensor:
-        place = next(turns)
-
+    def observed(context: Context) -> Context:
         def record(name: str, value: Tensor) -> None:
-            records.append(AttentionRecord(place, name, value, context))
+            if len(running) == 2:
+                (stack, number), (kind, seen) = running["place"], running["call"]
+                place = AttentionLocation(stack, number, kind)
+                records.append(AttentionRecord(place, name, value, seen))
             context.record(name, value)
 
-        return forward(x, replace(context, observer=record))
+        return replace(context, observer=record)
 
-    vars(recorded)["again"] = again
-    return recorded
+    def begin(turns: Iterator[tuple[str, int]], _: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        running.clear()
+        running["place"] = next(turns)
+        return tuple(observed(each) if isinstance(each, Context) else each for each in arguments)
+
+    def call(kind: str, _: nn.Module, arguments: tuple[Any, ...]) -> None:
+        running["call"] = kind, arguments[1]
+
+    def end(*_: object) -> None:
+        running.pop("call", None)
+
+    places: dict[Any, list[tuple[str, int]]] = {}  # several where layers share their parameters
+    for place in attentions(model):
+        layer = cast("Sequence[nn.Module]", model.stacks[place.stack].layers)[place.layer]
+        if place.kind == "self":
+            places.setdefault(layer, []).append(place[:2])
+    with ExitStack() as hooks:
+        for layer, at in places.items():
+            hooks.enter_context(layer.register_forward_pre_hook(partial(begin, cycle(at))))
+            hooks.enter_context(layer.register_forward_hook(lambda *_: running.clear()))
+            for kind, name in (("self", "attention"), ("cross", "cross_attention")):
+                if (attention := getattr(layer, name, None)) is not None:
+                    hooks.enter_context(attention.register_forward_pre_hook(partial(call, kind)))
+                    hooks.enter_context(attention.register_forward_hook(end))
+        yield records
 
 
 @dataclass(frozen=True)

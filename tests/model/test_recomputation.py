@@ -74,3 +74,11 @@ def test_answers_need_no_second_pass(tiny_model, batch, monkeypatch):
     with torch.no_grad():
         model.train()(batch)
     model.eval()(batch)
+
+
+def test_hooks_of_a_layer_run_once(tiny_model, batch):
+    model, called = tiny_model(*DEEP, ON).train(), []
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        layer.register_forward_pre_hook(lambda layer, _: called.append(layer))
+    model(batch).total.backward()
+    assert called == [*model.encoder.layers, *model.decoder.layers]

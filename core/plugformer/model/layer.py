@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,7 +15,6 @@ from plugformer.errors import RegistryError
 from plugformer.interfaces import Attention, Context, FeedForward, Residual, Sublayer
 from plugformer.interfaces.context import State
 from plugformer.interfaces.layer import Stream
-from plugformer.model.watching import repetition
 
 LEVELS = 2**16
 
@@ -95,7 +94,13 @@ class Layer(nn.Module):
         return {name: getattr(self, name) for name in self.names}
 
     def forward(
-        self, x: Stream, context: Context, cross: Context | None, states: LayerStates | None
+        self,
+        x: Stream,
+        context: Context,
+        cross: Context | None,
+        states: LayerStates | None,
+        *,
+        recompute: bool = False,
     ) -> Stream:
         """Returns the hidden states after this layer.
 
@@ -104,9 +109,13 @@ class Layer(nn.Module):
             context: Of the tokens themselves.
             cross: From the tokens to those of the other stack, if there is one to read.
             states: What the sublayers keep, if they keep anything.
+            recompute: Whether to save only these arguments, and compute again in the backward pass.
         """
         compiled = self.compiled if self.training and not context.observed else None
-        return (compiled or Layer.compute)(self, x, context, cross, states)
+        compute, arguments = compiled or Layer.compute, (self, x, context, cross, states)
+        if recompute:  # inside the layer: its hooks run once, and what they change holds for both passes
+            return cast("Tensor", checkpoint(compute, *arguments, use_reentrant=False))
+        return compute(*arguments)
 
     def compute(
         self, x: Tensor, context: Context, cross: Context | None, states: LayerStates | None
@@ -209,13 +218,5 @@ def compute_layers(
             cross.prepare()
     every: Sequence[LayerStates | None] = states or [None] * len(layers)
     for layer, kept in zip(layers, every, strict=True):
-        if recompute:
-            arguments = (layer, x, context, cross, kept)
-            x = checkpoint(_computed, *arguments, use_reentrant=False, context_fn=repetition(layer))
-        else:
-            x = layer(x, context, cross, kept)
+        x = layer(x, context, cross, kept, recompute=recompute)
     return x
-
-
-def _computed(layer: Layer, *arguments: Any) -> Tensor:
-    return cast("Tensor", layer(*arguments))

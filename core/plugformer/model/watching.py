@@ -1,13 +1,13 @@
 """Sees what the modules of a model return while it computes."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
 from torch import nn
 
-from plugformer.interfaces import Attention, Head, PositionalEncoding
+from plugformer.interfaces import Head, PositionalEncoding
 
 Look = Callable[[nn.Module, str, tuple[Any, ...], object], None]
 """Receives a module, its path in the model, the arguments of its call, and its output."""
@@ -38,21 +38,6 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
             for name in ("forward", *methods):
                 undo.enter_context(replaced(module, name, looking(path, module, getattr(module, name))))
         yield
-
-
-def repetition(module: nn.Module) -> Callable[[], tuple[Any, Any]]:
-    """Returns a checkpoint's `context_fn`: the backward pass replaces `forward` again, by its `again`."""
-    found = [part for part in module.modules() if isinstance(part, Attention) and "forward" in vars(part)]
-    again = [(part, getattr(part.forward, "again", part.forward)) for part in found]
-
-    @contextmanager
-    def repeating() -> Iterator[None]:
-        with ExitStack() as undo:
-            for part, forward in again:
-                undo.enter_context(replaced(part, "forward", forward))
-            yield
-
-    return lambda: (nullcontext(), repeating())
 
 
 @contextmanager
