@@ -1,10 +1,10 @@
 """What a model consists of and what it costs, before any training."""
 
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Container
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,12 @@ from plugformer.experiment import Experiment
 from plugformer.hooks import prepared_data
 from plugformer.interfaces import (
     Batch,
-    Head,
     Model,
     PositionalEncoding,
     Sizes,
     evaluating,
 )
-from plugformer.model import build, example_batch, replaced
+from plugformer.model import build, example_batch
 
 ASSUMED = Sizes(source=8000, outputs=8000)
 """Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""
@@ -126,26 +125,26 @@ def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
     counter = FlopCounterMode(display=False)
     others = OtherElements(counter.flop_registry)
 
-    def counted(path: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(method)
-        def wrapper(*arguments: Any, **keywords: Any) -> Any:
-            before, written = counter.get_total_flops(), others.count
-            output = method(*arguments, **keywords)
-            flops[path] += counter.get_total_flops() - before
-            elements[path] += others.count - written
-            tensor = getattr(output, "hidden", output)
-            if isinstance(tensor, Tensor) and not isinstance(module, PositionalEncoding):
-                shapes.setdefault(path, tuple(tensor.shape))
-            return output
+    begun: list[tuple[int, int]] = []
 
-        return wrapper
+    def begin(*_: object) -> None:
+        begun.append((counter.get_total_flops(), others.count))
+
+    def end(path: str, _: nn.Module, arguments: object, output: object) -> None:  # noqa: ARG001 (torch's)
+        before, written = begun.pop()
+        flops[path] += counter.get_total_flops() - before
+        elements[path] += others.count - written
+        tensor = getattr(output, "hidden", output)
+        if isinstance(tensor, Tensor):
+            shapes.setdefault(path, tuple(tensor.shape))
 
     shown = _shown(model)
     # The counter does not know the CPU's fused attention; matrix products count the same everywhere.
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH), ExitStack() as undo:
+    with evaluating(model), sdpa_kernel(SDPBackend.MATH), ExitStack() as hooks:
         for path, module in shown:
-            name = "logits" if isinstance(module, Head) else "forward"
-            undo.enter_context(replaced(module, name, counted(path, module, getattr(module, name))))
+            if not isinstance(module, PositionalEncoding):  # its slots compute within other modules
+                hooks.enter_context(module.register_forward_pre_hook(begin))
+                hooks.enter_context(module.register_forward_hook(partial(end, path)))
         with others, counter:  # the latter hands on what it does not know, taken apart if that is possible
             shapes[""] = tuple(model.logits(batch).shape)
     flops[""], elements[""] = counter.get_total_flops(), others.count

@@ -1,7 +1,9 @@
 """Finds the module at fault when a training stops because numbers are not finite."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +11,6 @@ from torch import Tensor, nn
 
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Batch, Model
-from plugformer.model import watched
 
 _LISTED = 8
 
@@ -30,13 +31,15 @@ def _first_nonfinite(model: Model, batch: Batch, trained: Mapping[str, Tensor]) 
     """Returns a sentence about the first output, or the gradients; an empty text if all are finite."""
     outputs: list[str] = []
 
-    def look(module: nn.Module, path: str, _: tuple[Any, ...], output: object) -> None:
+    def look(path: str, module: nn.Module, _: tuple[Any, ...], output: object) -> None:
         for tensor in [] if outputs else _tensors(output):
             if (count := int((~tensor.isfinite()).sum())) and not outputs:
                 name = f"{path or 'the model'} ({type(module).__name__})"
                 outputs.append(f"First non-finite output: {name}, {count:,} of {tensor.numel():,} numbers.")
 
-    with torch.compiler.set_stance("force_eager"), watched(model, look):
+    with torch.compiler.set_stance("force_eager"), ExitStack() as hooks:
+        for path, module in model.named_modules():
+            hooks.enter_context(module.register_forward_hook(partial(look, path)))
         loss = model(batch.to(next(model.parameters()).device))
     if outputs:
         return outputs[0]

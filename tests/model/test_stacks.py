@@ -38,6 +38,23 @@ def test_every_attention_reads_the_encoding_that_is_meant_for_it(tiny_model, bat
     assert (type(model.decoder.cross_position).__name__ == "NoPositionalEncoding") is (cross == "none")
 
 
+def test_hooks_see_what_encodings_and_heads_compute(tiny_model, batch):
+    """Their methods are called by name, as `forward`; so they are watched like all other modules."""
+    model, called = tiny_model("model.position=t5", "model.encoder.position=learned"), set()
+    for path in ("encoder.position", "decoder.position", "decoder.cross_position", "head"):
+        module = model.get_submodule(path)
+        module.register_forward_pre_hook(lambda _, arguments, at=path: called.add((at, arguments[0])))
+    model(batch)
+    model.logits(batch)
+    read, embedded = (
+        ("rotate", "bias", "content_bias"),
+        {(f"{name}.position", "embed") for name in model.stacks},
+    )
+    encodings = ("encoder.position", "decoder.position", "decoder.cross_position")
+    slots = {(encoding, slot) for encoding in encodings for slot in read}
+    assert called == slots | embedded | {("head", "loss"), ("head", "logits")}
+
+
 @pytest.mark.parametrize("padding", ["none", "right"])
 def test_networks_know_which_tokens_are_real(tiny_model, sentences, padding):
     model = tiny_model()

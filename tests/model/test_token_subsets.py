@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.taking import BySequence, ByToken
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import (
@@ -18,7 +19,7 @@ from plugformer.interfaces import (
     Sizes,
     Tokens,
 )
-from plugformer.model import build, watched
+from plugformer.model import build
 from plugformer_cli.model_summary import summarize
 from plugformer_inspection.attention import AttentionLocation, _weights, observing
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
@@ -67,14 +68,14 @@ def test_nothing_else_is_computed_where_their_number_is_known(shorter):
     """The tokens move together, so that the fused kernel stays; padding is never among them."""
     model, tokens, seen = model_of(HalfOfThem), tokens_of(LENGTH, shorter), []
 
-    def look(module, path, arguments, output):
+    def look(module, arguments, output):
         if isinstance(module, Attention | FeedForward):
             x, context = arguments
             assert context.is_causal
             assert context.real.sum().item() == tokens.mask[:, ::2].sum().item()
             seen.append((x.shape[1], context.query.length, context.key.length))
 
-    with torch.no_grad(), watched(model, look):
+    with torch.no_grad(), register_module_forward_hook(look):
         model.decoder(tokens)
     assert seen == [(6, 6, 6)] * 4
 

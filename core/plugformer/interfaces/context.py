@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -259,7 +260,7 @@ class Context:
     @cached_property
     def bias(self) -> Float[Tensor, "#batch #maps query key"] | None:
         """The bias that the positional encoding adds to the scores, or None."""
-        return self.query.encoding.bias(self.query, self.key)
+        return cast("Tensor | None", self.query.encoding("bias", self.query, self.key))
 
     def content_bias(
         self,
@@ -267,7 +268,8 @@ class Context:
         key_heads: Float[Tensor, "batch groups key head_width"],
     ) -> Float[Tensor, "#batch #heads query key"] | None:
         """Returns the positional encoding's bias of the products of these heads, or None."""
-        return self.query.encoding.content_bias(query_heads, key_heads, self.query, self.key)
+        arguments = (query_heads, key_heads, self.query, self.key)
+        return cast("Tensor | None", self.query.encoding("content_bias", *arguments))
 
     @cached_property
     def attn_mask(

@@ -1,7 +1,7 @@
 """Heads: from the last hidden states to predictions and their loss."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -94,6 +94,10 @@ class Head(nn.Module, ABC):
     def check_case(cls, real: Real) -> tuple[Targets, int] | None:  # noqa: ARG003 (a default)
         """Returns targets and the number of outputs for `plugformer check`; None for built-in types."""
         return None
+
+    def forward(self, method: str, *arguments: Any) -> Any:
+        """Returns what a method returns: models call `loss` and `logits` so, and hooks of torch see them."""
+        return getattr(self, method)(*arguments)
 
     @abstractmethod
     def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch *length outputs"]:

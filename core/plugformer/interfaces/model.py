@@ -108,7 +108,7 @@ class Model(nn.Module, ABC):
         self._take_auxiliary_losses()  # of layers that were computed again, or in evaluation mode
         targets, real = self.targets(batch)
         compiled = self.compiled_loss if self.training else None
-        loss = self.head.loss if compiled is None else partial(compiled, self.head)
+        loss = partial(self.head, "loss") if compiled is None else partial(compiled, self.head)
         total, count = loss(self.hidden(batch), targets, real)
         return Loss(total, count, sum(self._take_auxiliary_losses(), total.new_zeros(())))
 
@@ -121,7 +121,7 @@ class Model(nn.Module, ABC):
 
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
         """Returns the head's scores under teacher forcing."""
-        return self.head.logits(self.hidden(batch), self.targets(batch)[1])
+        return cast("Tensor", self.head("logits", self.hidden(batch), self.targets(batch)[1]))
 
     def likelihoods(self, batch: Batch) -> Likelihoods:
         """Returns the likelihoods of each example's targets under teacher forcing."""

@@ -84,7 +84,7 @@ class Positions:
         self, heads: Float[Tensor, "batch heads length head_width"]
     ) -> Float[Tensor, "batch heads length head_width"]:
         """Applies the encoding's rotation to query or key heads at these positions."""
-        return self.encoding.rotate(heads, self)
+        return cast("Tensor", self.encoding("rotate", heads, self))
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """Returns `make()`, computed once for all layers of a stack."""
@@ -99,6 +99,10 @@ class PositionalEncoding(nn.Module):
     A component is constructed as `Encoding(model, **options)` with a `ModelContext`. It overrides one or more
     slots, and validation reports slots that no attention reads. Positions count real tokens only.
     """
+
+    def forward(self, slot: str, *arguments: Any) -> Any:
+        """Returns what a slot returns, by its name: the core calls slots so, and hooks of torch see them."""
+        return getattr(self, slot)(*arguments)
 
     def embed(
         self,

@@ -5,7 +5,6 @@ from plugformer.model.decoder import Cache, Decoder
 from plugformer.model.dry_run import example_batch
 from plugformer.model.encoder import Encoder
 from plugformer.model.layer import Layer
-from plugformer.model.watching import replaced, watched
 
 __all__ = [
     "Builder",
@@ -15,6 +14,4 @@ __all__ = [
     "Layer",
     "build",
     "example_batch",
-    "replaced",
-    "watched",
 ]

@@ -128,14 +128,16 @@ class Builder:
         tied = embedding.weight if self.spec.tied_embeddings else None
         return cast("Head", self.make(self.spec.head, self.spec.head_context(outputs, tied)))
 
-    def make(self, part: PartSpec, context: ModelContext) -> Any:
-        """Returns a component, and records which part it is."""
-        component = make(part, context)
+    def make(self, part: PartSpec, context: ModelContext, sublayer: str = "") -> Any:
+        """Returns a component, and records which part it is; `sublayer` is its name in a layer."""
+        component, place = make(part, context), context.place
+        if isinstance(component, Attention) and component.reads_layer is not None:
+            self.spec.stacks[place.stack].state_owner(place, component.reads_layer, sublayer)
         self.parts.append((component, part))
         return component
 
-    def _part(self, part: PartSpec, place: LayerContext) -> Any:
-        return self.make(part, self.spec.context(place))
+    def _part(self, part: PartSpec, place: LayerContext, sublayer: str = "") -> Any:
+        return self.make(part, self.spec.context(place), sublayer)
 
     def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:
         """Returns the arguments that encoders and decoders share."""
@@ -175,7 +177,7 @@ class Builder:
     def _layer(self, stack: StackSpec, number: int) -> Layer:
         layer, place = stack.layers[number], stack.place(number)
         parts = {
-            name: self._part(part, stack.place(number, cross=name == "cross_attention"))
+            name: self._part(part, stack.place(number, cross=name == "cross_attention"), name)
             for name, part in layer.sublayers.items()
         }
         context = self.spec.residual_context(stack, number, partial(self._part, layer.norm, place))

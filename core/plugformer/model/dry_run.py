@@ -1,10 +1,6 @@
-"""Tries a model before any data is read: builds it without memory, and computes a few tokens.
+"""Tries a model before any data is read: builds it without memory, and computes a few tokens."""
 
-Each exception is attributed to the innermost part that raised it.
-"""
-
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,8 +32,7 @@ from plugformer.interfaces import (
     Residual,
     Sizes,
 )
-from plugformer.model.build import Builder, float32_default, make
-from plugformer.model.watching import watched
+from plugformer.model.build import Builder, float32_default
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
@@ -50,10 +45,6 @@ _LARGEST = 2**28
 
 Failure = tuple[PartSpec | None, str]
 """A part and what is wrong with it; None for the architecture."""
-
-Method = Callable[..., Any]
-_Parts = Sequence[tuple[nn.Module, PartSpec]]
-_Slots = set[tuple[int, int, str]]
 
 
 def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None) -> list[Failure]:
@@ -70,18 +61,19 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None) -> list[Failure]
     """
     failures: list[Failure] = []
     for device in ("meta", "cpu"):  # what fails without the constructors' values is tried again with them
-        builder = Builder(spec)
+        trial = _Trial(spec)
         try:
             with random_stream(spec.seed, "constructors"), float32_default(), torch.device(device):
-                model = spec.architecture.build(builder, sizes, spec.level).eval()
+                model = spec.architecture.build(trial, sizes, spec.level).eval()
         except Exception as error:
             if out_of_memory(error):
                 raise
-            if failures := list(_refused(spec)):
-                return failures
-            if device == "cpu":
-                return [_failure(error, builder.parts)]
+            failures = [*trial.refused.values()]
+            if failures or device == "cpu":
+                return failures or [trial.failure(error)]
             continue
+        if failures := [*trial.refused.values()]:
+            return failures
         if batch is None or sum(parameter.numel() for parameter in model.parameters()) > _LARGEST:
             return []
         if device == "meta":
@@ -89,9 +81,9 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None) -> list[Failure]
             with torch.no_grad():
                 for tensor in (*model.parameters(), *model.buffers()):
                     tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-        if not (failures := _computed(model, spec, builder.parts, batch)):
-            break
-    return list({(id(part), message): (part, message) for part, message in failures}.values())
+        if not (failures := trial.computed(model, batch)):
+            return []
+    return failures
 
 
 def example_batch(
@@ -111,57 +103,109 @@ def example_batch(
     return architecture.collate(Encoded(read, outputs, targets), level)
 
 
-def _refused(spec: ModelSpec) -> Iterator[Failure]:
-    """Yields the parts that cannot be constructed at one of their places, all of them."""
-    made: set[int] = set()
-    failed: dict[int, Failure] = {}
+class _Refused(nn.Identity):
+    """Stands for a part that could not be constructed, so that the others are."""
 
-    def attempt(part: PartSpec, context: ModelContext, name: str = "") -> None:
-        place = context.place
+    takes, final_norm = "all", True
+
+
+class _Trial(Builder):
+    """Notes which parts refuse to be made; and of a computation, which parts run, and which slots they read.
+
+    Attributes:
+        refused: What parts refused at the first of their places that they did, by the id of the part.
+        running: The parts that compute at the moment, the innermost last.
+        read: Ids of an encoding and of the part that read it, and the slot; a stack reads as the encoding.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.refused: dict[int, Failure] = {}
+        self.running: list[PartSpec] = []
+        self.read: set[tuple[int, int, str]] = set()
+
+    def make(self, part: PartSpec, context: ModelContext, sublayer: str = "") -> Any:
+        """Returns a component, or what stands for one that refuses."""
+        where = f"{context.place}: " if any(part is other for _, other in self.parts) else ""
         try:
             try:
-                with torch.device("meta"):
-                    component = make(part, context)
+                return super().make(part, context, sublayer)
             except PlugformerError:
-                component = make(part, context)  # it may need values
-            if isinstance(component, Attention) and component.reads_layer is not None:
-                spec.stacks[place.stack].state_owner(place, component.reads_layer, name)
-            made.add(id(part))
+                with torch.device("cpu"):  # it may need values
+                    return super().make(part, context, sublayer)
         except PlugformerError as error:
-            where = f"{place}: " if id(part) in made else ""
-            failed.setdefault(id(part), (part, f"{where}{error}"))
+            self.refused.setdefault(id(part), (part, f"{where}{error}"))
+            return _Refused()
 
-    for stack in spec.stacks.values():
-        attempt(stack.position, spec.context(stack.place()))
-        if stack.cross_position is not None:
-            attempt(stack.cross_position, spec.context(stack.place(cross=True)))
-        for number, layer in enumerate(stack.layers):
-            for name, part in layer.sublayers.items():
-                attempt(part, spec.context(stack.place(number, cross=name == "cross_attention")), name)
-            attempt(layer.norm, spec.context(stack.place(number)))
-            attempt(layer.residual, spec.residual_context(stack, number, nn.Identity))
-    attempt(spec.head, spec.head_context(2, None))
-    yield from failed.values()
+    def computed(self, model: Model, batch: Batch) -> list[Failure]:
+        """Computes a batch; returns the first failure, or else the encodings that make no difference."""
+        for module, part in dict(self.parts).items():
+            module.register_forward_pre_hook(partial(self._enter, part))
+            module.register_forward_hook(partial(self._leave, part))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # waking up others takes longer than a few tokens do
+        try:
+            with torch.no_grad():
+                _ = model.logits(batch) if model.head.output_types.isdisjoint(_NUMBERED) else model(batch)
+        except (Exception, SystemExit) as error:
+            if out_of_memory(error):
+                raise
+            return [self.failure(error)]
+        finally:
+            torch.set_num_threads(threads)
+        return self._unread()
+
+    def _enter(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Notes that a part computes; an attention must read itself what layers share."""
+        self.running.append(part)
+        fresh = isinstance(module, Attention)
+        return tuple(replace(each) if fresh and isinstance(each, Context) else each for each in arguments)
+
+    def _leave(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
+        """Notes which part read a slot; refuses what is misshapen."""
+        _refuse_misshapen(module, arguments, output)
+        self.running.pop()
+        if isinstance(module, PositionalEncoding):
+            reader = self.running[-1] if self.running else part
+            self.read.add((id(part), id(reader), arguments[0]))
+
+    def failure(self, error: BaseException) -> Failure:
+        """Returns an error as the failure of the innermost part that computes.
+
+        Raises:
+            BaseException: The error, if no part computes and it is not one of Plugformer's.
+        """
+        part = self.running[-1] if self.running else None
+        if isinstance(error, PlugformerError):
+            return part, str(error)
+        if part is None:
+            raise error
+        where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
+        return part, f"{part.label} failed: {described(error)}\nraised in {where}"
+
+    def _unread(self) -> list[Failure]:
+        """Returns the encodings that work through a slot which an attention never reads."""
+        kinds = {id(part): type(module) for module, part in self.parts}
+        found: dict[tuple[int, str], Failure] = {}
+        for stack in self.spec.stacks.values():
+            places = (("attention", stack.position), ("cross_attention", stack.cross_position))
+            for attention, position in (
+                (layer.sublayers.get(name), position) for layer in stack.layers for name, position in places
+            ):
+                if position is None or attention is None or id(attention) not in kinds:
+                    continue
+                for slot in _SLOTS:
+                    works = getattr(kinds[id(position)], slot) is not getattr(PositionalEncoding, slot)
+                    readers = {(id(position), id(part), slot) for part in (attention, position)}
+                    if works and not readers & self.read:
+                        message = f"works through `{slot}`, which {attention.label} never reads here"
+                        hint = "it would make no difference; choose other ones"
+                        message = f"{position.label} {message}: {hint}"
+                        found[id(position), message] = position, message
+        return [*found.values()]
 
 
-def _computed(model: Model, spec: ModelSpec, parts: _Parts, batch: Batch) -> list[Failure]:
-    """Computes a batch; returns the first failure, or else the encodings that make no difference."""
-    slots = _recorded_slots(parts)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # waking up others takes longer than a few tokens do
-    try:
-        with torch.no_grad(), watched(model, _refuse_misshapen):
-            _ = model.logits(batch) if model.head.output_types.isdisjoint(_NUMBERED) else model(batch)
-    except (Exception, SystemExit) as error:
-        if out_of_memory(error):
-            raise
-        return [_failure(error, parts)]
-    finally:
-        torch.set_num_threads(threads)
-    return list(_unread_slots(spec, parts, slots))
-
-
-def _refuse_misshapen(module: nn.Module, _: str, arguments: tuple[Any, ...], output: object) -> None:
+def _refuse_misshapen(module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
     """Raises RegistryError for an output that differs from the input in shape or dtype."""
 
     def shown(value: object) -> str:
@@ -169,82 +213,9 @@ def _refuse_misshapen(module: nn.Module, _: str, arguments: tuple[Any, ...], out
             return f"{value.dtype} of shape {tuple(value.shape)}"
         return type(value).__name__
 
-    if isinstance(module, Attention | FeedForward | Norm | PositionalEncoding | Residual):
-        returned, expected = shown(output), shown(arguments[0])
+    slot, *given = arguments if isinstance(module, PositionalEncoding) else ("forward", *arguments)
+    if isinstance(module, Attention | FeedForward | Norm | Residual) or slot in ("embed", "rotate"):
+        returned, expected = shown(output), shown(given[0])
         if returned != expected:
             name = f"{type(module).__module__}:{type(module).__qualname__}"
             raise RegistryError(f"{name}: it returns {returned}, expected {expected}")
-
-
-def _failure(error: BaseException, parts: _Parts) -> Failure:
-    """Returns an error as the failure of the innermost part in its traceback.
-
-    A frame belongs to a part if its first argument is one of the part's modules.
-
-    Raises:
-        BaseException: The error, if no part has raised it and it is not one of Plugformer's.
-    """
-    part = None
-    owners = {id(inner): part for module, part in parts for inner in module.modules()}
-    owners |= {id(module): part for module, part in parts}
-    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
-        code = frame.f_code
-        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        if (part := owners.get(id(first))) is not None:
-            break
-    if isinstance(error, PlugformerError):
-        return part, str(error)
-    if part is None:
-        raise error
-    where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
-    return part, f"{part.label} failed: {described(error)}\nraised in {where}"
-
-
-def _recorded_slots(parts: _Parts) -> _Slots:
-    """Lets a model record the slots that are read: ids of the encoding and of the attention, and the slot.
-
-    For a slot that a stack reads itself, the encoding takes the place of the attention.
-    """
-    slots: _Slots = set()
-    readers: list[PartSpec] = []
-
-    def attend(part: PartSpec, method: Method, *arguments: Any, **keywords: Any) -> Any:
-        for context in arguments:
-            if isinstance(context, Context):  # each attention must read what layers share
-                context.__dict__.pop("bias", None)
-                context.__dict__.pop("attn_mask", None)
-        readers.append(part)
-        output = method(*arguments, **keywords)
-        readers.pop()
-        return output
-
-    def read(part: PartSpec, slot: str, method: Method, *arguments: Any, **keywords: Any) -> Any:
-        slots.add((id(part), id(readers[-1] if readers else part), slot))
-        return method(*arguments, **keywords)
-
-    for module, part in parts:
-        if isinstance(module, Attention):
-            module.__dict__["forward"] = partial(attend, part, module.forward)
-        elif isinstance(module, PositionalEncoding):
-            for name in _SLOTS:
-                module.__dict__[name] = partial(read, part, name, getattr(module, name))
-    return slots
-
-
-def _unread_slots(spec: ModelSpec, parts: _Parts, slots: _Slots) -> Iterator[Failure]:
-    """Yields encodings that work through a slot which an attention never reads."""
-    kinds = {id(part): type(module) for module, part in parts}
-    for stack in spec.stacks.values():
-        positions = {"attention": stack.position, "cross_attention": stack.cross_position}
-        for layer in stack.layers:
-            for name, position in positions.items():
-                attention = layer.sublayers.get(name)
-                if position is None or attention is None or id(attention) not in kinds:
-                    continue
-                for slot in _SLOTS:
-                    works = getattr(kinds[id(position)], slot) is not getattr(PositionalEncoding, slot)
-                    readers = {(id(position), id(part), slot) for part in (attention, position)}
-                    if works and not readers & slots:
-                        message = f"works through `{slot}`, which {attention.label} never reads here"
-                        hint = "it would make no difference; choose other ones"
-                        yield position, f"{position.label} {message}: {hint}"

@@ -88,7 +88,7 @@ class LayerStack(nn.Module):
         states: Sequence[LayerStates] | None = None,
     ) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of tokens; see `compute_layers` for the arguments."""
-        x = self.dropout(self.position.embed(self.embedding(tokens.ids), context.query))
+        x = self.dropout(self.position("embed", self.embedding(tokens.ids), context.query))
         device = x.device.type
         mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
         x = x.to(torch.get_autocast_dtype(device) if mixed else self.embedding.weight.dtype)
