@@ -154,11 +154,11 @@ class Context:
         biased = maps[0].bias is not None
         if not all(_is_plain(each) and (each.bias is not None) == biased for each in maps):
             return torch.cat([each(x) for each in maps], dim=-1)
-        kept = {} if self.slots is None or self.state is None else self.state.weights
-        key = tuple(map(id, maps))
+        if self.slots is None or self.state is None:
+            return linear(x, *_joint(maps, biased))
+        kept, key = self.state.weights, tuple(map(id, maps))
         if key not in kept:
-            bias = torch.cat([each.bias for each in maps]) if biased else None
-            kept[key] = torch.cat([each.weight for each in maps]), bias
+            kept[key] = _joint(maps, biased)
         return linear(x, *kept[key])
 
     def cached(self, *new: Shaped[Tensor, "rows ..."]) -> Tensors:
@@ -279,6 +279,12 @@ class Context:
         if self.bias is None:
             return None if self.unmasked else self.mask
         return self.bias if self.unmasked else self.bias.masked_fill(~self.mask, -torch.inf)
+
+
+def _joint(maps: Sequence[nn.Linear], biased: bool) -> tuple[Tensor, Tensor | None]:
+    """Returns the weights and the biases of linear maps side by side."""
+    bias = torch.cat([each.bias for each in maps]) if biased else None
+    return torch.cat([each.weight for each in maps]), bias
 
 
 def _is_plain(part: nn.Linear) -> bool:
