@@ -1,5 +1,6 @@
 """Every registered value of every neural kind assembles by name and learns; every entry says what it is."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
-from plugformer.interfaces import ABSENT, NO_TOKENS, Batch, Sizes, Tokens
+from plugformer.interfaces import ABSENT, Batch, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import TrainingState
@@ -175,7 +176,8 @@ def test_every_head_learns(losses, tiny_task, sentences, pairs, targets, tmp_pat
             read = sentences("right", begin=True)
             other = Tokens(read.ids.flip(0), read.mask.flip(0), read.full)
             pair = {"first": read, "second": other} if name in ("similarity", "retrieval") else {}
-            batch = Batch(NO_TOKENS if pair else read, reads=pair, targets=targets[name])
+            batch = Batch(reads=pair) if pair else Batch(read)
+            batch = replace(batch, targets=targets[name])
         try:
             validate(resolve(task, [f"model.head={any_head}", "training.batch_size=3"]), data=False)
         except ConfigurationError as error:

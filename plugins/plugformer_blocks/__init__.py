@@ -9,7 +9,7 @@ from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.heads import project_heads, split_heads
 from plugformer_blocks.joined_optimizer import JoinedOptimizer
 from plugformer_blocks.linear_cross_entropy import IGNORED, LOGITS_MEMORY, linear_cross_entropy
-from plugformer_blocks.padding import pad, pad_targets
+from plugformer_blocks.padding import before_next, next_tokens, pad, pad_targets, token_targets
 from plugformer_blocks.parameter_paths import matching_paths
 from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
@@ -31,6 +31,7 @@ __all__ = [
     "Within",
     "attention_scores",
     "attention_weights",
+    "before_next",
     "byte_piece",
     "check_file",
     "deciding_lines",
@@ -40,6 +41,7 @@ __all__ = [
     "linear_cross_entropy",
     "matching_paths",
     "nearest_texts",
+    "next_tokens",
     "open_bytes",
     "pad",
     "pad_targets",
@@ -53,6 +55,7 @@ __all__ = [
     "split_heads",
     "table_cells",
     "tensors_of",
+    "token_targets",
     "unique_keys",
     "untraceable",
 ]

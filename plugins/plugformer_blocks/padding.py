@@ -1,15 +1,15 @@
-"""Sequences of different lengths as one tensor, with special tokens and padding."""
+"""Sequences of different lengths as one tensor, with special tokens and padding, and their targets."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plugformer.interfaces import ABSENT, BEGIN, END, NO_TARGETS, PADDING, Ragged, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Ragged, Tokens
 
 
 def pad(rows: Ragged, *, begin: bool = False, end: bool = True, length: int = 0) -> Tokens:
@@ -40,10 +40,10 @@ def pad_targets(targets: Ragged | NDArray[Any] | None, *, length: int = 0) -> Sh
     """Returns the targets of examples, or of tokens where `pad` puts these, BEGIN in front and END behind.
 
     Integers stay integers, ABSENT where a token has no target; floats become float32, NaN where it has none.
-    Without targets, the result is NO_TARGETS.
+    Without targets, the result is empty.
     """
     if targets is None:
-        return NO_TARGETS
+        return torch.zeros(0, dtype=torch.int64)
     values = targets.values if isinstance(targets, Ragged) else targets
     kind, missing = (np.float32, np.nan) if np.issubdtype(values.dtype, np.floating) else (np.int64, ABSENT)
     if not isinstance(targets, Ragged):
@@ -52,6 +52,28 @@ def pad_targets(targets: Ragged | NDArray[Any] | None, *, length: int = 0) -> Sh
     padded = np.full(column.shape, missing, kind)
     padded[(column >= 1) & (column < whole[:, None] - 1)] = values
     return torch.from_numpy(padded)
+
+
+def token_targets(
+    targets: Shaped[Tensor, "batch length"],
+) -> tuple[Shaped[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+    """Returns the targets of tokens as heads read them, and a mask of the tokens that have one.
+
+    ABSENT, and NaN among floats, mean no target and become 0.
+    """
+    present = ~targets.isnan() if targets.is_floating_point() else targets != ABSENT
+    return targets.masked_fill(~present, 0), present
+
+
+def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+    """Returns the next token of all positions but the last, and a mask: both tokens are real."""
+    return target.ids[:, 1:], target.mask[:, 1:]
+
+
+def before_next(target: Tokens) -> Tokens:
+    """Returns the tokens that another real one follows, from which it is predicted."""
+    marks = {name: mark[:, :-1] for name, mark in target.marks.items()}
+    return Tokens(target.ids[:, :-1], target.mask[:, 1:], target.full, marks=marks)
 
 
 def _columns(rows: Ragged, special: int, length: int) -> tuple[NDArray[Any], NDArray[Any]]:

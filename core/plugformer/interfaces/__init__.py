@@ -2,13 +2,10 @@
 
 from plugformer.interfaces.batch import (
     ABSENT,
-    NO_TARGETS,
-    NO_TOKENS,
     Batch,
     Encoded,
     Ragged,
     Tokens,
-    token_targets,
 )
 from plugformer.interfaces.column import Column, ColumnKind
 from plugformer.interfaces.context import Context
@@ -17,7 +14,7 @@ from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, 
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
-from plugformer.interfaces.model import Generative, Loss, Model, before_next, evaluating, next_tokens
+from plugformer.interfaces.model import Generative, Loss, Model, evaluating
 from plugformer.interfaces.position import PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
 from plugformer.interfaces.spec import (
@@ -44,8 +41,6 @@ __all__ = [
     "BEGIN",
     "END",
     "EVERYTHING",
-    "NO_TARGETS",
-    "NO_TOKENS",
     "PADDING",
     "PAST",
     "SPECIAL_TOKENS",
@@ -110,10 +105,7 @@ __all__ = [
     "Value",
     "View",
     "as_text",
-    "before_next",
     "evaluating",
-    "next_tokens",
     "require_aligned",
     "require_columns",
-    "token_targets",
 ]

@@ -61,11 +61,8 @@ class Tokens:
         return replace(self, **_moved(vars(self), device))
 
 
-NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool))
-"""The tokens of a stack that has nothing to read."""
-
-NO_TARGETS = torch.zeros(0, dtype=torch.int64)
-"""The targets of a batch whose only targets are the next tokens."""
+_NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool))
+_NO_TARGETS = torch.zeros(0, dtype=torch.int64)
 
 
 def _no_inputs(_: int) -> dict[str, Any]:
@@ -81,16 +78,16 @@ class Batch:
         target: The tokens of a causal stack: a given beginning, then its continuation.
         reads: The tokens of each input by its name, where the architecture reads inputs by themselves.
         targets: Targets of the head other than the next tokens of `target`: (batch,) or (batch, outputs) for
-            examples, or (batch, length) for the tokens of the source; see `token_targets`.
+            examples, or (batch, length) for the tokens of the source, ABSENT or NaN for none.
         given: Number of tokens in each row of `target` that are given and not predicted; if None one, BEGIN.
         rows: Each example's row in its split.
         asked: Returns the inputs of an example by its number in the batch, for answers that quote them.
     """
 
-    source: Tokens = NO_TOKENS
-    target: Tokens = NO_TOKENS
+    source: Tokens = _NO_TOKENS
+    target: Tokens = _NO_TOKENS
     reads: Mapping[str, Tokens] = field(default_factory=dict, kw_only=True)
-    targets: Shaped[Tensor, "..."] = NO_TARGETS
+    targets: Shaped[Tensor, "..."] = _NO_TARGETS
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
     asked: Callable[[int], Mapping[str, Any]] = field(default=_no_inputs, repr=False, compare=False)
@@ -217,14 +214,3 @@ class Encoded:
         """Returns the number of examples."""
         tokens = self.input or self.output or self.start
         return 0 if tokens is None else len(tokens.lengths if tokens.counts is None else tokens.counts)
-
-
-def token_targets(
-    targets: Shaped[Tensor, "batch length"],
-) -> tuple[Shaped[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-    """Returns the targets of tokens as heads read them, and a mask of the tokens that have one.
-
-    ABSENT, and NaN among floats, mean no target and become 0.
-    """
-    present = ~targets.isnan() if targets.is_floating_point() else targets != ABSENT
-    return targets.masked_fill(~present, 0), present

@@ -166,17 +166,6 @@ def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
     return tokens
 
 
-def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-    """Returns the next token of all positions but the last, and a mask: both tokens are real."""
-    return target.ids[:, 1:], target.mask[:, 1:]
-
-
-def before_next(target: Tokens) -> Tokens:
-    """Returns the tokens that another real one follows, from which it is predicted."""
-    marks = {name: mark[:, :-1] for name, mark in target.marks.items()}
-    return Tokens(target.ids[:, :-1], target.mask[:, 1:], target.full, marks=marks)
-
-
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
     """A context in which a model is in evaluation mode and no gradients are computed."""

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy import ndarray
 from pydantic import Field
@@ -12,7 +10,6 @@ from torch import Tensor
 
 from plugformer.interfaces import (
     EVERYTHING,
-    NO_TARGETS,
     Architecture,
     Batch,
     Encoded,
@@ -23,10 +20,9 @@ from plugformer.interfaces import (
     Ragged,
     Sizes,
     Stack,
-    token_targets,
 )
 from plugformer.model import Builder, Encoder
-from plugformer_blocks import pad, pad_targets
+from plugformer_blocks import pad, pad_targets, token_targets
 
 
 class ALBERT(Architecture):
@@ -62,12 +58,9 @@ class ALBERT(Architecture):
         lengths: Sequence[int] = (),
     ) -> Batch:
         """Returns the inputs as the source, and the targets of the examples or of their tokens."""
-        (length,), targets = lengths or (0,), encoded.targets
-        if isinstance(targets, Ragged):
-            found = pad_targets(targets, length=length)
-        else:
-            found = NO_TARGETS if targets is None else torch.from_numpy(_narrow(targets))
-        return Batch(pad(encoded.input or Ragged.of([]), begin=True, length=length), targets=found)
+        (length,) = lengths or (0,)
+        source = pad(encoded.input or Ragged.of([]), begin=True, length=length)
+        return Batch(source, targets=pad_targets(encoded.targets, length=length))
 
     def positions(self, lengths: Int[ndarray, "examples parts"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
         """Returns the lengths of the inputs with BEGIN and END."""
@@ -94,8 +87,3 @@ class EncoderModel(Model):
         """Returns the encoder's hidden states."""
         hidden: Tensor = self.encoder(batch.source).hidden
         return hidden
-
-
-def _narrow(targets: ndarray) -> ndarray:
-    """Returns numbers of classes as integers, other numbers in single precision."""
-    return targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64)

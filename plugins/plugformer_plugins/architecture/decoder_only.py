@@ -23,11 +23,9 @@ from plugformer.interfaces import (
     Sizes,
     Stack,
     Tokens,
-    before_next,
-    next_tokens,
 )
 from plugformer.model import Builder, Cache, Decoder
-from plugformer_blocks import pad, pad_targets
+from plugformer_blocks import before_next, next_tokens, pad, pad_targets
 
 
 class DecoderOnly(Architecture):

@@ -12,7 +12,6 @@ from torch import Tensor
 from plugformer.interfaces import (
     BEGIN,
     EVERYTHING,
-    NO_TOKENS,
     PAST,
     Architecture,
     Batch,
@@ -25,11 +24,9 @@ from plugformer.interfaces import (
     Sizes,
     Stack,
     Tokens,
-    before_next,
-    next_tokens,
 )
 from plugformer.model import Builder, Cache, Decoder, Encoder
-from plugformer_blocks import pad, pad_targets
+from plugformer_blocks import before_next, next_tokens, pad, pad_targets
 
 
 class EncoderDecoder(Architecture):
@@ -50,7 +47,7 @@ class EncoderDecoder(Architecture):
         if level is Level.SEQUENCE:
             begin = pad(Ragged.of([[]] * len(encoded)), begin=True, end=False, length=written)
             return Batch(source, begin, pad_targets(encoded.targets))
-        return Batch(source, NO_TOKENS if output is None else pad(output, begin=True, length=written))
+        return Batch(source) if output is None else Batch(source, pad(output, begin=True, length=written))
 
     def positions(
         self, lengths: Int[ndarray, "examples parts"], level: Level

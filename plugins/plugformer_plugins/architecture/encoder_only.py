@@ -24,10 +24,9 @@ from plugformer.interfaces import (
     Sizes,
     Stack,
     Tokens,
-    token_targets,
 )
 from plugformer.model import Builder, Encoder
-from plugformer_blocks import Pooling, pad, pad_targets, pool
+from plugformer_blocks import Pooling, pad, pad_targets, pool, token_targets
 
 _SPECIAL = 2
 

@@ -18,10 +18,9 @@ from plugformer.interfaces import (
     Ragged,
     Sizes,
     Stack,
-    token_targets,
 )
 from plugformer.model import Builder, Encoder
-from plugformer_blocks import pad, pad_targets
+from plugformer_blocks import pad, pad_targets, token_targets
 
 
 class NewComponent(Architecture):
