@@ -27,7 +27,6 @@ from plugformer.interfaces import (
     Metric,
     Optimizer,
     OutputType,
-    ParameterContext,
     Schedule,
     Sizes,
     TaskType,
@@ -226,7 +225,7 @@ def _tried(experiment: Experiment) -> Iterator[Finding]:
     def draw(scheme: Initialization) -> None:
         linear = nn.Linear(2, 2)
         for name, parameter in linear.named_parameters():
-            scheme.draw(parameter, ParameterContext(name=name, path=name, module=linear))
+            scheme.draw(parameter, name, linear, 0)
 
     def update(optimizer: Optimizer) -> None:
         linear = nn.Linear(2, 2)

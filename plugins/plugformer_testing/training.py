@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from plugformer.generators import random_stream
-from plugformer.interfaces import Initialization, ParameterContext, Schedule
+from plugformer.interfaces import Initialization, Schedule
 from plugformer.model.build import draw_own_values
 from plugformer.registry import Kind
 from plugformer_blocks import JoinedOptimizer
@@ -212,11 +212,9 @@ def _drawn(
         draw_own_values(network := _SmallNetwork(), seed)
     modules, parameters = dict(network.named_modules()), dict(network.named_parameters())
     for path in reversed(parameters) if backwards else parameters:
-        parent, _, name = path.rpartition(".")
-        layers = 4 if path == "down.weight" else 0
-        context = ParameterContext(name=name, path=path, module=modules[parent], residual_layers=layers)
+        module, layers = modules[path.rpartition(".")[0]], 4 if path == "down.weight" else 0
         with random_stream(seed, path), torch.no_grad():
-            scheme.draw(parameters[path], context)
+            scheme.draw(parameters[path], path, module, layers)
     return parameters
 
 

@@ -10,13 +10,13 @@ from plugformer.registry import Kind
 
 
 def drawing(name, draw):
-    return instead(name, Initialization, draw=lambda self, values, parameter: draw(values))
+    return instead(name, Initialization, draw=lambda self, values, *_: draw(values))
 
 
 class Copies(Initialization):
     """Puts another tensor into the parameter's place."""
 
-    def draw(self, values, parameter):
+    def draw(self, values, path, module, residual_layers):
         values.data = torch.randn(values.shape, dtype=torch.float64)
 
 
@@ -26,10 +26,10 @@ class DrawsOnce(Initialization):
     def __init__(self):
         self.drawn = {}
 
-    def draw(self, values, parameter):
-        if parameter.path not in self.drawn:
-            self.drawn[parameter.path] = torch.randn_like(values) / (1 + len(self.drawn))
-        values.copy_(self.drawn[parameter.path])
+    def draw(self, values, path, module, residual_layers):
+        if path not in self.drawn:
+            self.drawn[path] = torch.randn_like(values) / (1 + len(self.drawn))
+        values.copy_(self.drawn[path])
 
 
 class SmallerAndSmaller(Initialization):
@@ -38,7 +38,7 @@ class SmallerAndSmaller(Initialization):
     def __init__(self):
         self.calls = 0
 
-    def draw(self, values, parameter):
+    def draw(self, values, path, module, residual_layers):
         self.calls += 1
         nn.init.normal_(values, std=1 / self.calls)
 

@@ -155,8 +155,8 @@ class Unnamed(FeedForward):
 
 
 class Clumsy(Initialization):
-    def draw(self, values, parameter):
-        values.fill_(parameter.depth)
+    def draw(self, values, path, module, residual_layers):
+        values.fill_(module.depth)
 
 
 class Turned(PositionalEncoding):

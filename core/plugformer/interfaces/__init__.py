@@ -33,7 +33,7 @@ from plugformer.interfaces.spec import (
 )
 from plugformer.interfaces.task_type import Example, Examples, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
+from plugformer.interfaces.training import Hook, Initialization, Optimizer, Schedule
 from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
@@ -82,7 +82,6 @@ __all__ = [
     "Optimizer",
     "OutputMetric",
     "OutputType",
-    "ParameterContext",
     "PartSpec",
     "PositionalEncoding",
     "Positions",

@@ -2,30 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParameterContext:
-    """The parameter that an initialization draws.
-
-    Attributes:
-        name: The parameter's own name in its module, such as `weight`.
-        path: Its path in the model, such as `encoder.layers.0.feed_forward.down.weight`.
-        module: The module that holds it.
-        residual_layers: For the last map of a sublayer the number of sublayers that add to the same stream.
-    """
-
-    name: str
-    path: str
-    module: nn.Module
-    residual_layers: int = 0
 
 
 class Initialization(ABC):
@@ -37,8 +19,16 @@ class Initialization(ABC):
     """
 
     @abstractmethod
-    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
-        """Sets a parameter's values in place, or keeps those that its module has drawn."""
+    def draw(self, values: Float[Tensor, "..."], path: str, module: nn.Module, residual_layers: int) -> None:
+        """Sets a parameter's values in place, or keeps those that its module has drawn.
+
+        Args:
+            values: The parameter.
+            path: Its path in the model, such as `encoder.layers.0.feed_forward.down.weight`.
+            module: The module that holds it.
+            residual_layers: For the last map of a sublayer the number of sublayers that add to the same
+                stream, otherwise 0.
+        """
 
 
 class Optimizer(ABC):

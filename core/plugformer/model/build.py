@@ -20,7 +20,6 @@ from plugformer.interfaces import (
     Model,
     ModelContext,
     ModelSpec,
-    ParameterContext,
     PartSpec,
     PositionalEncoding,
     Sizes,
@@ -194,12 +193,9 @@ def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
     counts, gains = _on_residual_paths(model)
     modules = dict(model.named_modules())
     for path, parameter in model.named_parameters():
-        parent, _, name = path.rpartition(".")
-        context = ParameterContext(
-            name=name, path=path, module=modules[parent], residual_layers=counts.get(path, 0)
-        )
+        module = modules[path.rpartition(".")[0]]
         with random_stream(seed, path), torch.no_grad():
-            scheme.draw(parameter, context)
+            scheme.draw(parameter, path, module, counts.get(path, 0))
             if path in gains:
                 parameter.mul_(gains[path])
 

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Initialization, ParameterContext
+from plugformer.interfaces import Initialization
 
 
 class Default(Initialization):
@@ -15,7 +15,7 @@ class Default(Initialization):
     https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html
     """
 
-    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
+    def draw(self, values: Float[Tensor, "..."], path: str, module: nn.Module, residual_layers: int) -> None:
         """Leaves everything as it is."""
 
 
@@ -26,7 +26,7 @@ class Xavier(Initialization):
     equation 16: https://proceedings.mlr.press/v9/glorot10a.html.
     """
 
-    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
+    def draw(self, values: Float[Tensor, "..."], path: str, module: nn.Module, residual_layers: int) -> None:
         """Draws matrices."""
         if values.dim() > 1:
             nn.init.xavier_uniform_(values)
@@ -52,13 +52,13 @@ class Normal(Initialization):
         self.deviation = deviation
         self.residual = residual
 
-    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
+    def draw(self, values: Float[Tensor, "..."], path: str, module: nn.Module, residual_layers: int) -> None:
         """Draws matrices, and sets biases of linear maps to zero."""
         if values.dim() > 1:
             self.fill(values, self.deviation)
-            if self.residual and parameter.residual_layers:
-                values.div_(parameter.residual_layers**0.5)
-        elif isinstance(parameter.module, nn.Linear) and parameter.name == "bias":
+            if self.residual and residual_layers:
+                values.div_(residual_layers**0.5)
+        elif isinstance(module, nn.Linear):
             nn.init.zeros_(values)
 
     def fill(self, values: Float[Tensor, "..."], deviation: float) -> None:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Initialization, ParameterContext
+from plugformer.interfaces import Initialization
 
 
 class NewComponent(Initialization):
@@ -21,7 +21,7 @@ class NewComponent(Initialization):
     def __init__(self, *, gain: Annotated[float, Field(gt=0, le=10)] = 1.0) -> None:
         self.gain = gain
 
-    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
+    def draw(self, values: Float[Tensor, "..."], path: str, module: nn.Module, residual_layers: int) -> None:
         """Draws a matrix with torch's generator, which has a seed for each parameter."""
         if values.dim() > 1:
             nn.init.normal_(values, std=self.gain * values.shape[-1] ** -0.5)
