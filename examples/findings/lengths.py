@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from datasets import Dataset, DatasetDict
 from pydantic import Field
 
-from plugformer.interfaces import Column, Data, require_columns
+from plugformer.interfaces import Column, Data
 
 _Length = Annotated[int, Field(ge=1, le=10_000)]
 
@@ -33,6 +33,8 @@ class Lengths(Data):
         seed: Of the generator; the same seed gives the same examples.
     """
 
+    offered = ("source", "target")
+
     def __init__(
         self,
         *,
@@ -51,7 +53,7 @@ class Lengths(Data):
 
     def load(self, columns: Sequence[Column]) -> DatasetDict:
         """Returns the splits."""
-        require_columns("lengths", ("source", "target"), columns)
+        self.check_columns(columns)
         draw = random.Random(self._seed)  # noqa: S311 (examples, not secrets)
         splits = {}
         for name, lengths in self._lengths.items():

@@ -2,9 +2,9 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from plugformer.interfaces import Column, Data, require_columns
+from plugformer.interfaces import Column, Data
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -13,19 +13,11 @@ if TYPE_CHECKING:
 class GeneratedData(Data):
     """Examples that are all in memory; a subclass makes them."""
 
-    component: ClassVar[str]
-    """Name of the data component."""
-
-    offered: ClassVar[tuple[str, ...]] = ("source", "target")
-    """Names of the columns."""
+    offered: Sequence[str] = ("source", "target")
 
     @abstractmethod
     def splits(self) -> Mapping[str, Sequence[tuple[Any, ...]]]:
         """Returns the rows of each split, with a value for each column."""
-
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses columns that are not offered."""
-        require_columns(self.component, self.offered, columns)
 
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits.

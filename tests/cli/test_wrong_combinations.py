@@ -96,14 +96,14 @@ WRONG = {
     ),
     **{
         f"data without these columns: {name}": Wrong(
-            rf"TASK:2:14  data\.name: data '{name}' has {has}, and the task needs "
+            rf"TASK:2:14  data\.name: the data has {has}, and the task needs "
             "text and label; choose other data",
             data=f"{{name: {name}}}",
         )
         for name, has in GENERATED.items()
     },
     "data with one text: generated": Wrong(
-        r"TASK:2:14  data\.name: data 'brackets' has text, and the task "
+        r"TASK:2:14  data\.name: the data has text, and the task "
         "needs text and label; choose other data",
         data="{name: brackets}",
     ),
@@ -189,7 +189,7 @@ def runs(tmp_path_factory, registry):
         (
             "classes",
             ["evaluate", "--set", "data={name: names}"],
-            "data 'names' has words and tags, and the task needs text",
+            "the data has words and tags, and the task needs text",
         ),
         (
             "classes",

@@ -11,14 +11,6 @@ if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
 
 
-def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]) -> None:
-    """Raises ConfigurationError if the component `data` does not offer the columns that a task needs."""
-    needed = [column.name for column in columns if not column.optional]
-    if not set(needed) <= set(offered):
-        has, needs = " and ".join(offered), " and ".join(needed)
-        raise ConfigurationError(f"data {data!r} has {has}, and the task needs {needs}; choose other data")
-
-
 def require_aligned(values: Mapping[str, Any], columns: Sequence[Column], place: str) -> None:
     """Raises DataError if a list has another number of items than the one that its column is along.
 
@@ -46,14 +38,20 @@ class Data(ABC):
         rows: Examples in memory by split, from `train(data=...)`; for the component `memory`.
         dataset: The name of the data set on the Hugging Face Hub, if it comes from there.
         license: The license of the examples, such as `cc-by-4.0`, if the component knows it.
+        offered: Names of the columns that it has; None if the task decides.
     """
 
     rows: Mapping[str, Any] = {}
     dataset: str = ""
     license: str = ""
+    offered: Sequence[str] | None = None
 
-    def check_columns(self, columns: Sequence[Column]) -> None:  # noqa: B027 (a default)
+    def check_columns(self, columns: Sequence[Column]) -> None:
         """Raises ConfigurationError if the data cannot have these columns, without reading the data."""
+        needed = [column.name for column in columns if not column.optional]
+        if self.offered is not None and not set(needed) <= set(self.offered):
+            has, needs = " and ".join(self.offered), " and ".join(needed)
+            raise ConfigurationError(f"the data has {has}, and the task needs {needs}; choose other data")
 
     @abstractmethod
     def load(self, columns: Sequence[Column]) -> "DatasetDict":

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Column, require_columns
+from plugformer.interfaces import Column
 from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
 from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row
@@ -40,11 +40,12 @@ class CoNLL(FileData):
     ) -> None:
         self._files = files
         self._columns: Mapping[str, int] = columns
+        self.offered = [*columns]
         self._bad_rows = bad_rows
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Requires columns that `columns` names and that hold words, or something for each word."""
-        require_columns("conll", list(self._columns), columns)
+        super().check_columns(columns)
         for column in (column for column in columns if column.name in self._columns):
             if column.holds != "words" and not column.kind.aligned:
                 raise ConfigurationError(

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from plugformer.errors import DataError
-from plugformer.interfaces import Column, require_columns
+from plugformer.interfaces import Column
 from plugformer_blocks import read_lines
 from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, one_or_more
 from plugformer_plugins.data.rows import LoadedRow, Policy, read_cell
@@ -34,6 +34,8 @@ class Lines(FileData):
             counted and reported.
     """
 
+    offered = ("source", "target")
+
     def __init__(
         self,
         *,
@@ -44,10 +46,6 @@ class Lines(FileData):
         self._files = files
         self._spaces = spaces
         self._bad_rows = bad_rows
-
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses columns other than source and target."""
-        require_columns("lines", ("source", "target"), columns)
 
     def placed(self) -> Iterator[tuple[Keys, Path]]:
         """Yields every file with the keys that lead to it."""

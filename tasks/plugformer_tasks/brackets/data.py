@@ -27,7 +27,6 @@ class Brackets(GeneratedData):
         seed: Of the generator; the same seed gives the same texts.
     """
 
-    component = "brackets"
     offered = ("text",)
 
     def __init__(

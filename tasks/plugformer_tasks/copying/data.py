@@ -31,8 +31,6 @@ class Copying(GeneratedData):
             that many out.
     """
 
-    component = "copying"
-
     def __init__(
         self,
         *,

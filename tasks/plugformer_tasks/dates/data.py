@@ -31,8 +31,6 @@ class Dates(GeneratedData):
             probability. The other rows are the same whatever the share.
     """
 
-    component = "dates"
-
     def __init__(
         self,
         *,

@@ -50,7 +50,6 @@ class Names(GeneratedData):
         seed: Of the generator; the same seed gives the same sentences.
     """
 
-    component = "names"
     offered = ("words", "tags")
 
     def __init__(

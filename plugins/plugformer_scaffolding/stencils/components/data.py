@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from plugformer.interfaces import Column, Data, require_columns
+from plugformer.interfaces import Column, Data
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -21,12 +21,10 @@ class NewComponent(Data):
         size: Number of training examples; validation and test have a tenth of it each.
     """
 
+    offered = ("source", "target")
+
     def __init__(self, *, size: Annotated[int, Field(ge=10)] = 1000) -> None:
         self.size = size
-
-    def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses columns other than source and target."""
-        require_columns("new_component", ("source", "target"), columns)
 
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation and test; the same at each call."""
