@@ -250,7 +250,6 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
             sublayers=sublayers,
             norm=choose(Kind.NORM, *candidates("norm", layer)),
             residual=choose(Kind.RESIDUAL, *candidates("residual", layer)),
-            origin=(*path, "per_layer", layer) if layer in overrides.per_layer else (),
         )
 
     keys = (*path, "cross_attention", "position")

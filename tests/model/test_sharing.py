@@ -14,7 +14,8 @@ from plugformer_blocks import split_heads
 from plugformer_inspection import AttentionLocation, observing
 
 PARTS = '''
-from plugformer.interfaces import Sizes
+from torch import nn
+
 from plugformer_blocks import softmax_attention, split_heads
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
 from plugformer_plugins.attention.grouped import MultiHeadAttention
@@ -43,21 +44,9 @@ class Again(EncoderOnly):
 
     def build(self, builder, sizes, level):
         embedding = builder.embedding(sizes.source, tied=False)
-        encoder = builder.encoder(embedding, order=self.order(len(builder.spec.stacks["encoder"].layers)))
+        encoder = builder.encoder(embedding)
+        encoder.layers = nn.ModuleList(encoder.layers[0] for _ in encoder.layers)
         return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
-
-    def order(self, layers):
-        return [0] * layers
-
-
-class Reversed(Again):
-    def order(self, layers):
-        return list(reversed(range(layers)))
-
-
-class Doubled(Again):
-    def order(self, layers):
-        return [number for number in range(layers) for _ in range(2)]
 
 
 class Broken(Again):
@@ -68,8 +57,6 @@ MANIFEST = """\
 components:
   architecture:
     again: {class: "parts_of_sharing_tests:Again"}
-    reversed: {class: "parts_of_sharing_tests:Reversed"}
-    doubled: {class: "parts_of_sharing_tests:Doubled"}
     broken: {class: "parts_of_sharing_tests:Broken"}
   attention: {sharing: {class: "parts_of_sharing_tests:Sharing"}}
 """
@@ -207,17 +194,6 @@ def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
         assert torch.equal(restored.hidden(batch), model.hidden(batch))
 
 
-@pytest.mark.parametrize("architecture", ["reversed", "doubled"])
-def test_a_state_that_the_order_has_elsewhere_is_refused(parts, folder, architecture):
-    message = (
-        r"attention 'sharing' .*in layer 3 of the encoder reads the state of layer 2 of the encoder, which "
-        "this architecture has at another place"
-    )
-    settings = ["model.layers=4", "model.attention=sharing", f"model.architecture={architecture}"]
-    with pytest.raises(ConfigurationError, match=message):
-        repeated(parts, folder, *settings)
-
-
 def test_each_place_of_a_layer_is_observed(parts, folder, sentences):
     model = build(Experiment.of(repeated(parts, folder), parts).spec, Sizes(12, 4))
     with evaluating(model), observing(model) as records:
@@ -240,15 +216,6 @@ def test_initial_values_by_depth_count_every_place(parts, folder):
         for architecture in ("model.architecture=again", "model.architecture=encoder-only")
     ]
     assert torch.equal(*values)
-
-
-def test_settings_of_a_layer_that_is_none_are_refused(parts, folder):
-    message = (
-        r"model.architecture: layer 1 of the encoder is no layer of its own in this architecture; take "
-        r"model.encoder.per_layer.1 out"
-    )
-    with pytest.raises(ConfigurationError, match=message):
-        repeated(parts, folder, "model.encoder.per_layer.1.attention=mqa")
 
 
 def test_an_architecture_that_cannot_build_is_found_before_data_are_read(parts, folder):

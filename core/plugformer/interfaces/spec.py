@@ -219,13 +219,11 @@ class LayerSpec:
             further ones by names of their own.
         norm: The norm of the sublayers.
         residual: The residual connection that joins the sublayers.
-        origin: The keys that lead to settings of this layer alone, if there are any.
     """
 
     sublayers: Mapping[str, PartSpec]
     norm: PartSpec
     residual: PartSpec
-    origin: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """From a model's specification to a model with initial values."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -108,19 +108,16 @@ class Builder:
         """Returns a token embedding; `tied` if the output projection shares its weight."""
         return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.scaled_embeddings, tied=tied)
 
-    def encoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Encoder:
-        """Returns the encoder; `order` has the numbers of layers in the order of computation.
+    def encoder(self, embedding: TokenEmbedding) -> Encoder:
+        """Returns the encoder; its `layers` may be put into another order, some of them several times."""
+        return Encoder(**self._stack("encoder", embedding))
 
-        If it is None, each computes once. A number that occurs again means the same parameters.
-        """
-        return Encoder(**self._stack("encoder", embedding, order))
-
-    def decoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Decoder:
-        """Returns the decoder; for the arguments see `encoder`."""
+    def decoder(self, embedding: TokenEmbedding) -> Decoder:
+        """Returns the decoder."""
         stack = self.spec.stacks["decoder"]
         part = stack.cross_position
         position = PositionalEncoding() if part is None else self._part(part, stack.place(cross=True))
-        return Decoder(cross_position=position, **self._stack("decoder", embedding, order))
+        return Decoder(cross_position=position, **self._stack("decoder", embedding))
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
@@ -138,40 +135,30 @@ class Builder:
     def _part(self, part: PartSpec, place: LayerContext, sublayer: str = "") -> Any:
         return self.make(part, self.spec.context(place), sublayer)
 
-    def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:
+    def _stack(self, name: str, embedding: TokenEmbedding) -> dict[str, Any]:
         """Returns the arguments that encoders and decoders share."""
         stack, has_norm = self.spec.stacks[name], self.spec.final_norm
         position = self._part(stack.position, stack.place())
-        layers = self._layers(stack, range(len(stack.layers)) if order is None else order)
+        layers = self._layers(stack)
         has_norm = layers[-1].residual.final_norm if has_norm is None else has_norm
         norm = self._part(stack.norm, stack.place(len(stack.layers))) if has_norm else nn.Identity()
         shared = {"view": stack.view, "dropout": self.spec.dropout, "recompute": self.spec.recompute}
         return {"embedding": embedding, "position": position, "layers": layers, "final_norm": norm, **shared}
 
-    def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:
-        """Returns the layers in the order of computation; raises ConfigurationError for a wrong order."""
-        for number, layer in enumerate(stack.layers):
-            if layer.origin and number not in order:
-                raise ConfigurationError(
-                    f"layer {number} of the {stack.name} is no layer of its own in this architecture; "
-                    f"take {'.'.join(map(str, layer.origin))} out"
-                )
-        layers = {number: self._layer(stack, number) for number in sorted(set(order))}
-        for place, number in enumerate(order):
-            for name, read in layers[number].reads_layers.items():
+    def _layers(self, stack: StackSpec) -> list[Layer]:
+        """Returns the layers; raises ConfigurationError if one reads a state that is not there."""
+        layers = [self._layer(stack, number) for number in range(len(stack.layers))]
+        for number, layer in enumerate(layers):
+            for name, read in layer.reads_layers.items():
                 at = stack.place(number, cross=name == "cross_attention")
                 owner = stack.state_owner(at, read, name)
-                problem = ""
-                if read not in order[:place] or order[read] != read:
-                    problem = "which this architecture has at another place"
-                elif not layers[number].residual.takes == layers[read].residual.takes == "all":
-                    problem = "but a residual connection there takes some tokens only"
-                if problem:
+                if not layer.residual.takes == layers[read].residual.takes == "all":
                     label = stack.layers[number].sublayers[name].label
                     raise ConfigurationError(
-                        f"{label} in {at} reads the state of {owner}, {problem}; choose another one"
+                        f"{label} in {at} reads the state of {owner}, but a residual connection there takes "
+                        "some tokens only; choose another one"
                     )
-        return [layers[number] for number in order]
+        return layers
 
     def _layer(self, stack: StackSpec, number: int) -> Layer:
         layer, place = stack.layers[number], stack.place(number)

@@ -6,8 +6,9 @@ from typing import Annotated
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy import ndarray
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     EVERYTHING,
     Architecture,
@@ -32,6 +33,9 @@ class ALBERT(Architecture):
 
     Args:
         groups: Of neighboring layers, each of which has parameters of its own; the paper has one.
+
+    Raises:
+        ConfigurationError: By `build`: layers of a group have different settings.
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
@@ -45,9 +49,16 @@ class ALBERT(Architecture):
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head; every layer of a group is its first layer."""
         embedding = builder.embedding(sizes.source, tied=builder.spec.tied_embeddings)
-        layers = len(builder.spec.stacks["encoder"].layers)
-        group = [number * self._groups // layers for number in range(layers)]
-        encoder = builder.encoder(embedding, order=[group.index(each) for each in group])
+        encoder, layers = builder.encoder(embedding), builder.spec.stacks["encoder"].layers
+        group = [number * self._groups // len(layers) for number in range(len(layers))]
+        first = [group.index(each) for each in group]
+        for number, shared in enumerate(first):
+            if layers[number] != layers[shared]:
+                raise ConfigurationError(
+                    f"layer {number} shares the parameters of layer {shared}, and has other settings; "
+                    f"take model.encoder.per_layer.{number} out"
+                )
+        encoder.layers = nn.ModuleList(encoder.layers[shared] for shared in first)
         return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
 
     def collate(
