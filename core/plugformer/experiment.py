@@ -18,9 +18,9 @@ from plugformer.interfaces import (
     Level,
     ModelSpec,
     PartSpec,
-    Stack,
     StackSpec,
     TaskType,
+    View,
 )
 from plugformer.registry import Kind, Registry
 from plugformer.registry.discovery import label
@@ -107,9 +107,8 @@ class Experiment:
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
-        views = map(self.task_type.view, self.architecture.stacks)
-        stacks = zip(spec.stacks.values(), views, strict=True)
-        return replace(spec, stacks={stack.name: replace(stack, view=view) for stack, view in stacks})
+        view, stacks = self.task_type.view, spec.stacks.items()
+        return replace(spec, stacks={name: replace(each, view=view(each.view)) for name, each in stacks})
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -201,12 +200,12 @@ def model_spec(
         return parts[origin]
 
     initialization = ("model", "initialization"), settings.initialization
-    stacks = architecture.stacks
+    views = dict(architecture.stacks)
     return ModelSpec(
         architecture=architecture,
         level=level,
         inputs=inputs,
-        stacks={stack.name: _stack(stack, settings, stacks, choose) for stack in stacks},
+        stacks={name: _stack(name, settings, views, choose) for name in views},
         head=choose(Kind.HEAD, (("model", "head"), settings.head)),
         shared_embeddings=settings.embeddings.shared,
         tied_embeddings=settings.embeddings.tied,
@@ -218,11 +217,11 @@ def model_spec(
     )
 
 
-def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], choose: Choose) -> StackSpec:
+def _stack(name: str, settings: ModelSettings, views: Mapping[str, View], choose: Choose) -> StackSpec:
     """Returns the specification of a stack. Settings of a layer precede those of its stack and the model."""
-    path, overrides = ("model", stack.name), getattr(settings, stack.name)
-    depths = {other.name: getattr(settings, other.name).layers or settings.layers for other in stacks}
-    cross = settings.decoder.cross_attention if stack.cross else None
+    path, overrides = ("model", name), getattr(settings, name)
+    depths = {stack: getattr(settings, stack).layers or settings.layers for stack in views}
+    cross = settings.decoder.cross_attention if name == "decoder" and "encoder" in views else None
 
     def candidates(part: str, layer: int | None = None) -> list[Candidate]:
         return [
@@ -254,13 +253,13 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
 
     keys = (*path, "cross_attention", "position")
     return StackSpec(
-        name=stack.name,
-        view=stack.view,
-        layers=tuple(map(layer_spec, range(depths[stack.name]))),
+        name=name,
+        view=views[name],
+        layers=tuple(map(layer_spec, range(depths[name]))),
         position=choose(Kind.POSITION, *candidates("position")),
         norm=choose(Kind.NORM, *candidates("norm")),
         cross_position=choose(Kind.POSITION, (keys, cross.position or NO_POSITION)) if cross else None,
-        read_by=0 if stack.cross else sum(depths[other.name] for other in stacks if other.cross),
+        read_by=depths.get("decoder", 0) if name == "encoder" else 0,
     )
 
 

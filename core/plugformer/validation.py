@@ -135,7 +135,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         message = f"the loss of head {settings.head.name!r} (model.head) compares the examples of a batch"
         yield ("training", "batch_size"), f"{message}: say how many, such as 64, instead of batch_tokens"
     yield from unfit_metrics(experiment)
-    for stack in {"encoder", "decoder"} - {stack.name for stack in architecture.stacks}:
+    for stack in {"encoder", "decoder"} - {*dict(architecture.stacks)}:
         if (overrides := getattr(settings, stack)) != type(overrides)():
             yield ("model", stack), f"architecture {name!r} has no {stack}; take these settings out"
     if settings.embeddings.shared and len(architecture.stacks) < 2:
@@ -146,7 +146,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
         path = ("model", "embeddings", "tied")
         yield path, f"the outputs of {task} are no tokens, so no embedding can be tied; set it to false"
     tokenizer = experiment.task.tokenizer
-    one_text = all(stack.name == "decoder" for stack in architecture.stacks)
+    one_text = "encoder" not in dict(architecture.stacks)
     sides = {column.tokenizer for column in task_type.columns}
     if one_text and not tokenizer.shared and {"source", "target"} <= sides:
         message = f"a {name} model reads source and target as one text: give one tokenizer, shared: true"

@@ -57,7 +57,7 @@ def _problems(error: PlugformerError) -> list[str]:
 
 def _summary(experiment: "Experiment") -> str:
     task, model, stacks = experiment.task, experiment.task.model, experiment.architecture.stacks
-    depth = "+".join(str(getattr(model, stack.name).layers or model.layers) for stack in stacks)
+    depth = "+".join(str(getattr(model, stack).layers or model.layers) for stack, _ in stacks)
     parts = [model.position, model.attention, model.feed_forward, model.norm, model.head]
     names = ", ".join(part.name for part in parts)
     size = f"width {model.width}, {depth} layers of {model.heads} heads"

@@ -106,7 +106,7 @@ def _architecture(name: str, task_type: TaskType, registry: Registry) -> str:
     stacks |= {True} if task_type.level is Level.NEXT_TOKEN else set()
     candidates = fitting(registry, Kind.ARCHITECTURE, partial(reads, task_type))
     distance = {
-        candidate: len(stacks ^ {stack.name == "decoder" for stack in architecture.stacks})
+        candidate: len(stacks ^ {stack == "decoder" for stack, _ in architecture.stacks})
         for candidate, architecture in candidates.items()
     }
     return _first(sorted(distance, key=distance.__getitem__), "architecture", name)

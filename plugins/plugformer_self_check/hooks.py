@@ -73,7 +73,7 @@ def _contracts(*components: str) -> str:
 def _suspects(trained: TrainedModel) -> tuple[str, str]:
     """Returns the attention and the positional encoding of the last stack."""
     settings = trained.task.model
-    stack = getattr(settings, trained.experiment.architecture.stacks[-1].name)
+    stack = getattr(settings, trained.experiment.architecture.stacks[-1][0])
     attention, position = stack.attention or settings.attention, stack.position or settings.position
     return f"attention/{attention.name}", f"position/{position.name}"
 

@@ -29,9 +29,9 @@ from plugformer.interfaces import (
     Model,
     PartSpec,
     Ragged,
-    Stack,
     TaskType,
     Tokens,
+    View,
 )
 from plugformer.registry import Kind, Registry
 from plugformer.validation import fitting, reads
@@ -160,7 +160,7 @@ def _of_a_task_type(subject: Subject, architecture: Architecture, case: EncodedC
 def every_level_builds(subject: Subject) -> None:
     """It serves one level at least, and builds a model of each, with a head and the stacks it declares."""
     architecture: Architecture = subject.create()
-    declared = [stack.name for stack in architecture.stacks]
+    declared = [name for name, _ in architecture.stacks]
     require.that(architecture.levels, "it serves no level")
     unique = declared and len(set(declared)) == len(declared)
     require.that(unique, f"its stacks are {declared}, expected different names")
@@ -434,25 +434,25 @@ def the_view_is_what_it_says(subject: Subject) -> None:
     At each level some state depends on a later token, unless the view is `causal`.
     """
     architecture: Architecture = subject.create()
-    ahead: dict[tuple[Stack, Level], bool] = {}
+    ahead: dict[tuple[str, View, Level], bool] = {}
     for case in [case for case in CASES if _fits(architecture, case)]:
         model = small_model(architecture, case.level, case.sizes, layers=1)
         small = _SmallExperiment(architecture, model, case, case.encoded())
-        for stack in architecture.stacks:
-            context, seen = _dependence(model.stacks[stack.name], model, small.batch())
-            mask = Context(context.query, context.key, view=stack.view).mask[:, 0]
+        for name, view in architecture.stacks:
+            context, seen = _dependence(model.stacks[name], model, small.batch())
+            mask = Context(context.query, context.key, view=view).mask[:, 0]
             others = ~torch.eye(seen.shape[1], dtype=torch.bool).expand_as(seen)
             others = others if context.real is None else others & context.real[:, :, None]
             wrong = others & (seen != mask)
             if wrong.any():
                 row, one, other = wrong.nonzero()[0].tolist()
                 depends = "depends" if seen[row, one, other] else "does not depend"
-                raise Violation(f"in the {stack.name} token {one} {depends} on {other}, unlike {stack.view}")
+                raise Violation(f"in the {name} token {one} {depends} on {other}, unlike {view}")
             later = bool((seen & others).triu(1).any())
-            ahead[stack, case.level] = ahead.get((stack, case.level), False) or later
-    for (stack, level), later in ahead.items():
-        what = f"at {level}, whether a token of the {stack.name} sees a later one, unlike a causal view,"
-        require.equal(later, not stack.view.causal, what)
+            ahead[name, view, case.level] = ahead.get((name, view, case.level), False) or later
+    for (name, view, level), later in ahead.items():
+        what = f"at {level}, whether a token of the {name} sees a later one, unlike a causal view,"
+        require.equal(later, not view.causal, what)
 
 
 def _dependence(stack: nn.Module, model: Model, batch: Batch) -> tuple[Context, Tensor]:
@@ -483,7 +483,7 @@ def documents_are_read_as_if_alone(subject: Subject) -> None:
     if not _fits(architecture, case):
         return
     given = architecture, case.level, case.sizes
-    model: Any = small_model(*given, view=lambda stack: Within(stack.view), position="learned")
+    model: Any = small_model(*given, view=Within, position="learned")
     outputs = torch.tensor(ragged(case.outputs, 2).rows())
     outputs[0, 2] = outputs[1, 0] = outputs[1, 3] = END
     tokens = torch.cat([torch.tensor([[5], [END], [6]]), outputs], dim=1)

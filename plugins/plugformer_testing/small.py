@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,6 @@ from plugformer.interfaces import (
     Prediction,
     Ragged,
     Sizes,
-    Stack,
     StackSpec,
     TaskType,
     Tokenizer,
@@ -68,7 +66,7 @@ def small_model(
     head: str = "",
     position: str = "rope",
     residual: PartSpec | None = None,
-    view: Callable[[Stack], View] = attrgetter("view"),
+    view: Callable[[View], View] = lambda view: view,
     layers: int = LAYERS,
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
@@ -82,16 +80,17 @@ def small_model(
     attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
     residual, feed_forward = residual or part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
     stacks: dict[str, StackSpec] = {}
-    for stack in architecture.stacks:
-        crossing = {"cross_attention": attention} if stack.cross else {}
+    names = [name for name, _ in architecture.stacks]
+    for name, seen in architecture.stacks:
+        crossing = {"cross_attention": attention} if name != names[0] else {}
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
-        stacks[stack.name] = StackSpec(
-            name=stack.name,
-            view=view(stack),
+        stacks[name] = StackSpec(
+            name=name,
+            view=view(seen),
             layers=(LayerSpec(sublayers, norm, residual),) * layers,
             position=part(Kind.POSITION, position),
             norm=norm,
-            read_by=0 if stack.cross else layers * any(other.cross for other in architecture.stacks),
+            read_by=layers if name != names[-1] else 0,
         )
     shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
     spec = ModelSpec(

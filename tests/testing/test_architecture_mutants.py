@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 
-from plugformer.interfaces import ABSENT, BEGIN, END, EVERYTHING, PAST, Level, Limits, Ragged, Stack, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, END, EVERYTHING, PAST, Level, Limits, Ragged, Tokens
 from plugformer.registry import Kind
 from plugformer_blocks import Prefix, Within
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
@@ -302,7 +302,7 @@ MUTANTS = {
         viewing("SeesThePastAlone", PrefixLM, PAST),
         marking("NoPrefix", lambda tokens, given: tokens.mask & False),
         building(PrefixLM, LosesMarks),
-        instead("ClaimsAll", DecoderOnly, stacks=(Stack("decoder", view=Prefix()),)),
+        instead("ClaimsAll", DecoderOnly, stacks=(("decoder", Prefix()),)),
     ),
     "documents_are_read_as_if_alone": tuple(
         viewing(view.__name__, DecoderOnly, view(PAST)) for view in (GoesOn, CountsTheRow, ForgetsDocuments)

@@ -28,7 +28,6 @@ from plugformer.interfaces.spec import (
     PartSpec,
     ResidualContext,
     Sizes,
-    Stack,
     StackSpec,
 )
 from plugformer.interfaces.task_type import Example, Examples, Input, TaskType, Tokenizers
@@ -93,7 +92,6 @@ __all__ = [
     "Session",
     "Sizes",
     "SourceMetric",
-    "Stack",
     "StackSpec",
     "Sublayer",
     "Table",

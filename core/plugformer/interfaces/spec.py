@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -101,15 +101,6 @@ class ResidualContext(ModelContext):
 
 
 @dataclass(frozen=True)
-class Stack:
-    """A stack: an encoder of the input, or a decoder, which continues a text and may read the encoder."""
-
-    name: Literal["encoder", "decoder"]
-    view: View
-    cross: bool = False
-
-
-@dataclass(frozen=True)
 class Sizes:
     """The sizes that follow from the data: of the source vocabulary, and the number of the head's outputs."""
 
@@ -137,17 +128,18 @@ class Architecture(ABC):
 
     Attributes:
         levels: The levels that it can predict from.
-        stacks: Its stacks in the order of computation.
+        stacks: An `encoder` of the input, a `decoder`, which continues a text and reads the encoder if there
+            is one, or both in this order; each with the view of its tokens.
     """
 
     levels: ClassVar[frozenset[Level]]
-    stacks: ClassVar[tuple[Stack, ...]]
+    stacks: ClassVar[tuple[tuple[str, View], ...]]
 
     @classmethod
     def reads(cls, inputs: tuple[Input, ...], level: Level) -> bool:  # noqa: ARG003 (a default)
         """Returns whether it reads these inputs: by default one with one row; decoders alone need none."""
         if not inputs:
-            return all(stack.name == "decoder" for stack in cls.stacks)
+            return "encoder" not in dict(cls.stacks)
         return len(inputs) == 1 and not inputs[0].many
 
     @abstractmethod

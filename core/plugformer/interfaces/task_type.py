@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from plugformer.interfaces.batch import Batch
     from plugformer.interfaces.model import Model
-    from plugformer.interfaces.spec import Stack
     from plugformer.interfaces.view import View
 
 
@@ -90,9 +89,9 @@ class TaskType(ABC):
         """Returns the state, such as `train.features["label"].names`, the names of the labels' numbers."""
         return None
 
-    def view(self, stack: "Stack") -> "View":
-        """Returns what tokens of a stack see in models of the task, by default `stack.view`."""
-        return stack.view
+    def view(self, view: "View") -> "View":
+        """Returns what tokens of a stack with this view see in models of the task, by default the same."""
+        return view
 
     def held_out_groups(self, examples: "Dataset") -> "Dataset":
         """Returns what a split `by: group` holds out; a group may become one example."""

@@ -20,7 +20,6 @@ from plugformer.interfaces import (
     Model,
     Ragged,
     Sizes,
-    Stack,
 )
 from plugformer.model import Builder, Encoder
 from plugformer_blocks import pad, pad_targets, token_targets
@@ -39,7 +38,7 @@ class ALBERT(Architecture):
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
-    stacks = (Stack("encoder", view=EVERYTHING),)
+    stacks = (("encoder", EVERYTHING),)
 
     def __init__(
         self, *, groups: Annotated[int, Field(ge=1, description="Of layers that share parameters.")] = 1

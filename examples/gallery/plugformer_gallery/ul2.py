@@ -22,7 +22,6 @@ from plugformer.interfaces import (
     OutputType,
     Positions,
     Ragged,
-    Stack,
     TaskType,
     Tokenizers,
     View,
@@ -67,9 +66,9 @@ class MixtureOfDenoisers(TaskType):
     output_type = OutputType.TOKENS
     columns = (Column("text", "text", "output", tokenizer="source"),)
 
-    def view(self, stack: Stack) -> View:
+    def view(self, view: View) -> View:
         """Returns the view in which texts with hidden spans are read in both directions."""
-        return WholeQuestion() if stack.view == PAST and not stack.cross else stack.view
+        return WholeQuestion() if view == PAST else view
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts, or of prompts."""

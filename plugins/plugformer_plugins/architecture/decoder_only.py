@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -21,8 +22,8 @@ from plugformer.interfaces import (
     Limits,
     Ragged,
     Sizes,
-    Stack,
     Tokens,
+    View,
 )
 from plugformer.model import Builder, Cache, Decoder
 from plugformer_blocks import before_next, next_tokens, pad, pad_targets
@@ -37,7 +38,7 @@ class DecoderOnly(Architecture):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
-    stacks = (Stack("decoder", view=PAST),)
+    stacks: ClassVar[tuple[tuple[str, View], ...]] = (("decoder", PAST),)
 
     def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the target: the given tokens followed by the outputs."""

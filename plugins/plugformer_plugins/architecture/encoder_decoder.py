@@ -22,7 +22,6 @@ from plugformer.interfaces import (
     Limits,
     Ragged,
     Sizes,
-    Stack,
     Tokens,
 )
 from plugformer.model import Builder, Cache, Decoder, Encoder
@@ -37,7 +36,7 @@ class EncoderDecoder(Architecture):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
-    stacks = (Stack("encoder", view=EVERYTHING), Stack("decoder", view=PAST, cross=True))
+    stacks = (("encoder", EVERYTHING), ("decoder", PAST))
 
     def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""

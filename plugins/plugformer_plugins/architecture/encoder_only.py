@@ -22,7 +22,6 @@ from plugformer.interfaces import (
     Limits,
     Model,
     Sizes,
-    Stack,
     Tokens,
 )
 from plugformer.model import Builder, Encoder
@@ -45,7 +44,7 @@ class EncoderOnly(Architecture):
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE, Level.VECTOR})
-    stacks = (Stack("encoder", view=EVERYTHING),)
+    stacks = (("encoder", EVERYTHING),)
 
     def __init__(self, *, pooling: Pooling | None = None) -> None:
         self._pooling = pooling

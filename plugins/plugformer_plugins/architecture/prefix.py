@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plugformer.interfaces import Batch, Encoded, Level, Stack
+from plugformer.interfaces import Batch, Encoded, Level
 from plugformer_blocks import Prefix
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 
@@ -16,7 +16,7 @@ class PrefixLM(DecoderOnly):
     of it is.
     """
 
-    stacks = (Stack("decoder", view=Prefix()),)
+    stacks = (("decoder", Prefix()),)
 
     def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the target, whose given tokens but the last are marked as the prefix."""

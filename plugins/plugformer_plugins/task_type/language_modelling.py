@@ -11,7 +11,6 @@ from plugformer.interfaces import (
     Examples,
     Level,
     OutputType,
-    Stack,
     TaskType,
     Tokenizers,
     View,
@@ -45,9 +44,9 @@ class LanguageModelling(TaskType):
     ) -> None:
         self._apart = documents == "apart"
 
-    def view(self, stack: Stack) -> View:
+    def view(self, view: View) -> View:
         """Returns the view of the stack, within texts if these are apart."""
-        return Within(stack.view) if self._apart else stack.view
+        return Within(view) if self._apart else view
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts, or of prompts."""

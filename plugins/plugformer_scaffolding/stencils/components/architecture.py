@@ -17,7 +17,6 @@ from plugformer.interfaces import (
     Model,
     Ragged,
     Sizes,
-    Stack,
 )
 from plugformer.model import Builder, Encoder
 from plugformer_blocks import pad, pad_targets, token_targets
@@ -30,7 +29,7 @@ class NewComponent(Architecture):
     """
 
     levels = frozenset({Level.TOKEN})
-    stacks = (Stack("encoder", view=EVERYTHING),)
+    stacks = (("encoder", EVERYTHING),)
 
     def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the inputs as the source, and the targets of their tokens, if there are any."""
