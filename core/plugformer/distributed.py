@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from types import FrameType
 from typing import NoReturn, TypeVar
 
@@ -29,10 +29,6 @@ STEP = timedelta(minutes=10)
 PREPARATION = timedelta(days=7)
 """Time-outs of processes that wait for others within a step, and for one that prepares, scores or writes."""
 
-_CHOSEN = "ACCELERATE_TORCH_DEVICE"
-_chosen_here: set[str | None] = set()
-"""The devices that this process has chosen itself."""
-
 
 def chosen_device(name: str | torch.device | None = None) -> torch.device:
     """Returns the device that PyTorch calls `cpu`, `cuda`, `cuda:1` or `mps`; the best one if None.
@@ -52,32 +48,25 @@ def chosen_device(name: str | torch.device | None = None) -> torch.device:
     raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {known}")
 
 
-def use_device(name: str | torch.device | None) -> None:
-    """Makes Accelerate train on a device from now on; on the best one, or the launcher's, if None."""
-    if name is None and os.environ.get(_CHOSEN) not in _chosen_here:
-        return  # nothing is chosen, or the user has set the variable
-    if name is not None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigurationError(f"device {str(name)!r}: the launcher chooses the device of each process")
-    os.environ.pop(_CHOSEN, None)
-    if name is not None:
-        os.environ[_CHOSEN] = str(chosen_device(name))
-        _chosen_here.add(os.environ[_CHOSEN])
-    from accelerate.state import AcceleratorState  # for which `predict` need not wait
-
-    AcceleratorState._reset_state(reset_partial_state=True)
-
-
 class Processes:
     """Processes that do the same work on different examples; a single one by default.
 
-    All processes call the methods in the same order, except `share`. `index` is the rank of this process, and
-    `first` whether it is the first on its machine.
+    All processes call the methods in the same order, except `share`.
+
+    Args:
+        index: The rank of this process.
+        count: The number of processes.
+        local: The rank of this process on its machine.
+        device: Where it computes; the best device if None.
     """
 
-    def __init__(self, index: int = 0, count: int = 1, *, first: bool = True) -> None:
+    def __init__(
+        self, index: int = 0, count: int = 1, *, local: int = 0, device: str | torch.device | None = None
+    ) -> None:
         self.index = index
         self.count = count
-        self._first = first
+        self._local = local
+        self._device = device
         self._steps = self._patient = None
         if count > 1:
             self._steps = distributed.new_group(backend="gloo", timeout=STEP)
@@ -90,9 +79,24 @@ class Processes:
         distributed.destroy_process_group()
 
     @classmethod
-    def join(cls) -> "Processes":
-        """Returns the processes that a launcher has started together with this one."""
+    def join(cls, device: str | torch.device | None = None) -> "Processes":
+        """Returns the processes that torchrun has started together with this one, or this one alone.
+
+        Raises:
+            ConfigurationError: There is no such device, or several processes are given one.
+        """
+        if not launched():
+            return cls(device=None if device is None else chosen_device(device))
+        if device is not None:
+            raise ConfigurationError(
+                f"device {str(device)!r}: the launcher chooses the device of each process"
+            )
         return _joined()
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where this process computes."""
+        return chosen_device(self._device)
 
     @property
     def main(self) -> bool:
@@ -142,7 +146,7 @@ class Processes:
         results: list[T] = []
         for turn in (True, False):
             with self.raise_everywhere():
-                if self._first is turn:
+                if (self._local == 0) is turn:
                     results = [action()]
         return results[0]
 
@@ -188,18 +192,20 @@ SINGLE_PROCESS = Processes()
 """The process of a training that no launcher has started."""
 
 
+def launched() -> bool:
+    """Returns whether a launcher has started several processes, of which this is one."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
 @cache
 def _joined() -> Processes:
-    from accelerate import PartialState
-
-    # Accelerate alone takes several processes without a GPU for single ones; no process group knows mps.
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    on_cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
-    on_cpu = on_cpu or (several and chosen_device().type in ("cpu", "mps"))
-    state = PartialState(cpu=on_cpu, timeout=STEP)
-    if state.num_processes == 1:
-        return SINGLE_PROCESS
-    return Processes(state.process_index, state.num_processes, first=state.local_process_index == 0)
+    local, best = int(os.environ.get("LOCAL_RANK", "0")), chosen_device()
+    device = torch.device("cpu")
+    if best.type not in ("cpu", "mps"):  # no process group knows mps
+        device = torch.device(best.type, local)
+        torch.accelerator.set_device_index(local)
+    distributed.init_process_group(distributed.get_default_backend_for_device(device), timeout=STEP)
+    return Processes(distributed.get_rank(), distributed.get_world_size(), local=local, device=device)
 
 
 def _status(error: Exception | None) -> int:

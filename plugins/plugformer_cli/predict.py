@@ -149,9 +149,10 @@ def command(
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if file is None else stack.enter_context(opened(file))
         from plugformer import load
+        from plugformer.distributed import Processes
 
         with contextlib.redirect_stdout(sys.stderr):  # components may print
-            place = _device_of_process() if several else device
+            place = Processes.join().device if several else device
             model = load(run, installed(ctx, registry), overrides=settings or [], device=place)
         print_device(model)
         answer: Answer = partial(model.predict_each, n_best=n_best)
@@ -202,16 +203,6 @@ def _texts(file: Path) -> list[str]:
         return [line for portion in lines(stream) for line in portion]
 
 
-def _device_of_process() -> Any:
-    """Returns the device that a launcher has chosen for this process."""
-    from accelerate import PartialState
-
-    from plugformer.distributed import Processes
-
-    Processes.join()
-    return PartialState().device
-
-
 def _table(
     file: Path, model: "TrainedModel", places: dict[str, list[str]], *, only: str | None, header: bool
 ) -> Table:
@@ -246,7 +237,7 @@ def _write(
     answers = Columns(columns, task_type, asked["--threshold"])
     names = answers.names(questions.columns)
     form = answer_file(part.out, names, asked["--n-best"], scores=asked["--scores"])
-    processes = Processes.join() if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Processes()
+    processes = Processes.join()
     if not processes.on_main(lambda: part.begin(resume=resume)):
         typer.echo(f"{part.out} is complete", err=True)
         part.refuse_errors()

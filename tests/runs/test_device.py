@@ -1,11 +1,9 @@
 """Which device a trained model computes on; PyTorch is made to tell of GPUs that this machine lacks."""
 
-import os
-
 import pytest
 import torch
 
-from plugformer.distributed import chosen_device, use_device
+from plugformer.distributed import Processes, chosen_device
 from plugformer.errors import ConfigurationError
 from plugformer.runs import loading
 
@@ -60,12 +58,9 @@ def test_a_model_is_loaded_to_its_device(monkeypatch, trained):
     assert loading.load(trained.directory, device="cpu").device.type == "cpu"
 
 
-def test_a_training_keeps_the_device_that_the_environment_names(monkeypatch):
-    """A device that an earlier training of this process was given does not stay."""
-    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "cpu:0")
-    use_device(None)
-    assert os.environ["ACCELERATE_TORCH_DEVICE"] == "cpu:0"
-    use_device("cpu")
-    assert os.environ["ACCELERATE_TORCH_DEVICE"] == "cpu"
-    use_device(None)
-    assert "ACCELERATE_TORCH_DEVICE" not in os.environ
+def test_a_training_has_the_device_that_is_named(monkeypatch):
+    assert Processes.join("cpu").device == torch.device("cpu")
+    assert Processes.join().device == chosen_device()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigurationError, match=r"'cpu'.*launcher"):
+        Processes.join("cpu")

@@ -14,11 +14,10 @@ from tests.training.processes import (
 )
 from torch import nn
 
-from plugformer.distributed import SINGLE_PROCESS, Processes
+from plugformer.distributed import SINGLE_PROCESS
 from plugformer.errors import ConfigurationError
-from plugformer.registry import Registry
 from plugformer.runs.loading import load
-from plugformer.training.fitting import strategy_of
+from plugformer.training.sharded import Sharded
 
 SHARD = "training.shard=true"
 WITH_ADAMW = (SHARD, "training.optimizer=adamw")
@@ -97,8 +96,7 @@ from plugformer.interfaces import Encoded, Level, Ragged
 from plugformer.distributed import Processes
 from plugformer.interfaces import Sizes
 from plugformer.model import build
-from plugformer.registry import Registry
-from plugformer_sharding.sharded import Sharded
+from plugformer.training.sharded import Sharded
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 
 group = Processes.join()
@@ -188,16 +186,7 @@ def test_gradients_are_sums_also_where_a_process_has_none():
             assert process.status == 0, process.messages
 
 
-def test_the_core_alone_shares_nothing_out(tiny_model, tiny_task):
-    processes = Processes()
-    processes.count = 2
-    with pytest.raises(ConfigurationError, match=r"training\.shard: no installed plugin"):
-        strategy_of(tiny_model(), tiny_task(SHARD).training, Registry([]), pytest.fail, processes)
-
-
 def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):
-    from plugformer_sharding.sharded import Sharded
-
     model = tiny_model()
     model.encoder.layers[0].temperature = nn.Parameter(torch.ones(()))
     with pytest.raises(ConfigurationError, match=r"encoder\.layers\.0\.temperature is a single number"):

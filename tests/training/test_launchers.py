@@ -13,8 +13,7 @@ from tests.training.processes import PATIENCE, free_port
 
 from plugformer.runs.directory import RunDirectory
 
-LAUNCH = ["launch", "--multi_gpu", "--num_processes", "2", "--main_process_port"]
-"""What starts torchrun in its turn."""
+LAUNCH = ["--nproc_per_node", "2", "--master_port"]
 
 LISTEN = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
 START = "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -24,7 +23,7 @@ START = "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_
 def test_interrupting_a_launcher_saves(short_settings, tmp_path):
     out = tmp_path / "run"
     chosen = [word for each in short_settings("training.steps=100000") for word in ("--set", each)]
-    start = [Path(sys.executable).with_name("accelerate"), *LAUNCH, free_port()]
+    start = [Path(sys.executable).with_name("torchrun"), *LAUNCH, free_port()]
     command = [*start, "-m", "plugformer", "train", "dates", *chosen, "--out", str(out)]
     process = subprocess.Popen(
         [sys.executable, "-c", LISTEN + START, *command],

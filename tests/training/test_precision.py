@@ -15,7 +15,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.training.strategy import accelerator
+from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.train import resume
 
 
@@ -36,7 +36,6 @@ class Types:
 
 
 def test_a_task_trains_in_mixed_precision_and_the_next_one_does_not(train_tiny, tmp_path):
-    """Accelerate keeps the precision of the first training of a process."""
     mixed, plain = Types(), Types()
     train_tiny(tmp_path / "bf16", "training.precision=bf16", "training.steps=1", observers=[mixed])
     train_tiny(tmp_path / "float32", "training.steps=1", observers=[plain])
@@ -113,12 +112,12 @@ def test_mixed_precision_casts_each_weight_once_for_all_steps_of_decoding(traine
     assert max(casts.counts.values()) == 1
 
 
-def test_products_of_float32_matrices_are_as_precise_as_the_task_says():
+def test_products_of_float32_matrices_are_as_precise_as_the_task_says(tiny_model):
     try:
-        accelerator(TrainingSettings(float32_matmul_precision="high"))
+        TrainingStrategy(tiny_model(), TrainingSettings(float32_matmul_precision="high"))
         assert torch.get_float32_matmul_precision() == "high"
     finally:
-        accelerator(TrainingSettings())  # the next training has its own precision
+        TrainingStrategy(tiny_model(), TrainingSettings())  # the next training has its own precision
     assert torch.get_float32_matmul_precision() == "highest"
 
 
@@ -133,7 +132,7 @@ def test_the_lock_says_where_it_was_computed(trained):
     environment = RunDirectory(trained.directory).lock()["environment"]
     assert environment["threads"] == torch.get_num_threads()
     assert environment["device"] == ("cpu" if not torch.cuda.is_available() else torch.cuda.get_device_name())
-    assert {"numpy", "tokenizers", "datasets", "accelerate"} <= environment["versions"].keys()
+    assert {"numpy", "tokenizers", "datasets"} <= environment["versions"].keys()
     assert environment["processor"]
 
 

@@ -292,9 +292,8 @@ class TrainingSettings(Settings):
         description="torch.compile layers and loss; the first updates are slow. `auto`: long ones on a GPU.",
     )
     shard: bool = Field(default=False, description="Shard parameters and states over the processes.")
-    precision: Literal["float32", "bf16", "fp16"] | None = Field(
-        default=None,
-        description="bf16 and fp16 are mixed with float32; by default that of `accelerate launch`.",
+    precision: Literal["float32", "bf16", "fp16"] = Field(
+        default="float32", description="bf16 and fp16 are mixed with float32."
     )
     float32_matmul_precision: Literal["highest", "high"] = Field(
         default="highest", description="high: TF32 on a GPU, faster, with a mantissa of 10 bits."

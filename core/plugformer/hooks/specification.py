@@ -10,10 +10,9 @@ import pluggy
 import torch
 from torch import Tensor
 
-from plugformer.configuration.task import Task, TrainingSettings
+from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Processor
-from plugformer.distributed import Processes
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, Loss, Model, Optimizer
 
@@ -182,10 +181,6 @@ class Hooks:
     @hookspec(firstresult=True)
     def grouped_optimizer(self, experiment: Experiment, model: Model) -> Optimizer | None:
         """Returns the optimizer of a task with groups of parameters, and marks itself `must_not_fail`."""
-
-    @hookspec(firstresult=True)
-    def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
-        """Returns a `plugformer.training.TrainingStrategy`, or None; by default each process has all."""
 
     @hookspec
     def run_started(self, run: Run) -> None:

@@ -31,7 +31,7 @@ from plugformer.validation import unfit_decoding, unfit_metrics
 from plugformer.yaml_tree import Key, MappingNode, Node, Origin, Problem, dotted, plain, report
 from plugformer.yaml_tree import read_file as read_yaml
 
-LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
+LIBRARIES = ("datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """Libraries besides torch that compute; `environment` notes their versions."""
 
 AFTER_TRAINING = (("data",), ("decoding",), ("evaluation",))
@@ -48,8 +48,7 @@ ANSWERING = frozenset(Kind) - NOT_ANSWERING
 def make_lock(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
     """Returns the lock of an experiment, with a fingerprint of each split of its data.
 
-    Installed hooks are not in it, because they do not change the result: `training_strategy` and
-    `output_pattern` only compute it in another way.
+    Installed hooks are not in it, because they do not change the result.
     """
     return {
         "versions": {

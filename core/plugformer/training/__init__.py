@@ -1,7 +1,7 @@
 """Training: from a resolved task to a run directory."""
 
 from plugformer.distributed import Interruption
-from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
+from plugformer.training.strategy import Objective, TrainingStrategy
 from plugformer.training.stream import BatchStream, CountedBatch
 
 __all__ = [
@@ -10,5 +10,4 @@ __all__ = [
     "Interruption",
     "Objective",
     "TrainingStrategy",
-    "accelerator",
 ]

@@ -9,17 +9,17 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.ladder import Ladder, PlannedBatch
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import ConfigurationError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers, optimizer_of
 from plugformer.hooks.specification import EvaluationResult, Run, Update, hookimpl, must_not_fail
 from plugformer.interfaces import Model
-from plugformer.registry import Kind, Registry
-from plugformer.runs.checkpoint import TrainingProgress, TrainingState, drop_old, load_checkpoint
+from plugformer.registry import Kind
+from plugformer.runs.checkpoint import Stateful, TrainingProgress, TrainingState, drop_old, load_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.store import load_tensors, restore
+from plugformer.training.sharded import Sharded
 from plugformer.training.strategy import TrainingStrategy, compile_model, compiles
 from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
@@ -51,10 +51,10 @@ def fit(
     loaded = load_observers(trained.registry.entries("hooks"), notify) if processes.main else []
     observing = [log, *observers, *loaded] if processes.main else []
     hooks = HookManager(observing, notify, create_hooks(settings.hooks, trained.registry))
-    trainer = _trainer(trained, data, hooks, notify, processes)
-    if compiles(settings, trainer.accelerator.device, trainer.run.steps):
+    trainer = _trainer(trained, data, hooks, processes)
+    if compiles(settings, processes.device, trainer.run.steps):
         automatic = settings.compile == "auto"
-        compile_model(trained.model, trainer.accelerator.device, automatic=automatic)
+        compile_model(trained.model, processes.device, automatic=automatic)
         notify("training.compile: the first updates compile the model, which can take minutes")
     seed_generators(settings.replicate_seed, processes.index)  # of dropout
     directory, run = trainer.directory, trainer.run
@@ -83,28 +83,18 @@ def fit(
         notify(notice)
     hooks.call("run_ended", run=run)
     restore(trained.model, load_tensors(directory.model), directory.model)
-    trained.model.to(trainer.accelerator.device)
+    trained.model.to(processes.device)
     return partial(hooks.call, run=run)
 
 
-def strategy_of(
-    model: Model, settings: TrainingSettings, registry: Registry, notify: Notify, processes: Processes
-) -> TrainingStrategy:
+def strategy_of(model: Model, settings: TrainingSettings, processes: Processes) -> TrainingStrategy:
     """Returns how the processes hold the model while they train it; a single one has the whole."""
-    if processes.count == 1:
-        return TrainingStrategy(model, settings)
-    hooks = HookManager(load_observers(registry.entries("hooks"), notify), notify)
-    strategy: TrainingStrategy | None = hooks.call(
-        "training_strategy", model=model, settings=settings, processes=processes
-    )
-    if strategy is None and settings.shard:
-        raise ConfigurationError("training.shard: no installed plugin can shard models")
-    return strategy or TrainingStrategy(model, settings)
+    if settings.shard and processes.count > 1:
+        return Sharded(model, settings, processes)
+    return TrainingStrategy(model, settings, processes)
 
 
-def _trainer(
-    trained: TrainedModel, data: PreparedData, hooks: HookManager, notify: Notify, processes: Processes
-) -> Trainer:
+def _trainer(trained: TrainedModel, data: PreparedData, hooks: HookManager, processes: Processes) -> Trainer:
     """Returns the trainer; hooks have been asked before processes distribute the model."""
     task, experiment, settings = trained.task, trained.experiment, trained.task.training
     epochs = epochs_of(settings, data)
@@ -112,7 +102,7 @@ def _trainer(
     run = Run(trained.directory, task, trained.model, steps, epoch_steps, trained.registry.arguments)
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
-    strategy = strategy_of(trained.model, settings, trained.registry, notify, processes)
+    strategy = strategy_of(trained.model, settings, processes)
     optimizer = optimizer_of(experiment, trained.model)
     evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
     stream: BatchStream
@@ -127,8 +117,8 @@ def _trainer(
             trained.model,
             optimizer.build(strategy.trained.named_parameters()),
             hooks={name: strategy.sharing_out(hook) for name, hook in hooks.components.items()},
-            scaler=strategy.accelerator.scaler,
-            device=strategy.accelerator.device,
+            scaler=cast("Stateful | None", strategy.scaler),
+            device=strategy.device,
         ),
         schedules={"": experiment.create(Kind.SCHEDULE, settings.schedule), **optimizer.schedules},
         stream=stream,

@@ -56,7 +56,7 @@ class NotFiniteGuard:
     @property
     def every_update(self) -> bool:
         """Whether every update is checked: it costs nothing, or the task skips updates."""
-        return self.skips or (self.strategy.accelerator.device.type == "cpu" and self.processes.count == 1)
+        return self.skips or (self.strategy.device.type == "cpu" and self.processes.count == 1)
 
     @property
     def skips(self) -> bool:
@@ -95,7 +95,7 @@ class NotFiniteGuard:
             problem += f" {progress.skipped_in_a_row} updates in a row had to be skipped."
         plain = [replace(batch, asked=Batch.asked) for batch in update.batches]  # without the split
         batches = [batch for share in self.processes.gather(plain) for batch in share]
-        with self.strategy.full_model() as model:
+        with self.strategy.full_model() as model, self.strategy.computing():
             explained = self.processes.on_main(
                 lambda: self.hooks.call("explain_nonfinite", run=self.run, model=model, batches=batches)
             )

@@ -1,16 +1,15 @@
 """How a model is trained: its number formats, compiled layers, and the copies that processes hold."""
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import cast
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
 
 import torch
-from accelerate import Accelerator, PartialState
-from accelerate.state import AcceleratorState
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from plugformer.configuration.task import TrainingSettings
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError, described
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.model.layer import Layer
@@ -19,55 +18,75 @@ from plugformer.runs.checkpoint import Stateful
 LONG = 2000
 """Updates from which a training on a GPU is compiled: compiling takes as long as some hundred of them."""
 
+LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""The formats that are mixed with float32."""
+
 Objective = Callable[[Model, Batch], Loss]
 """Computes a batch's loss by a model's methods."""
 
 
-def precision(settings: TrainingSettings) -> str:
-    """Returns `float32`, or what is mixed with it: the task's choice, or else that of `accelerate launch`."""
-    name = settings.precision or os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
-    if name == "fp16" and PartialState().device.type == "cpu":
+def precision(settings: TrainingSettings, device: torch.device) -> str:
+    """Returns `float32`, or what a task mixes with it; ConfigurationError if the device cannot."""
+    if settings.precision == "fp16" and device.type == "cpu":
         raise ConfigurationError("training.precision: fp16 needs a GPU; choose bf16 or float32")
-    return "float32" if name == "no" else name
-
-
-def accelerator(settings: TrainingSettings) -> Accelerator:
-    """Returns an Accelerator with this process's device and a task's precision."""
-    wanted = precision(settings)
-    # Of both, else that of an earlier training in this process would stay.
-    AcceleratorState._reset_state()
-    torch.set_float32_matmul_precision(settings.float32_matmul_precision)
-    return Accelerator(mixed_precision="no" if wanted == "float32" else wanted)
+    return settings.precision
 
 
 class TrainingStrategy:
-    """A model as the processes that train it hold it: each the whole, unless a plugin derives another way.
+    """A model as the processes that train it hold it: each the whole, unless a subclass shares it out.
 
     Methods are collectives: all processes call them in the same order, and equally often.
 
     Attributes:
-        accelerator: Knows this process's device and number formats.
+        device: Of this process.
+        scaler: Scales losses for float16, whose smallest numbers are large; else None.
         model: Computes losses and gradients.
         trained: The model whose parameters are updated.
     """
 
-    accelerator: Accelerator
-    model: nn.Module
-    trained: Model
-
-    def __init__(self, model: Model, settings: TrainingSettings) -> None:
-        self.accelerator = accelerator(settings)
-        self.model = self.accelerator.prepare(model)
+    def __init__(
+        self, model: Model, settings: TrainingSettings, processes: Processes = SINGLE_PROCESS
+    ) -> None:
+        self.device = processes.device
+        self._precision = precision(settings, self.device)
+        self.scaler = torch.amp.GradScaler(self.device.type) if self._precision == "fp16" else None
+        torch.set_float32_matmul_precision(settings.float32_matmul_precision)
         self.trained = model
+        self.model: nn.Module = self._shared(model, processes)
+
+    def _shared(self, model: Model, processes: Processes) -> nn.Module:
+        """Returns a module that computes the model's loss and exchanges gradients."""
+        model.to(self.device)
+        if processes.count == 1:
+            return model
+        return DistributedDataParallel(model, None if self.device.type == "cpu" else [self.device])
+
+    def computing(self) -> AbstractContextManager[object]:
+        """A context in which the model computes in the task's precision."""
+        if self._precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, LOWER[self._precision])
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """Returns the optimizer, made for the parameters of `trained`, prepared to make steps on them."""
-        return cast("torch.optim.Optimizer", self.accelerator.prepare(optimizer))
+        if self.scaler is None:
+            return optimizer
+        return cast("torch.optim.Optimizer", Scaled(optimizer, self.scaler))
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divides gradients by what their losses were scaled with, before they are clipped."""
+        if self.scaler is not None:
+            self.scaler.unscale_(optimizer)
 
     def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
         given = {} if objective is None else {"objective": objective}
-        return cast("Loss", self.model(batch, **given))
+        with self.computing():
+            return cast("Loss", self.model(batch, **given))
+
+    def backward(self, loss: Tensor) -> None:
+        """Adds up gradients."""
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def sharing_out(self, hook: Hook) -> Stateful:
         """Returns a hook's `Stateful`, whose saved state covers the whole model."""
@@ -81,7 +100,8 @@ class TrainingStrategy:
             ConfigurationError: Several processes train, and a loss does not depend on a parameter: gradients
                 are sent while others are computed, and what is sent together would never be complete.
         """
-        with nullcontext() if last else self.accelerator.no_sync(self.model):
+        several = isinstance(self.model, DistributedDataParallel)
+        with cast("DistributedDataParallel", self.model).no_sync() if several and not last else nullcontext():
             yield
         if last and self.model is not self.trained:
             for name, parameter in self.trained.named_parameters():
@@ -106,6 +126,23 @@ class TrainingStrategy:
     def full_model(self) -> Iterator[Model]:
         """Inside, each process has the full model, up to date and on its device."""
         yield self.trained
+
+
+class Scaled:
+    """An optimizer whose steps a gradient scaler makes, or leaves out where gradients are not finite."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
+        self._optimizer = optimizer
+        self._scaler = scaler
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns what the optimizer has."""
+        return getattr(self._optimizer, name)
+
+    def step(self) -> None:
+        """Makes a step."""
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
 
 
 def compiles(settings: TrainingSettings, device: torch.device, steps: int) -> bool:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from accelerate import PartialState
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.overrides import Changes
@@ -19,7 +18,7 @@ from plugformer.configuration.resolving import short_name
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData
 from plugformer.data.processor import Processor, save_tokenizers
-from plugformer.distributed import Processes, use_device
+from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.references import unreachable
@@ -111,14 +110,14 @@ def train(
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
-    use_device(device)
-    processes = Processes.join()
+    processes = Processes.join(device)
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
         known = (registry or Registry.discover()).with_components(components or {})
         resolved = resolve(task, overrides, known, in_memory=data is not None)
         experiment = _with_batches(validate(resolved, by_split(data)), processes, notify)
-        where = environment(PartialState().device, processes.count, precision(experiment.task.training))
+        training = experiment.task.training
+        where = environment(processes.device, processes.count, precision(training, processes.device))
     for notice in experiment.notices:
         notify(notice)
     name = short_name("task" if isinstance(task, Mapping) else str(task))
@@ -178,8 +177,7 @@ def resume(
             installed, or a component or the data changed since it began.
     """
     started = time.perf_counter()
-    use_device(device)
-    processes = Processes.join()
+    processes = Processes.join(device)
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
         directory = RunDirectory.open(Path(run))

@@ -76,7 +76,6 @@ class Trainer:
         self.settings = self.run.task.training
         self.directory = RunDirectory(self.run.directory)
         self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.hooks, self.processes)
-        self.accelerator = self.strategy.accelerator
         self.model = self.strategy.model
         self.optimizer = self.strategy.prepare(self.state.optimizer)
         self.objective = self._objective if self.hooks.changes("training_loss") else None
@@ -180,7 +179,7 @@ class Trainer:
 
     def _counted(self, batch: Batch) -> CountedBatch:
         """Returns a batch as the device needs it; the thread of the stream calls it."""
-        targets, device = self.run.model.count(batch), self.accelerator.device
+        targets, device = self.run.model.count(batch), self.strategy.device
         tokens = batch.tokens
         if device.type == "cuda":
             with torch.cuda.device(device):  # a thread begins with the first one
@@ -194,10 +193,10 @@ class Trainer:
         for number, batch in enumerate(passes):
             self._seed_hooks("training_loss", number)
             with self.strategy.exchanging(last=number == len(passes) - 1):
-                loss = self.strategy.loss(batch.to(self.accelerator.device), self.objective)
+                loss = self.strategy.loss(batch.to(self.strategy.device), self.objective)
                 mean = loss.total / divisor + loss.auxiliary / self.settings.batches_per_update
-                # Accelerate exchanges the mean of the processes' gradients; their sum is needed.
-                self.accelerator.backward(mean * (self.processes.count if number < real else 0))
+                # The mean of the processes' gradients is exchanged; their sum is needed.
+                self.strategy.backward(mean * (self.processes.count if number < real else 0))
             totals.append(loss.total.detach())
         return totals[:real]
 
@@ -214,18 +213,19 @@ class Trainer:
     def _clip(self) -> Tensor:
         """Clips the gradients if the task says so; returns a norm, which is finite only if they all are."""
         if (limit := self.settings.gradient_clipping) is not None:
-            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), limit)
+            self.strategy.unscale(self.state.optimizer)
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
         else:  # the sum of sizes: squares overflow earlier, and the largest is slow to find on a CPU
             gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
             norm = nn.utils.get_total_norm(gradients, norm_type=1.0)
         norm = self.strategy.reduce_norm(norm)
-        scaled = self.accelerator.scaler is not None  # float16: the scaler handles what is not finite
+        scaled = self.strategy.scaler is not None  # float16: the scaler handles what is not finite
         return torch.zeros_like(norm) if scaled else norm
 
     def _accuracy(self, passes: Sequence[Batch], real: int) -> float | None:
         """Returns the accuracy on each process's last batch, in a pass without dropout."""
         with self.strategy.full_model() as model, evaluating(model):
-            likelihoods = model.likelihoods(passes[max(real - 1, 0)].to(self.accelerator.device))
+            likelihoods = model.likelihoods(passes[max(real - 1, 0)].to(self.strategy.device))
         if likelihoods.correct is None:
             return None
         sums = [likelihoods.correct.sum(), likelihoods.targets.sum()]

@@ -11,13 +11,14 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from plugformer.configuration import TrainingSettings
+from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Batch, Hook, Loss, Model
-from plugformer.model import Layer
-from plugformer.runs import Stateful, own_tensors
-from plugformer.training import Objective, TrainingStrategy, accelerator
+from plugformer.interfaces import Hook, Model
+from plugformer.model.layer import Layer
+from plugformer.runs.checkpoint import Stateful
+from plugformer.runs.store import own_tensors
+from plugformer.training.strategy import TrainingStrategy
 
 
 class Sharded(TrainingStrategy):
@@ -38,48 +39,44 @@ class Sharded(TrainingStrategy):
     """
 
     def __init__(self, model: Model, settings: TrainingSettings, processes: Processes) -> None:
-        self.accelerator = accelerator(settings)
         if numbers := [name for name, parameter in model.named_parameters() if parameter.dim() == 0]:
             raise ConfigurationError(
                 f"training.shard: the parameter {numbers[0]} is a single number and cannot be sharded: give "
                 "it the shape (1,) in its component, or set training.shard to false"
             )
-        if self.accelerator.scaler is not None:
+        if settings.precision == "fp16":
             raise ConfigurationError(
-                "training.shard: the gradients of sharded parameters cannot be scaled, which float16 needs; "
-                "expected mixed precision no or bf16: launch with --mixed_precision bf16"
+                "training.shard: the gradients of sharded parameters cannot be scaled, which fp16 needs; "
+                "set training.precision to bf16 or float32"
             )
         self._whole = model
         self._processes = processes
-        self.model = self.trained = deepcopy(model)
-        mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
-        layers = [module for module in self.model.modules() if isinstance(module, Layer)]
-        for unit in [*layers, self.model]:
+        super().__init__(deepcopy(model), settings, processes)
+
+    def _shared(self, model: Model, processes: Processes) -> nn.Module:
+        mesh = init_device_mesh(self.device.type, (processes.count,))
+        layers = [module for module in model.modules() if isinstance(module, Layer)]
+        for unit in [*layers, model]:
             part = fully_shard(unit, mesh=mesh)
             # PyTorch 2.8's Gloo returns a sum when asked for an average: let torch divide a sum itself.
-            part.set_force_sum_reduction_for_comms(self.accelerator.device.type == "cpu")
+            part.set_force_sum_reduction_for_comms(self.device.type == "cpu")
         for layer in layers:  # after torch's own hooks
             layer.register_forward_pre_hook(_leaving_no_gradient_out)
-        self.model.register_forward_pre_hook(_agreeing_on_buffers)
+        model.register_forward_pre_hook(_agreeing_on_buffers)
+        return model
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """Returns the prepared optimizer; all processes save its full state together, the main one has it."""
         optimizer.register_state_dict_post_hook(self._gathered)
         optimizer.register_load_state_dict_pre_hook(_spread)
-        return super().prepare(optimizer)
-
-    def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
-        """Returns the loss of a batch."""
-        with self.accelerator.autocast():
-            loss: Loss = self.model(batch, objective=objective)
-        return loss
+        return optimizer
 
     def sharing_out(self, hook: Hook) -> Stateful:
         """Returns a hook's state with full tensors; it restores the shards of this process."""
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
     @contextmanager
-    def exchanging(self, *, last: bool) -> Iterator[None]:
+    def exchanging(self, *, last: bool) -> Iterator[None]:  # noqa: ARG002 (each is the last)
         """A context in which every batch's gradients are exchanged."""
         yield
 
@@ -105,7 +102,7 @@ class Sharded(TrainingStrategy):
     def full_model(self) -> Iterator[Model]:
         """Yields the full model."""
         self.unshard()
-        self._whole.to(self.accelerator.device)
+        self._whole.to(self.device)
         try:
             yield self._whole
         finally:
