@@ -363,7 +363,7 @@ def test_batches_for_a_gpu_are_in_pinned_memory(trainer, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", chosen)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: devices.append(tensor.shape) or tensor)
     made = trainer()
-    monkeypatch.setattr(made, "accelerator", SimpleNamespace(device=torch.device("cuda", 1)))
+    monkeypatch.setattr(made.strategy, "device", torch.device("cuda", 1))
     made._counted(replace(ONE, source=replace(ONE.source, marks={"segment": torch.zeros(7)})))
     assert (devices[0], devices[-1]) == (torch.device("cuda", 1), None)
     tokens = [ONE.source.ids.shape, ONE.source.mask.shape, ONE.target.ids.shape, ONE.target.mask.shape]

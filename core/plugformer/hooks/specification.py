@@ -190,14 +190,6 @@ class Hooks:
     def samples_shown(self, run: Run, samples: list[SampleOutput]) -> None:
         """The model has answered a few examples before its first update."""
 
-    @hookspec(firstresult=True)
-    def explain_nonfinite(self, run: Run, model: Model, batches: Sequence[Batch]) -> str | None:
-        """Returns what is known about an update whose loss or gradients are not finite; the run ends then.
-
-        The first answer is part of the message. `model` has all parameters as they are now, after later
-        updates if the device was not waited for; `batches` are those of the update, of all processes.
-        """
-
     @hookspec
     def step_ended(self, run: Run, update: Update) -> None:
         """The parameters have been updated once, or the update is left out."""

@@ -12,11 +12,11 @@ from torch import Tensor
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import NotFiniteError
 from plugformer.generators import restore_generators
-from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Run
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
+from plugformer.training.explaining import explained
 from plugformer.training.strategy import TrainingStrategy
 
 T = TypeVar("T")
@@ -49,7 +49,6 @@ class NotFiniteGuard:
     run: Run
     state: TrainingState
     strategy: TrainingStrategy
-    hooks: HookManager
     processes: Processes = SINGLE_PROCESS
     pending: list[PendingUpdate] = field(default_factory=list)
 
@@ -96,10 +95,8 @@ class NotFiniteGuard:
         plain = [replace(batch, asked=Batch.asked) for batch in update.batches]  # without the split
         batches = [batch for share in self.processes.gather(plain) for batch in share]
         with self.strategy.full_model() as model, self.strategy.computing():
-            explained = self.processes.on_main(
-                lambda: self.hooks.call("explain_nonfinite", run=self.run, model=model, batches=batches)
-            )
-        self._end(problem, explained)
+            cause = self.processes.on_main(lambda: explained(model, batches))
+        self._end(problem, cause)
 
     def check_parameters(self) -> None:
         """Raises NotFiniteError if a parameter is not finite, so that no checkpoint holds it."""
@@ -116,11 +113,11 @@ class NotFiniteGuard:
             except NotFiniteError as error:
                 self._end(str(error))
 
-    def _end(self, problem: str, explained: str | None = None) -> NoReturn:
+    def _end(self, problem: str, cause: str = "") -> NoReturn:
         directory = RunDirectory(self.run.directory)
         last = "No checkpoint has been saved yet."
         if saved := sorted(directory.checkpoints.glob("step-*")):
             resume = f"`plugformer train --resume --out {directory.path}{self.run.arguments}`"
             last = f"The last good checkpoint is {saved[-1]}; resume with {resume}."
-        lines = filter(None, [problem, explained, f"Usual remedies: {_REMEDIES}.", last])
+        lines = filter(None, [problem, cause, f"Usual remedies: {_REMEDIES}.", last])
         self.processes.abort(NotFiniteError("\n  ".join(lines)))

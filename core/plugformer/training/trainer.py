@@ -75,7 +75,7 @@ class Trainer:
     def __post_init__(self) -> None:
         self.settings = self.run.task.training
         self.directory = RunDirectory(self.run.directory)
-        self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.hooks, self.processes)
+        self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.processes)
         self.model = self.strategy.model
         self.optimizer = self.strategy.prepare(self.state.optimizer)
         self.objective = self._objective if self.hooks.changes("training_loss") else None

@@ -9,15 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.hooks import hookimpl
 from plugformer.interfaces import Batch, Model
 
 _LISTED = 8
 
 
-@hookimpl
-def explain_nonfinite(model: Model, batches: Sequence[Batch]) -> str | None:
-    """Computes the batches again, with new random numbers, up to the first number that is not finite."""
+def explained(model: Model, batches: Sequence[Batch]) -> str:
+    """Computes batches again, with new random numbers, up to the first number that is not finite.
+
+    Args:
+        model: With all parameters as they are now, after later updates if the device was not waited for.
+        batches: Those of an update whose loss or gradients are not finite, of all processes.
+
+    Returns:
+        A sentence about the module or the parameters.
+    """
     trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
     if broken := [name for name, value in trained.items() if not value.isfinite().all()]:
         return f"Non-finite parameters: {_listed(broken)}."
