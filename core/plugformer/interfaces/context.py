@@ -48,7 +48,6 @@ class State:
         tokens: Tensors with an entry for each slot on their last axis but one.
         kept: Tensors of a fixed shape.
         shared: What `Context.cached` or `once` has returned last, for layers that share it.
-        spare: Room for as many slots, into which rows are moved.
         weights: Joint weights of `Context.product`, made once.
     """
 
@@ -56,7 +55,6 @@ class State:
     tokens: Tensors = ()
     kept: Tensors = ()
     shared: Tensors = ()
-    spare: Tensors = ()
     weights: dict[tuple[int, ...], tuple[Tensor, Tensor | None]] = field(default_factory=dict)
 
     def write(self, new: Tensors, slots: Slots) -> Tensors:
@@ -69,26 +67,24 @@ class State:
             old, self.tokens = self.tokens, tuple(_room(each, len(each), slots.capacity) for each in new)
             for storage, each in zip(self.tokens, old, strict=False):
                 storage.narrow(-2, 0, each.shape[-2]).copy_(each)
-            self.spare = ()
         for storage, each in zip(self.tokens, new, strict=True):
             if slots.index is None:
                 storage.narrow(-2, slots.start or 0, each.shape[-2]).copy_(each)
-            else:
+            else:  # shorter rows have nothing in the last slots, which must be finite all the same
+                storage.narrow(-2, slots.end - each.shape[-2], each.shape[-2]).zero_()
                 storage.movedim(-2, 1)[slots.rows, slots.index] = each.movedim(-2, 1)
         if slots.start == 0:
             return new
         return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)
 
     def select(self, rows: Int[Tensor, " rows"], used: int) -> None:
-        """Keeps these rows, of which the first `used` slots count: moves them into the spare room."""
-        if not self.spare or len(self.spare[0]) != len(rows):
-            self.spare = tuple(_room(each, len(rows), each.shape[-2]) for each in self.tokens)
-        for storage, spare in zip(self.tokens, self.spare, strict=True):
-            filled = min(used, storage.shape[-2])
-            old, new = (each.movedim(-2, 1).narrow(1, 0, filled) for each in (storage, spare))
+        """Keeps these rows, of which the first `used` slots count."""
+        rooms = tuple(_room(each, len(rows), each.shape[-2]) for each in self.tokens)
+        for pair in zip(self.tokens, rooms, strict=True):
+            filled = min(used, pair[0].shape[-2])
+            old, new = (each.movedim(-2, 1).narrow(1, 0, filled) for each in pair)
             torch.index_select(old, 0, rows, out=new)
-        same = bool(self.tokens) and len(self.tokens[0]) == len(rows)
-        self.tokens, self.spare = self.spare, self.tokens if same else ()
+        self.tokens = rooms
         self.kept = tuple(each.index_select(0, rows) for each in self.kept)
         self.shared = ()
 
@@ -294,5 +290,5 @@ def _is_plain(part: nn.Linear) -> bool:
 
 
 def _room(like: Tensor, rows: int, slots: int) -> Tensor:
-    """Returns zeros for these slots, which lie one behind the other in each row."""
-    return like.new_zeros(rows, slots, *like.shape[1:-2], like.shape[-1]).movedim(1, -2)
+    """Returns room for these slots, which lie one behind the other in each row."""
+    return like.new_empty(rows, slots, *like.shape[1:-2], like.shape[-1]).movedim(1, -2)

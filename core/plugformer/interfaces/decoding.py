@@ -17,6 +17,8 @@ from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokeni
 
 _PORTION = 2**20  # scores that a processor's cache holds
 
+_HEAP = 2**25 - 2**16  # bytes, slightly less than the largest block that the C library's heap may hold
+
 LOOK = 8
 """Steps of decoding after which a search reads what a device has chosen."""
 
@@ -163,6 +165,9 @@ class Session:
         self.sentence_ids = sentence_ids
         if batch.device.type != "cpu":
             self.every = LOOK
+        # glibc keeps freed memory in blocks below the largest that was ever freed; it returns what is above,
+        # and then the system must clear the memory of each step (mallopt(3), M_MMAP_THRESHOLD).
+        torch.empty(_HEAP, dtype=torch.uint8)
         self._packed = PackedMatrices(precision)
         self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
         self.sentences = torch.arange(len(sentence_ids), device=batch.device)
