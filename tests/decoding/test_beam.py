@@ -106,3 +106,21 @@ def test_a_step_computes_live_rows_of_unfinished_sentences_only():
     alone = ScriptedSession(Script((1,), (6,)))
     Beam(size=4).search(alone)
     assert session.computed == alone.computed <= 4 * 6
+
+
+def test_hypotheses_take_the_place_of_the_one_that_they_continue():
+    """So only as many rows move as are continued by none."""
+
+    class Recorded(Table):
+        moved = continued = 0
+
+        def select(self, rows, sentences=None):
+            if len(rows) == len(self.prefixes):
+                self.moved += sum(row != place for place, row in enumerate(rows.tolist()))
+                self.continued += len(rows.unique())
+                self.rows = getattr(self, "rows", 0) + len(rows)
+            super().select(rows, sentences)
+
+    session = Recorded(4, 6)
+    Beam(size=3).search(session)
+    assert 0 < session.moved == session.rows - session.continued < session.rows

@@ -77,14 +77,25 @@ class State:
             return new
         return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)
 
-    def select(self, rows: Int[Tensor, " rows"], used: int) -> None:
-        """Keeps these rows, of which the first `used` slots count."""
-        rooms = tuple(_room(each, len(rows), each.shape[-2]) for each in self.tokens)
-        for pair in zip(self.tokens, rooms, strict=True):
+    def select(self, rows: Int[Tensor, " rows"], used: int, moved: Int[Tensor, " moved"] | None) -> None:
+        """Keeps these rows, of which the first `used` slots count.
+
+        Args:
+            rows: Numbers of rows.
+            used: Number of slots in use.
+            moved: Which of them come from another place, where there are as many as before; otherwise None.
+        """
+        new = (
+            [_room(each, len(rows), each.shape[-2]) for each in self.tokens] if moved is None else self.tokens
+        )
+        for pair in zip(self.tokens, new, strict=True):
             filled = min(used, pair[0].shape[-2])
-            old, new = (each.movedim(-2, 1).narrow(1, 0, filled) for each in pair)
-            torch.index_select(old, 0, rows, out=new)
-        self.tokens = rooms
+            old, room = (each.movedim(-2, 1).narrow(1, 0, filled) for each in pair)
+            if moved is None:
+                torch.index_select(old, 0, rows, out=room)
+            else:
+                room[moved] = old.index_select(0, rows[moved])
+        self.tokens = tuple(new)
         self.kept = tuple(each.index_select(0, rows) for each in self.kept)
         self.shared = ()
 

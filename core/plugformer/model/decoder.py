@@ -81,12 +81,14 @@ class Cache:
 
     def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:
         """Keeps these rows of outputs, and these sources; None keeps all. See `Generative.begin`."""
+        moved = _moved(rows, self.lengths)
         for states in self.layers:
             for name, state in states.items():
-                chosen = examples if name == "cross_attention" else rows
-                if chosen is not None:
-                    state.select(chosen, self.end)
-        self.numbers.select(rows, self.end)
+                if name != "cross_attention":
+                    state.select(rows, self.end, moved)
+                elif examples is not None:
+                    state.select(examples, self.end, None)
+        self.numbers.select(rows, self.end, moved)
         self.lengths = None if self.lengths is None else self.lengths.index_select(0, rows)
         if examples is not None and self.memory is not None:
             self.memory = self.memory.select(examples)
@@ -119,6 +121,14 @@ class Cache:
             new.memory = Memory(None, Positions(next(rest), next(rest), encoding))
         new.lengths = next(rest)
         return new
+
+
+def _moved(rows: Tensor, before: Tensor | None) -> Tensor | None:
+    """Returns which rows come from another place: on a device, which nobody waits for, all."""
+    if before is None or len(rows) != len(before):
+        return None
+    places = torch.arange(len(rows), device=rows.device)
+    return (rows != places).nonzero()[:, 0] if rows.device.type == "cpu" else places
 
 
 def _capacity(tokens: int) -> int:

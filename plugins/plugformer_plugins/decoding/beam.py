@@ -56,6 +56,9 @@ class Beam(Decoding):
             places = (~live).long().argsort(dim=1, stable=True)[:, : self.size]
             dead = ~live.gather(1, places)
             places = places.where(~dead, places[:, :1])
+            if places.shape == scores.shape:
+                order = _order(beams.gather(1, places))
+                places, dead = places.gather(1, order), dead.gather(1, order)
             unread.append((totals, beams, following, places))
             going = None
             if session.looks:
@@ -128,6 +131,21 @@ def _candidates(
     totals = (scores[:, :, None] + steps.view(*scores.shape, -1)).flatten(1)
     best, flat = totals.topk(min(number, totals.shape[1]), dim=-1)
     return best, flat // steps.shape[1], tokens.view(len(scores), -1).gather(1, flat)
+
+
+def _order(beams: Int[Tensor, "sentences beams"]) -> Int[Tensor, "sentences beams"]:
+    """Returns an order of hypotheses in which most continue the one at their place, so that few rows move.
+
+    Args:
+        beams: The places of those that they continue.
+    """
+    places = torch.arange(1, beams.shape[1] + 1, device=beams.device)
+    same = beams[:, :, None] == beams[:, None, :]
+    again = same.tril(-1).any(dim=2)  # the others take places that nobody continues
+    free = ~(beams[:, :, None] + 1 == places).any(dim=1)
+    chosen = (beams + 1).masked_fill(again, 0).argsort(dim=1, stable=True)
+    given = places.masked_fill(free, 0).argsort(dim=1, stable=True)
+    return torch.empty_like(chosen).scatter_(1, given, chosen)
 
 
 def _on_host(steps: Sequence[_Step]) -> list[list[ndarray]]:
