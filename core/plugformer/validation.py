@@ -220,15 +220,13 @@ def _data_problems(experiment: Experiment) -> list[Finding]:
 
 def _tried(experiment: Experiment) -> Iterator[Finding]:
     """Uses each component once that is not part of the model; yields the errors by place."""
-    task, registry = experiment.task, experiment.registry
+    task, registry, linear = experiment.task, experiment.registry, nn.Linear(2, 2)
 
     def draw(scheme: Initialization) -> None:
-        linear = nn.Linear(2, 2)
         for name, parameter in linear.named_parameters():
             scheme.draw(parameter, name, linear, 0)
 
     def update(optimizer: Optimizer) -> None:
-        linear = nn.Linear(2, 2)
         for parameter in linear.parameters():
             parameter.grad = torch.ones_like(parameter)
         optimizer.build(linear.named_parameters()).step()

@@ -46,6 +46,17 @@ class Linear(Attention):
         return query @ products / (query @ key.sum(1)[..., None])
 
 
+class Alternating(Linear):
+    """Rotates queries and keys in every other layer alone."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.rotates = model.place.layer % 2 == 0
+
+    def forward(self, x, context):
+        return super().forward(x, context) if self.rotates else x
+
+
 class Answering(PositionalEncoding):
     """A bias that grows with the query and with distance."""
 
@@ -188,6 +199,7 @@ MANIFEST = """\
 components:
   attention:
     linear: {class: "parts_of_tests:Linear"}
+    alternating: {class: "parts_of_tests:Alternating"}
     broken: {class: "parts_of_tests:Broken"}
   feed_forward:
     hidden: {class: "parts_of_tests:Hidden"}
@@ -269,6 +281,10 @@ def test_a_single_layer_is_found(check):
     check("decoder: {cross_attention: {attention: linear}}", "model.position=alibi")
 
 
+def test_an_attention_may_read_positions_in_some_layers(check):
+    check("attention: alternating", "model.position=rope", "model.layers=2")
+
+
 @pytest.mark.parametrize("position", ["learned", "sinusoidal"])
 def test_embedded_positions_in_cross_attention(check, position):
     message = refused(check, f"decoder: {{cross_attention: {{position: {position}}}}}")
@@ -312,6 +328,12 @@ def test_all_problems_come_together(check):
         "model.head",
         "model.attention",
     ]
+
+
+def test_all_parts_that_refuse_come_together(check):
+    message = refused(check, "attention: {name: gqa, kv_heads: 3}", "model.feed_forward=hidden")
+    parts = {line.split("  ")[1].split(":")[0] for line in message.splitlines() if "  model." in line}
+    assert parts == {"model.attention", "model.feed_forward"}
 
 
 def test_nothing_is_read(check, monkeypatch):

@@ -96,7 +96,7 @@ class Head(nn.Module, ABC):
         return None
 
     def forward(self, method: str, *arguments: Any) -> Any:
-        """Returns what a method returns: models call `loss` and `logits` so, and hooks of torch see them."""
+        """Calls `loss` or `logits`, as models do, so that torch's hooks see it; not to be overridden."""
         return getattr(self, method)(*arguments)
 
     @abstractmethod

@@ -101,7 +101,7 @@ class PositionalEncoding(nn.Module):
     """
 
     def forward(self, slot: str, *arguments: Any) -> Any:
-        """Returns what a slot returns, by its name: the core calls slots so, and hooks of torch see them."""
+        """Calls a slot by name, as the core does, so that torch's hooks see it; not to be overridden."""
         return getattr(self, slot)(*arguments)
 
     def embed(

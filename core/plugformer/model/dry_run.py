@@ -21,7 +21,6 @@ from plugformer.interfaces import (
     FeedForward,
     Input,
     Level,
-    Model,
     ModelContext,
     ModelSpec,
     Norm,
@@ -59,31 +58,20 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None) -> list[Failure]
         The problems, each once for a part: all that constructors refuse; or else the first failure of the
         computation; or else the parts that do not fit each other.
     """
-    failures: list[Failure] = []
     for device in ("meta", "cpu"):  # what fails without the constructors' values is tried again with them
-        trial = _Trial(spec)
+        trial, failed = _Trial(spec), None
         try:
-            with random_stream(spec.seed, "constructors"), float32_default(), torch.device(device):
-                model = spec.architecture.build(trial, sizes, spec.level).eval()
-        except Exception as error:
+            trial.run(sizes, batch, device)
+        except (Exception, SystemExit) as error:
             if out_of_memory(error):
                 raise
-            failures = [*trial.refused.values()]
-            if failures or device == "cpu":
-                return failures or [trial.failure(error)]
-            continue
-        if failures := [*trial.refused.values()]:
-            return failures
-        if batch is None or sum(parameter.numel() for parameter in model.parameters()) > _LARGEST:
-            return []
-        if device == "meta":
-            model.to_empty(device="cpu")
-            with torch.no_grad():
-                for tensor in (*model.parameters(), *model.buffers()):
-                    tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-        if not (failures := trial.computed(model, batch)):
-            return []
-    return failures
+            failed = error
+        unread = {
+            (id(part), message): (part, message) for part, message in filter(None, trial.slots.values())
+        }
+        if trial.refused or not (failed or unread):
+            return [*trial.refused.values()]
+    return [trial.failure(failed)] if failed else [*unread.values()]
 
 
 def example_batch(
@@ -110,64 +98,58 @@ class _Refused(nn.Identity):
 
 
 class _Trial(Builder):
-    """Notes which parts refuse to be made; and of a computation, which parts run, and which slots they read.
+    """Builds a model and computes with it; notes what its parts do wrong.
 
     Attributes:
         refused: What parts refused at the first of their places that they did, by the id of the part.
         running: The parts that compute at the moment, the innermost last.
-        read: Ids of an encoding and of the part that read it, and the slot; a stack reads as the encoding.
+        read: The encodings and their slots that have been read: by stacks, or by the attention that computes.
+        slots: What is wrong with an encoding and an attention, by their ids and a slot through which the
+            encoding works; None if the attention reads it in any of its places.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.refused: dict[int, Failure] = {}
         self.running: list[PartSpec] = []
-        self.read: set[tuple[int, int, str]] = set()
+        self.read: set[tuple[nn.Module, str]] = set()
+        self.slots: dict[tuple[int, int, str], Failure | None] = {}
 
     def make(self, part: PartSpec, context: ModelContext, sublayer: str = "") -> Any:
         """Returns a component, or what stands for one that refuses."""
         where = f"{context.place}: " if any(part is other for _, other in self.parts) else ""
         try:
             try:
-                return super().make(part, context, sublayer)
+                component = super().make(part, context, sublayer)
             except PlugformerError:
                 with torch.device("cpu"):  # it may need values
-                    return super().make(part, context, sublayer)
+                    component = super().make(part, context, sublayer)
         except PlugformerError as error:
             self.refused.setdefault(id(part), (part, f"{where}{error}"))
             return _Refused()
+        component.register_forward_pre_hook(partial(self._enter, part))
+        component.register_forward_hook(partial(self._leave, part))
+        if sublayer in ("attention", "cross_attention"):  # further ones need not read positions
+            component.register_forward_hook(partial(self._note_slots, part))
+        return component
 
-    def computed(self, model: Model, batch: Batch) -> list[Failure]:
-        """Computes a batch; returns the first failure, or else the encodings that make no difference."""
-        for module, part in dict(self.parts).items():
-            module.register_forward_pre_hook(partial(self._enter, part))
-            module.register_forward_hook(partial(self._leave, part))
+    def run(self, sizes: Sizes, batch: Batch | None, device: str) -> None:
+        """Builds the model with the constructors' tensors on a device, and computes a batch on the CPU."""
+        spec = self.spec
+        with random_stream(spec.seed, "constructors"), float32_default(), torch.device(device):
+            model = spec.architecture.build(self, sizes, spec.level).eval()
+        if self.refused or batch is None or sum(each.numel() for each in model.parameters()) > _LARGEST:
+            return
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # waking up others takes longer than a few tokens do
         try:
             with torch.no_grad():
+                if device == "meta":
+                    for tensor in (*model.to_empty(device="cpu").parameters(), *model.buffers()):
+                        tensor.fill_(0.01 if tensor.is_floating_point() else 0)
                 _ = model.logits(batch) if model.head.output_types.isdisjoint(_NUMBERED) else model(batch)
-        except (Exception, SystemExit) as error:
-            if out_of_memory(error):
-                raise
-            return [self.failure(error)]
         finally:
             torch.set_num_threads(threads)
-        return self._unread()
-
-    def _enter(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Notes that a part computes; an attention must read itself what layers share."""
-        self.running.append(part)
-        fresh = isinstance(module, Attention)
-        return tuple(replace(each) if fresh and isinstance(each, Context) else each for each in arguments)
-
-    def _leave(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
-        """Notes which part read a slot; refuses what is misshapen."""
-        _refuse_misshapen(module, arguments, output)
-        self.running.pop()
-        if isinstance(module, PositionalEncoding):
-            reader = self.running[-1] if self.running else part
-            self.read.add((id(part), id(reader), arguments[0]))
 
     def failure(self, error: BaseException) -> Failure:
         """Returns an error as the failure of the innermost part that computes.
@@ -183,26 +165,31 @@ class _Trial(Builder):
         where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
         return part, f"{part.label} failed: {described(error)}\nraised in {where}"
 
-    def _unread(self) -> list[Failure]:
-        """Returns the encodings that work through a slot which an attention never reads."""
-        kinds = {id(part): type(module) for module, part in self.parts}
-        found: dict[tuple[int, str], Failure] = {}
-        for stack in self.spec.stacks.values():
-            places = (("attention", stack.position), ("cross_attention", stack.cross_position))
-            for attention, position in (
-                (layer.sublayers.get(name), position) for layer in stack.layers for name, position in places
-            ):
-                if position is None or attention is None or id(attention) not in kinds:
-                    continue
-                for slot in _SLOTS:
-                    works = getattr(kinds[id(position)], slot) is not getattr(PositionalEncoding, slot)
-                    readers = {(id(position), id(part), slot) for part in (attention, position)}
-                    if works and not readers & self.read:
-                        message = f"works through `{slot}`, which {attention.label} never reads here"
-                        hint = "it would make no difference; choose other ones"
-                        message = f"{position.label} {message}: {hint}"
-                        found[id(position), message] = position, message
-        return [*found.values()]
+    def _enter(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Notes that a part computes; an attention must read itself what layers share."""
+        self.running.append(part)
+        if not isinstance(module, Attention):
+            return arguments
+        self.read = {pair for pair in self.read if pair[1] == "embed"}
+        return tuple(replace(each) if isinstance(each, Context) else each for each in arguments)
+
+    def _leave(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:  # noqa: ARG002
+        """Refuses what is misshapen; notes the slot that has been read."""
+        _refuse_misshapen(module, arguments, output)
+        self.running.pop()
+        if isinstance(module, PositionalEncoding):
+            self.read.add((module, arguments[0]))
+
+    def _note_slots(self, part: PartSpec, _: nn.Module, arguments: tuple[Any, ...], output: object) -> None:  # noqa: ARG002
+        """Notes through which slots the encoding works, and whether an attention has read them."""
+        encoding = arguments[1].query.encoding
+        for slot in _SLOTS:
+            if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot):
+                position = dict(self.parts)[encoding]
+                message = f"{position.label} works through `{slot}`, which {part.label} never reads here"
+                failure = position, f"{message}: it would make no difference; choose other ones"
+                key = id(position), id(part), slot
+                self.slots[key] = None if (encoding, slot) in self.read else self.slots.get(key, failure)
 
 
 def _refuse_misshapen(module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
