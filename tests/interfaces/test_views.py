@@ -13,6 +13,7 @@ from plugformer.interfaces import (
     END,
     EVERYTHING,
     PAST,
+    Batch,
     Context,
     LayerContext,
     ModelContext,
@@ -107,9 +108,9 @@ def test_documents_of_rows_of_different_length_go_on_where_each_ends():
 
 def test_marks_travel_with_tokens():
     marked = tokens([[5, 6, 7]], in_prefix=[[1, 0, 0]])
-    for moved in (marked.to("cpu"), marked.to("meta")):
-        assert set(moved.marks) == {"in_prefix"}
-    assert marked.to("meta").marks["in_prefix"].device.type == "meta"
+    for device in ("cpu", "meta"):
+        (moved,) = Batch(target=marked).to(device).target.marks.values()
+        assert moved.device.type == device
     assert marked.narrow(2).marks["in_prefix"].tolist() == [[1, 0]]
 
 

@@ -52,14 +52,6 @@ class Tokens:
         zeros = values.new_zeros(math.prod(self.grid), *values.shape[1:])
         return zeros.index_copy(0, self.slots, values).view(*self.grid, *values.shape[1:])
 
-    def pin_memory(self) -> "Tokens":
-        """Returns the same tokens in memory that a CUDA device reads by itself."""
-        return replace(self, **_pinned(vars(self)))
-
-    def to(self, device: torch.device | str) -> "Tokens":
-        """Returns the same tokens on another device."""
-        return replace(self, **_moved(vars(self), device))
-
 
 _NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool))
 _NO_TARGETS = torch.zeros(0, dtype=torch.int64)
@@ -109,28 +101,23 @@ class Batch:
 
     def pin_memory(self) -> "Batch":
         """Returns the same batch in memory that a CUDA device reads by itself."""
-        return replace(self, **_pinned(vars(self)))
+        return cast("Batch", _changed(self, Tensor.pin_memory))
 
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
-        return replace(self, **_moved(vars(self), device))
+        if torch.device(device).type != "cuda" or self.device.type != "cpu":
+            return cast("Batch", _changed(self, lambda tensor: tensor.to(device)))
+        pinned = self.pin_memory()
+        return cast("Batch", _changed(pinned, lambda tensor: tensor.to(device, non_blocking=True)))
 
 
-def _moved(value: Any, device: torch.device | str) -> Any:
-    """Returns tensors, also those within mappings and tokens, on another device."""
+def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Returns a value with each tensor within it changed."""
+    if isinstance(value, Tensor):
+        return change(value)
     if isinstance(value, Mapping):
-        return {name: _moved(part, device) for name, part in value.items()}
-    to_cuda = torch.device(device).type == "cuda" and torch.cuda.is_available()
-    if isinstance(value, Tensor) and to_cuda and value.device.type == "cpu":
-        return value.pin_memory().to(device, non_blocking=True)
-    return value.to(device) if isinstance(value, Tensor | Tokens) else value
-
-
-def _pinned(value: Any) -> Any:
-    """Returns tensors, also those within mappings and tokens, in pinned memory."""
-    if isinstance(value, Mapping):
-        return {name: _pinned(part) for name, part in value.items()}
-    return value.pin_memory() if isinstance(value, Tensor | Tokens) else value
+        return {name: _changed(part, change) for name, part in value.items()}
+    return replace(value, **_changed(vars(value), change)) if isinstance(value, Batch | Tokens) else value
 
 
 @dataclass(frozen=True)
