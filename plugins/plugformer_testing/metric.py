@@ -156,6 +156,6 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
     one_line = isinstance(signature, str) and len(signature.splitlines()) <= 1
     require.that(one_line, f"the signature is {signature!r}, expected one line of text")
     table = metric.table(*given) if isinstance(metric, OutputMetric | SourceMetric) else None
-    for name, numbers in table.rows.items() if table else ():
-        fits = table is not None and [type(number) for number in numbers] == [int] * len(table.columns)
+    for name, numbers in table["rows"].items() if table else ():
+        fits = table is not None and [type(number) for number in numbers] == [int] * len(table["columns"])
         require.that(fits, f"the table's row {name!r} is {numbers}, expected a whole number for each column")

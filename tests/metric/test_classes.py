@@ -50,8 +50,8 @@ def test_a_table_of_many_classes_has_those_with_most_mistakes():
     predictions = [answers[0] for answers in right]
     predictions[2500:] = ["0007"] * 500
     table = ConfusionMatrix().table(predictions, right)
-    assert len(table.columns) == len(table.rows) == 100
-    assert table.columns[0] == "0007"
-    assert set(table.columns[1:]) < {answers[0] for answers in right[2500:]}
-    assert "3,000" in table.title
-    assert table.rows["2500"][0] == 1
+    assert len(table["columns"]) == len(table["rows"]) == 100
+    assert table["columns"][0] == "0007"
+    assert set(table["columns"][1:]) < {answers[0] for answers in right[2500:]}
+    assert "3,000" in table["title"]
+    assert table["rows"]["2500"][0] == 1

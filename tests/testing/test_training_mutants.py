@@ -11,7 +11,7 @@ from tests.testing.mutants import after, assert_caught, instead, mutant_tests
 import plugformer
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
+from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule
 from plugformer.registry import Kind
 from plugformer_plugins.metric.accuracy import ExactMatch, MirroredRepeats, SameLength, TagAccuracy
 from plugformer_plugins.metric.likelihood import Perplexity
@@ -256,6 +256,8 @@ class ChangesWhatIsTrained(Hook):
             model.head.output.weight.zero_()
 
 
+RAGGED = {"title": "hits", "columns": ["right", "wrong"], "rows": {"right": [1]}}
+
 MUTANTS = {
     "statistics_are_numbers": (
         after("OneDimension", ExactMatch, statistics=lambda self, found, *_: found[:, 0]),
@@ -283,8 +285,8 @@ MUTANTS = {
     "any_joint_reference_counts": (FirstReferenceOnly,),
     "reports_can_show_what_stands_beside_the_score": (
         instead("TwoLines", ExactMatch, signature=lambda self, references: "case:mixed\ntok:none"),
-        instead("Ragged", ExactMatch, table=lambda *_: Table("hits", ["right", "wrong"], {"right": [1]})),
-        instead("RaggedToo", MirroredRepeats, table=lambda *_: Table("hits", ["yes", "no"], {"repeat": [1]})),
+        instead("Ragged", ExactMatch, table=lambda *_: RAGGED),
+        instead("RaggedToo", MirroredRepeats, table=lambda *_: RAGGED),
     ),
     "factors_are_numbers": (
         curve("DividesByZero", lambda step, steps, width: (step - 1) / (steps - 1)),

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,7 @@ def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examp
     if isinstance(metric, OutputMetric) and (signature := metric.signature(given[1])):
         score["signature"] = signature
     if (table := metric.table(*given)) is not None:
-        score["table"] = asdict(table)
+        score["table"] = table
     return score, statistics
 
 

@@ -13,7 +13,7 @@ from plugformer.interfaces.data import Data, require_aligned
 from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
-from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
+from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
 from plugformer.interfaces.position import PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
@@ -94,7 +94,6 @@ __all__ = [
     "SourceMetric",
     "StackSpec",
     "Sublayer",
-    "Table",
     "TaskType",
     "Tokenizer",
     "Tokenizers",

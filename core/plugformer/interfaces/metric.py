@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,15 +9,6 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from plugformer.interfaces.prediction import OutputType, Value
-
-
-@dataclass(frozen=True)
-class Table:
-    """Numbers that belong to a score, such as a confusion matrix; `rows` by their names."""
-
-    title: str
-    columns: list[str]
-    rows: dict[str, list[int]]
 
 
 class Metric(ABC):
@@ -71,8 +61,12 @@ class Metric(ABC):
         ).confidence_interval
         return min(float(interval.low), value), max(float(interval.high), value)
 
-    def table(self, *columns: Any, **named: Any) -> Table | None:  # noqa: ARG002 (a default)
-        """Returns numbers to show with the score of these arguments of `statistics`; none by default."""
+    def table(self, *columns: Any, **named: Any) -> dict[str, Any] | None:  # noqa: ARG002 (a default)
+        """Returns numbers to show with a score, such as a confusion matrix; none by default.
+
+        The arguments are those of `statistics`. The result has a `title`, the names of `columns`, and `rows`
+        by name, each a list of integers.
+        """
         return None
 
 

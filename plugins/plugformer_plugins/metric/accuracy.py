@@ -3,12 +3,13 @@
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Table
+from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric
 
 
 class Share(Metric):
@@ -64,7 +65,7 @@ class ConfusionMatrix(Accuracy):
     mistakes have one.
     """
 
-    def table(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Table:
+    def table(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Returns the number of examples of each right class (rows) that got each label (columns)."""
         pairs = [
             (prediction if prediction in answers else answers[0], prediction)
@@ -75,7 +76,8 @@ class ConfusionMatrix(Accuracy):
         names = sorted(sorted(found, key=lambda name: (-mistakes[name], name))[:MOST])
         rows = {right: [counts[right, predicted] for predicted in names] for right in names}
         cut = f" (the {MOST} of {len(found):,} with most mistakes)" if len(found) > MOST else ""
-        return Table(f"right classes in rows, predicted ones in columns{cut}", names, rows)
+        title = f"right classes in rows, predicted ones in columns{cut}"
+        return {"title": title, "columns": names, "rows": rows}
 
 
 class TagAccuracy(Ratio, OutputMetric):
@@ -132,13 +134,14 @@ class MirroredRepeats(SourceProportion):
 
     def table(
         self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> Table:
+    ) -> dict[str, Any]:
         """Returns the number of outputs that mirror their source, by whether that has a repeat."""
         counts = {"with a repeat": [0, 0], "without": [0, 0]}
         for source, prediction in zip(sources, predictions, strict=True):
             row = "with a repeat" if len(set(source)) < len(source) else "without"
             counts[row][not self.hit(source, prediction)] += 1
-        return Table("sources with a repeated character, and without", ["mirrored", "not"], counts)
+        title = "sources with a repeated character, and without"
+        return {"title": title, "columns": ["mirrored", "not"], "rows": counts}
 
 
 def _column(hits: Iterable[bool]) -> Float[ndarray, "examples 1"]:
