@@ -238,10 +238,6 @@ class StackSpec:
     cross_position: PartSpec | None = None
     read_by: int = 0
 
-    def __post_init__(self) -> None:
-        if not self.layers:
-            raise ConfigurationError(f"the stack {self.name!r} has no layers; give it at least one")
-
     def place(self, layer: int = 0, *, cross: bool = False) -> LayerContext:
         """Returns the place of a part with this number of layers below; `cross` if it reads another stack."""
         view, layers, read_by = EVERYTHING if cross else self.view, len(self.layers), self.read_by
