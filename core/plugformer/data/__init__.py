@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
 from plugformer.data.ladder import Ladder, PlannedBatch
-from plugformer.data.processor import Processor
+from plugformer.data.processor import Processor, require_aligned
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
@@ -33,5 +33,6 @@ __all__ = [
     "on_disk",
     "prepare",
     "refuse_other_classes",
+    "require_aligned",
     "with_numbers",
 ]

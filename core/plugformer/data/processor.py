@@ -15,6 +15,7 @@ from plugformer.errors import DataError, LengthError, PlugformerError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
     UNKNOWN,
+    Column,
     Encoded,
     Example,
     Examples,
@@ -27,7 +28,6 @@ from plugformer.interfaces import (
     Tokenizer,
     Tokenizers,
     as_text,
-    require_aligned,
 )
 from plugformer.registry import Kind
 
@@ -73,6 +73,23 @@ class Processor:
         optional = (each for each in self.task_type.columns if each.optional and each.role == "input")
         missing = {each.name: [None] * count for each in optional if each.name not in examples}
         return self.task_type.encode({**examples, **missing}, tokenizers or self.tokenizers)
+
+
+def require_aligned(values: Mapping[str, Any], columns: Sequence[Column], place: str) -> None:
+    """Raises DataError if a list has another number of items than the one that its column is along.
+
+    Args:
+        values: Those of an example or a question, by column.
+        columns: Columns of the task type.
+        place: What an error begins with, such as `file:line`.
+    """
+    for column in columns:
+        items, along = values.get(column.name), values.get(column.along or "")
+        if items is not None and along is not None and len(items) != len(along):
+            raise DataError(
+                f"{place}: {len(along)} {column.along} and {len(items)} {column.name}; expected one of the "
+                f"{column.name} for each of the {column.along}"
+            )
 
 
 def sample_subwords(

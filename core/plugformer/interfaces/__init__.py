@@ -9,7 +9,7 @@ from plugformer.interfaces.batch import (
 )
 from plugformer.interfaces.column import Column, ColumnKind
 from plugformer.interfaces.context import Context
-from plugformer.interfaces.data import Data, require_aligned
+from plugformer.interfaces.data import Data
 from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
@@ -102,5 +102,4 @@ __all__ = [
     "View",
     "as_text",
     "evaluating",
-    "require_aligned",
 ]

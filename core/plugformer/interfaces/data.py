@@ -4,28 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces.column import Column
 
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
-
-
-def require_aligned(values: Mapping[str, Any], columns: Sequence[Column], place: str) -> None:
-    """Raises DataError if a list has another number of items than the one that its column is along.
-
-    Args:
-        values: Those of an example or a question, by column.
-        columns: Columns of the task type.
-        place: What an error begins with, such as `file:line`.
-    """
-    for column in columns:
-        items, along = values.get(column.name), values.get(column.along or "")
-        if items is not None and along is not None and len(items) != len(along):
-            raise DataError(
-                f"{place}: {len(along)} {column.along} and {len(items)} {column.name}; expected one of the "
-                f"{column.name} for each of the {column.along}"
-            )
 
 
 class Data(ABC):

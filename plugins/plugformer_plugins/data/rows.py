@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from plugformer.data import SplitStats
+from plugformer.data import SplitStats, require_aligned
 from plugformer.errors import ConfigurationError, DataError, nearest
-from plugformer.interfaces import Column, Data, require_aligned
+from plugformer.interfaces import Column, Data
 from plugformer_plugins.data.labels import (
     class_names,
     class_numbers,
