@@ -1,5 +1,6 @@
 """What tests of every package share: the registry, tiny tasks and models, small data, registered names."""
 
+import gc
 import gzip
 import os
 import shutil
@@ -16,6 +17,8 @@ import pytest
 
 # For tensors as tiny as these, threads cost several times what they save: also in processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+gc.disable()  # while modules are imported, which takes a quarter longer otherwise: `pytest_collection_finish`
 
 import torch
 from jaxtyping import config, install_import_hook
@@ -112,6 +115,20 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def files_left_to_the_system() -> Iterator[None]:
+    """No test takes the power away, and to wait for the disk is a third of a tiny training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector what has been imported, which it would go through again and again."""
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Has calls check their shapes where tests compute; before fixtures, which may train."""
@@ -137,6 +154,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(name, registered(Kind(name.removeprefix("any_"))))
 
 
+@cache
 def registered(kind: Kind) -> list[str]:
     """Returns the names of a kind's components."""
     return [entry.name for entry in Registry.discover().entries(kind)]
