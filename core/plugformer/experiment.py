@@ -1,12 +1,11 @@
 """One experiment: its settings, the objects that they name, and the specification of its model."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 from plugformer.configuration.resolving import ResolvedTask, check_components
-from plugformer.configuration.structure import origin_of
 from plugformer.configuration.task import OWN, Component, ExtraSublayer, ModelSettings, Task, TrainingSettings
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
@@ -25,7 +24,7 @@ from plugformer.interfaces import (
 from plugformer.registry import Kind, Registry
 from plugformer.registry.discovery import label
 from plugformer.registry.options import checked_options
-from plugformer.yaml_tree import Finding, KeyPath, MappingNode, Origin, Problem, dotted, placed, report
+from plugformer.yaml_tree import Finding, KeyPath, Origin, Problem, Tree, dotted, placed, report
 
 __all__ = ["Experiment"]
 
@@ -43,7 +42,6 @@ class Experiment:
         architecture: The architecture of the model.
         kinds: The kinds of components that are needed and were checked.
         rows: Examples in memory by split, which the data component `memory` reads; empty if it reads files.
-        notices: What the user should know about how the settings were merged.
         tree: The merged settings as they were written, to locate problems.
     """
 
@@ -53,8 +51,7 @@ class Experiment:
     architecture: Architecture
     kinds: Collection[Kind] = ALL_KINDS
     rows: dict[str, Any] = field(default_factory=dict)
-    notices: Sequence[str] = ()
-    tree: MappingNode | None = None
+    tree: Tree | None = None
     _created: dict[int, tuple[Component, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -64,13 +61,13 @@ class Experiment:
         Raises:
             ConfigurationError: The task type or the architecture refuses its options.
         """
-        tree: MappingNode | None = attributes.get("tree")
+        tree: Tree | None = attributes.get("tree")
         created = []
         for kind, path, block in (
             (Kind.TASK_TYPE, ("type",), task.type),
             (Kind.ARCHITECTURE, ("model", "architecture"), task.model.architecture),
         ):
-            with placed(None if tree is None else origin_of(tree, path), path):
+            with placed(None if tree is None else tree.origin(path), path):
                 created.append(registry.create(kind, block.name, **block.options))
         return cls(task, registry, *created, **attributes)
 
@@ -88,7 +85,7 @@ class Experiment:
                 type or out of range; all problems, each with its place.
         """
         checked = check_components(resolved, kinds)
-        attributes = {"rows": dict(rows or {}), "notices": checked.notices, "tree": checked.tree}
+        attributes = {"rows": dict(rows or {}), "tree": checked.tree}
         return cls.of(checked.task, checked.registry, kinds=kinds, **attributes)
 
     def with_task(self, task: Task) -> Self:
@@ -146,7 +143,7 @@ class Experiment:
 
     def locate(self, path: tuple[str | int, ...]) -> Origin | None:
         """Returns where the value at a path was written; None if nobody wrote it."""
-        return None if self.tree is None else origin_of(self.tree, path)
+        return None if self.tree is None else self.tree.origin(path)
 
 
 def by_split(data: Any) -> dict[str, Any]:

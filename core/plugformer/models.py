@@ -15,7 +15,7 @@ from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain
-from plugformer.yaml_tree import Problem, plain, report
+from plugformer.yaml_tree import Problem, report
 
 Component = str | type | tuple[type, Mapping[str, Any]] | Mapping[str, Any]
 """A component by name, as `{"name": ..., **options}`, as a class, or as a class with its options."""
@@ -90,7 +90,7 @@ def model_spec(
     """
     known = Registry.discover().with_components(components or {})
     tree, registry = read_dictionary({"architecture": architecture, "head": None, **settings}, "model", known)
-    written = plain(tree)
+    written = tree.value
     block = _checked(written | {"head": "-"}).architecture
     made: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
     chosen = _level(made, level)

@@ -36,7 +36,7 @@ from plugformer.model.build import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.registry import EntryState, Kind, Registry
 from plugformer.registry.discovery import BUILT_IN, guarded
-from plugformer.yaml_tree import Finding, KeyPath, plain
+from plugformer.yaml_tree import Finding, KeyPath
 
 __all__ = ["fitting", "measures", "reads", "serves", "validate"]
 
@@ -198,7 +198,7 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
     """Yields tokenizers that come from a run and are other ones there."""
     tokenizer = experiment.task.tokenizer
     if tokenizer.run is not None:
-        saved = TokenizerSettings.model_validate(plain(tokenizer_of(Path(tokenizer.run))))
+        saved = TokenizerSettings.model_validate(tokenizer_of(Path(tokenizer.run)))
         if saved.model_copy(update={"run": tokenizer.run}) != tokenizer:
             message = f"the tokenizers of {tokenizer.run} have another name or other options; leave these out"
             yield ("tokenizer", "run"), message

@@ -1,8 +1,7 @@
-"""YAML documents as trees in which every node knows where it was written, and problems with their places.
+"""YAML documents whose every value knows where it was written, and problems with their places.
 
 Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `no` is text and
-`1e-4` is a number. Tags and merge keys are refused. PyYAML's own `compose` is not used: with libyaml, deep
-nesting overflows its stack and ends the process.
+`1e-4` is a number. Tags and merge keys are refused.
 """
 
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 import yaml
+from yaml.composer import Composer
 
 from plugformer.errors import ConfigurationError, PlugformerError
 
@@ -112,7 +112,91 @@ def report(problems: Iterable[Problem]) -> str:
     return "\n".join([*map(str, unique[:MOST]), *more])
 
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast, is optional
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A document as ordinary mappings, lists and scalars, with the places where they were written.
+
+    Attributes:
+        value: The content; a tree is never changed.
+        origins: Origins of values by path; of defaults there are none.
+        keys: Origins of the keys of mappings by path.
+    """
+
+    value: Any
+    origins: dict[KeyPath, Origin]
+    keys: dict[KeyPath, Origin]
+
+    @classmethod
+    def of(cls, value: Any, origin: Origin) -> "Tree":
+        """Returns a tree with a single origin."""
+        return cls(value, {(): origin}, {})
+
+    def get(self, path: KeyPath, default: Any = None) -> Any:
+        """Returns the value at a path, or the default if there is none."""
+        value = self.value
+        for key in path:
+            value = _item(value, key)
+        return default if value is _ABSENT else value
+
+    def origin(self, path: KeyPath, *, key: bool = False) -> Origin | None:
+        """Returns the origin of the value at a path, or of the innermost one around it that was written.
+
+        Keys that are missing on the way are skipped. With `key`, the origin is that of the last key.
+        """
+        here: KeyPath = ()
+        value, found = self.value, self.origins.get(here)
+        for number, part in enumerate(path, start=1):
+            if (item := _item(value, part)) is not _ABSENT:
+                value, here = item, (*here, part)
+                origins = self.keys if key and number == len(path) else self.origins
+                found = origins.get(here, found)
+        return found
+
+    def folder(self, path: KeyPath) -> Path:
+        """Returns the folder that the relative path at a path starts from."""
+        return (self.origin(path) or Origin("")).folder.absolute()
+
+    def at(self, path: KeyPath) -> "Tree":
+        """Returns the part of the tree at a path."""
+        depth = len(path)
+        origins, keys = (
+            {place[depth:]: origin for place, origin in places.items() if place[:depth] == path}
+            for places in (self.origins, self.keys)
+        )
+        return Tree(self.get(path), origins, keys)
+
+    def under(self, path: KeyPath) -> "Tree":
+        """Returns a tree that has this one at a path; the mappings around it have its origin."""
+        return Tree({}, {}, {}).replaced(path, self)
+
+    def replaced(self, path: KeyPath, tree: "Tree") -> "Tree":
+        """Returns this tree with another one at a path; mappings around it that are new have its origin."""
+        outer = {path[:depth]: tree.origins[()] for depth in range(len(path) + 1)}
+        origins, keys = (
+            outer
+            | {place: origin for place, origin in old.items() if place[: len(path)] != path}
+            | {(*path, *place): origin for place, origin in new.items()}
+            for old, new in ((self.origins, tree.origins), (self.keys, tree.keys))
+        )
+        return Tree(_replaced(self.value, path, tree.value), origins, keys)
+
+
+def _item(value: Any, key: Key) -> Any:
+    if isinstance(value, dict):
+        return value.get(key, _ABSENT)
+    inside = isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
+    return value[key] if inside else _ABSENT
+
+
+def _replaced(value: Any, path: KeyPath, new: Any) -> Any:
+    if not path:
+        return new
+    outer = value if isinstance(value, dict) else {}
+    return {**outer, path[0]: _replaced(outer.get(path[0]), path[1:], new)}
+
 
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -132,59 +216,23 @@ _LONGEST_NUMBER = 300
 _MOST_LEVELS = 100
 """Lists and mappings within each other, those behind aliases included: Python refuses deep recursion."""
 
+_TOO_DEEP = f"nested too deeply: more than {_MOST_LEVELS} levels"
+
 _MOST_NODES = 100_000
 """Nodes of a document, those behind aliases included: a few nested aliases can stand for billions."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
-    """A single value."""
-
-    value: str | int | float | bool | None
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceNode:
-    """A list."""
-
-    items: tuple["Node", ...]
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class MappingNode:
-    """Keys and their nodes; `keys` has the origins of the keys."""
-
-    items: dict[Key, "Node"]
-    keys: dict[Key, Origin]
-    origin: Origin
-
-
-Node: TypeAlias = ScalarNode | SequenceNode | MappingNode
-"""A value with its origin."""
-
-
-def plain(node: Node) -> Any:
-    """Returns the node as ordinary lists, dictionaries and scalars."""
-    if isinstance(node, ScalarNode):
-        return node.value
-    if isinstance(node, SequenceNode):
-        return [plain(item) for item in node.items]
-    return {key: plain(item) for key, item in node.items.items()}
 
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
     """Returns the value of an unquoted scalar in YAML 1.2."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if len(text) > _LONGEST_NUMBER:
+    if len(text) > _LONGEST_NUMBER or text[0] not in "+-.0123456789":
         return text
     number = next((convert for pattern, convert in _NUMBERS if pattern.fullmatch(text)), None)
     return text if number is None else number(text)
 
 
-def read_file(file: Path, name: str) -> MappingNode:
+def read_file(file: Path, name: str) -> Tree:
     """Returns the mapping of a file, which messages call `name`, or raises ConfigurationError."""
     try:
         content = file.read_bytes()
@@ -200,60 +248,78 @@ def file_within(folder: Path, name: str) -> str:
     return next((f"\nwrite {Path(name, file)}" for file in names), "")
 
 
-def read_mapping(content: bytes, name: str, folder: Path) -> MappingNode:
+def read_mapping(content: bytes, name: str, folder: Path) -> Tree:
     """Returns the mapping of a document in UTF-8, or raises ConfigurationError."""
     start = Origin(name, 1, 1, folder)
     try:
-        node = read_text(content.decode("utf-8-sig"), start)
+        tree = read_text(content.decode("utf-8-sig"), start)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigurationError(f"{name}:{line}  is not UTF-8; save the file as UTF-8") from error
-    if node is None:
+    if tree is None:
         raise Problem(start, (), "is empty; expected a mapping of keys to values").error
-    if not isinstance(node, MappingNode):
-        kind = "a list" if isinstance(node, SequenceNode) else repr(node.value)
-        raise Problem(node.origin, (), f"expected a mapping of keys to values, found {kind}").error
-    return node
+    if not isinstance(tree.value, dict):
+        kind = "a list" if isinstance(tree.value, list) else repr(tree.value)
+        raise Problem(tree.origin(()), (), f"expected a mapping of keys to values, found {kind}").error
+    return tree
 
 
-def read_text(text: str, start: Origin) -> Node | None:
+def read_text(text: str, start: Origin) -> Tree | None:
     """Returns the tree of a document, None if it is empty, or raises ConfigurationError.
 
-    Every node gets its own line and column, or `start` itself if that has none.
+    Every value gets its own line and column, or `start` itself if that has none.
     """
-    composer = _Composer(yaml.parse(text, Loader=_Loader), start)
+    composer, reader = _Composer(text), _Reader(start)
     try:
-        return composer.document()
+        node = composer.get_single_node()
+    except RecursionError:
+        reader.fail(composer.peek_event().start_mark, _TOO_DEEP)
     except (UnicodeError, yaml.YAMLError) as error:
         mark = getattr(error, "problem_mark", None)
-        message = f"is not valid YAML: {getattr(error, 'problem', None) or error}"
+        words = [getattr(error, name, None) for name in ("context", "problem")]
         lines = text.splitlines()
         line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
         if "\t" in line[: len(line) - len(line.lstrip())]:
-            message = "a tab in the indentation; YAML is indented with spaces"
-        composer.fail(mark, message)
+            reader.fail(mark, "a tab in the indentation; YAML is indented with spaces")
+        reader.fail(mark, f"is not valid YAML: {', '.join(filter(None, words)) or error}")
+    if node is None:
+        return None
+    return Tree(reader.value(node, ()), reader.origins, reader.keys)
 
 
-class _Composer:
-    """Turns the parser's events into a tree."""
+class _Composer(Composer):
+    """PyYAML's composer over the events of libyaml, which is optional and ten times as fast.
 
-    def __init__(self, events: Iterator[Any], start: Origin) -> None:
-        self._events = events
+    That of libyaml itself overflows its stack with deep nesting, and ends the process.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+        self.check_event, self.peek_event = parser.check_event, parser.peek_event
+        self.get_event = parser.get_event
+
+    def descend_resolver(self, parent: Any, index: Any) -> None:
+        """Does nothing: tags do not depend on paths."""
+
+    def ascend_resolver(self) -> None:
+        """Does nothing."""
+
+    def resolve(self, kind: type, value: Any, implicit: Any) -> str:  # noqa: ARG002 (the base class calls it)
+        """Returns the tag of a node that has none: PLAIN if it may be a number."""
+        return _PLAIN if kind is yaml.ScalarNode and implicit[0] else _UNTAGGED
+
+
+_PLAIN, _UNTAGGED, _TEXT = "plain", "untagged", "tag:yaml.org,2002:str"
+
+
+class _Reader:
+    """Turns nodes into values, and keeps their places."""
+
+    def __init__(self, start: Origin) -> None:
         self._start = start
-        self._anchors: dict[str, tuple[Node, int, int]] = {}
-        self._nodes = self._level = self._deepest = 0
-
-    def document(self) -> Node | None:
-        """Returns the tree of the only document, or None if the text is empty."""
-        next(self._events)  # the start of the stream
-        if isinstance(next(self._events), yaml.StreamEndEvent):
-            return None
-        tree = self._node(next(self._events))
-        next(self._events)  # the end of the document
-        after = next(self._events)
-        if not isinstance(after, yaml.StreamEndEvent):
-            self.fail(after.start_mark, "a second document starts here; expected only one")
-        return tree
+        self.origins: dict[KeyPath, Origin] = {}
+        self.keys: dict[KeyPath, Origin] = {}
 
     def fail(self, mark: Any, message: str) -> NoReturn:
         """Raises ConfigurationError with the place of a mark."""
@@ -264,52 +330,31 @@ class _Composer:
             return self._start
         return Origin(self._start.document, mark.line + 1, mark.column + 1, self._start.folder)
 
-    def _node(self, event: Any) -> Node:
-        before, deepest = self._nodes, self._deepest
-        self._level = self._deepest = self._level + 1
-        self._refuse_excess(event)
-        if not isinstance(event, yaml.AliasEvent):
-            node, size = self._new_node(event), 1 + self._nodes - before
-            if event.anchor is not None:
-                self._anchors[event.anchor] = node, size, self._deepest - self._level
-        elif event.anchor in self._anchors:
-            node, size, levels = self._anchors[event.anchor]
-            self._deepest += levels
-        else:
-            self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
-        self._nodes = before + size
-        self._refuse_excess(event)
-        self._level, self._deepest = self._level - 1, max(deepest, self._deepest)
-        return node
-
-    def _refuse_excess(self, event: Any) -> None:
-        if self._deepest > _MOST_LEVELS:
-            self.fail(event.start_mark, f"nested too deeply: more than {_MOST_LEVELS} levels")
-        if self._nodes > _MOST_NODES:
-            self.fail(event.start_mark, f"more than {_MOST_NODES:,} values, counting those behind aliases")
-
-    def _new_node(self, event: Any) -> Node:
-        origin = self._origin(event.start_mark)
-        allowed = ("!", "tag:yaml.org,2002:str") if isinstance(event, yaml.ScalarEvent) else ()
-        if event.tag is not None and event.tag not in allowed:
-            self.fail(event.start_mark, f"the tag {event.tag!r} is not allowed")
-        if isinstance(event, yaml.ScalarEvent):
-            is_plain = event.implicit[0] and not event.tag
-            return ScalarNode(resolve_scalar(event.value) if is_plain else event.value, origin)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return SequenceNode(tuple(map(self._node, self._until(yaml.SequenceEndEvent))), origin)
-        mapping = MappingNode({}, {}, origin)
-        for key_event in self._until(yaml.MappingEndEvent):
-            key = plain(self._node(key_event))
-            if isinstance(key, bool) or not isinstance(key, str | int):
-                self.fail(key_event.start_mark, f"a key must be text or a whole number, found {key!r}")
-            if key in mapping.items:
-                self.fail(key_event.start_mark, f"key {key!r} is written twice; first at {mapping.keys[key]}")
-            mapping.keys[key] = self._origin(key_event.start_mark)
-            mapping.items[key] = self._node(next(self._events))
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
+        """Returns the value of a node at a path."""
+        if len(path) >= _MOST_LEVELS:
+            self.fail(node.start_mark, _TOO_DEEP)
+        if len(self.origins) == _MOST_NODES:
+            self.fail(node.start_mark, f"more than {_MOST_NODES:,} values, counting those behind aliases")
+        if node.tag not in (_PLAIN, _UNTAGGED, _TEXT):
+            self.fail(node.start_mark, f"the tag {node.tag!r} is not allowed")
+        self.origins[path] = self._origin(node.start_mark)
+        if isinstance(node, yaml.ScalarNode):
+            return resolve_scalar(node.value) if node.tag == _PLAIN else node.value
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        mapping: dict[Key, Any] = {}
+        for key_node, item in node.value:
+            key = self._key(key_node, path)
+            mapping[key] = self.value(item, (*path, key))
         return mapping
 
-    def _until(self, end: type) -> Iterator[Any]:
-        """Yields events up to one that ends a collection."""
-        while not isinstance(event := next(self._events), end):
-            yield event
+    def _key(self, node: yaml.Node, path: KeyPath) -> Key:
+        """Returns a key of the mapping at a path, which the mapping does not have yet."""
+        key = resolve_scalar(node.value) if node.tag == _PLAIN else _Reader(self._start).value(node, ())
+        if isinstance(key, bool) or not isinstance(key, str | int):
+            self.fail(node.start_mark, f"a key must be text or a whole number, found {key!r}")
+        if before := self.keys.get((*path, key)):
+            self.fail(node.start_mark, f"key {key!r} is written twice; first at {before}")
+        self.keys[(*path, key)] = self._origin(node.start_mark)
+        return key

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from plugformer.configuration import MappingNode, Task, dump, nested, plain, resolve, with_manifest
+from plugformer.configuration import Task, Tree, dump, resolve, with_manifest
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.registry import Kind, Registry
 from plugformer.validation import fitting, measures, validate
-from plugformer_ablation.study import Place, Study, clearings
+from plugformer_ablation.study import Place, Study, replacements
 
 BASELINE = "baseline"
 
@@ -24,7 +24,7 @@ class Change(NamedTuple):
     label: str
     value: Any
     place: Place
-    layers: list[MappingNode]
+    layers: list[Tree]
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     """
 
     def order(path: str) -> tuple[bool, int]:  # options after what the file says, longer paths after shorter
-        return study.node(("set", path)).origin.line is None, path.count(".")
+        return study.origin(("set", path)).line is None, path.count(".")
 
-    registry = with_manifest(study.node(()), registry)[1]
+    registry = with_manifest(study.tree, registry)[1]
     common = [study.layer(path, ("set", path)) for path in sorted(study.changes, key=order)]
     arms: dict[str, Arm] = {}
     mistakes: dict[str, str] = {}
@@ -98,7 +98,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
         for tuned in tunings(study):
             places = [(path, changes[factor].place) for factor, path in paths.items()]
             places += [(path, change.place) for path, change in tuned.items()]
-            for where, message in clearings(study, places):
+            for where, message in replacements(study, places):
                 mistakes.setdefault(str(study.mistakes([(where, message)])), name)
             layers = [layer for change in (*changes.values(), *tuned.values()) for layer in change.layers]
             try:
@@ -200,9 +200,9 @@ def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
 
 def _arm_change(study: Study, name: str) -> Change:
     """Returns the change of an arm under `arms`, whose keys may have dots."""
-    node = study.node(("arms", name))
-    layers = [nested(str(key), item, item.origin) for key, item in node.items.items()]
-    return Change(name, plain(node), ("arms", name), layers)
+    place = ("arms", name)
+    settings = study.tree.get(place)
+    return Change(name, settings, place, [study.layer(str(key), (*place, key)) for key in settings])
 
 
 def tunings(study: Study) -> list[dict[str, Change]]:
@@ -216,6 +216,6 @@ def tunings(study: Study) -> list[dict[str, Change]]:
 
 def _change(study: Study, path: str, place: Place) -> Change:
     """Returns the change that sets a path of a task to the value at a place in the study."""
-    value, key = plain(study.node(place)), place[-1]
+    value, key = study.tree.get(place), place[-1]
     name = key if isinstance(key, str) else label(value)
     return Change(name, value, place, [study.layer(path, place)])

@@ -96,8 +96,6 @@ def run_study(
     """
     notify = partial(console.print, markup=False, highlight=False)
     arms = resolve_arms(study, registry, rows)
-    for notice in dict.fromkeys(notice for arm in arms for notice in arm.resolved.notices):
-        notify(notice)
     with study_lock(out):
         _claim(study, out)
         looks = read_looks(out)

@@ -9,17 +9,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, field_validator
 
 from plugformer.configuration import (
-    MappingNode,
     Origin,
-    ScalarNode,
     Settings,
+    Tree,
     check_settings,
     is_file,
     merge_layers,
-    nested,
-    plain,
     read_file,
     read_setting,
+    setting_keys,
     short_name,
 )
 from plugformer.errors import ConfigurationError
@@ -110,7 +108,7 @@ class Study(Settings):
         """The seeds of each arm."""
         return self.seeds if isinstance(self.seeds, list) else list(range(1, self.seeds + 1))
 
-    _tree: MappingNode = PrivateAttr()
+    _tree: Tree = PrivateAttr()
 
     @property
     def title(self) -> str:
@@ -131,36 +129,33 @@ class Study(Settings):
     def task_path(self) -> str | dict[str, Any]:
         """The task's name, the absolute path of its file, or its settings."""
         if isinstance(self.task, str) and is_file(self.task):
-            folder = self.node(("task",)).origin.folder
-            return str(folder.absolute() / Path(self.task).expanduser())
+            return str(self.tree.folder(("task",)) / Path(self.task).expanduser())
         return self.task
 
-    def node(self, place: Place) -> Any:
-        """Returns the node at a place, or the innermost one around it that was written."""
-        node: Any = self._tree
-        for key in place:
-            if isinstance(node, MappingNode) and key not in node.items:
-                break
-            node = node.items[key]
-        return node
+    @property
+    def tree(self) -> Tree:
+        """The study as it was written."""
+        return self._tree
 
-    def layer(self, path: str, place: Place) -> MappingNode:
+    def origin(self, place: Place) -> Origin:
+        """Returns where the value at a place was written, or the innermost one around it."""
+        return self._tree.origin(place) or Origin("")
+
+    def layer(self, path: str, place: Place) -> Tree:
         """Returns a layer of a task in which a path has the value at a place in the study."""
-        node = self.node(place)
-        return nested(path, node, node.origin)
+        return self._tree.at(place).under(setting_keys(path))
 
     def mistakes(self, findings: Iterable[tuple[Place, str]]) -> ConfigurationError:
         """Returns the error for mistakes at their places in the study."""
         return ConfigurationError(
             "\n".join(
-                f"{self.node(place).origin}  {'.'.join(map(str, place))}: {message}"
-                for place, message in findings
+                f"{self.origin(place)}  {'.'.join(map(str, place))}: {message}" for place, message in findings
             )
         )
 
 
 def read_study(
-    study: str | MappingNode,
+    study: str | Tree,
     *,
     swaps: Sequence[str] = (),
     settings: Sequence[str] = (),
@@ -179,22 +174,21 @@ def read_study(
     Raises:
         ConfigurationError: The file cannot be read, or the study is wrong; all problems with their places.
     """
-    tree = study if isinstance(study, MappingNode) else None
+    tree = study if isinstance(study, Tree) else None
     if isinstance(study, str) and is_file(study):
         tree = read_file(Path(study), study)
-    if tree is None or not {"factors", "arms", "task"} & tree.items.keys():
+    if tree is None or not {"factors", "arms", "task"} & tree.value.keys():
         if not swaps:
             raise ConfigurationError(
                 f"{study} is a task, and nothing is compared\n  write `plugformer ablate "
                 f"{study} --swap 'model.attention=[mha, gqa]'`, or give a study file"
             )
-        origin = Origin(str(study), folder=Path.cwd())
-        tree = MappingNode({"task": ScalarNode(str(study), origin)}, {"task": origin}, origin)
-    _add_options(tree, {"swap": swaps, "set": settings, "tune": tune})
+        tree = Tree.of(str(study), Origin(str(study), folder=Path.cwd())).under(("task",))
+    tree = _with_options(tree, {"swap": swaps, "set": settings, "tune": tune})
     for key, value in keys.items():
         if value is not None:
-            origin = Origin(f"--{key} {value}", folder=Path.cwd())
-            tree.items[key], tree.keys[key] = ScalarNode(value, origin), origin
+            option = Tree.of(value, Origin(f"--{key} {value}", folder=Path.cwd()))
+            tree = tree.replaced((key,), option)
     checked = check_settings(tree, Study)
     checked._tree = tree
     if findings := list(_contradictions(checked)):
@@ -202,31 +196,29 @@ def read_study(
     return checked
 
 
-def _add_options(tree: MappingNode, options: dict[str, Sequence[str]]) -> None:
-    """Adds options to a study's tree, which they override; every value knows its option."""
+def _with_options(tree: Tree, options: dict[str, Sequence[str]]) -> Tree:
+    """Returns a study's tree with options, which override it; every value knows its option."""
     factors: set[str] = set()
     given: dict[tuple[str, str], Origin] = {}
     for key, argument in ((key, argument) for key, arguments in options.items() for argument in arguments):
         origin = Origin.of_argument(f"--{key}", argument)
-        path, node = read_setting(argument, origin)
+        path, value = read_setting(argument, origin)
         name = ".".join(map(str, path))
         if before := given.get((key, name)):
             raise ConfigurationError(f"{origin}  {name}: is set twice; also by {before}")
         given[key, name] = origin
-        if key == "swap":
-            parts: dict[Any, Any] = {"path": ScalarNode(name, origin), "values": node}
-            node = MappingNode(parts, dict.fromkeys(parts, origin), origin)
-            name = name if str(path[-1]) in factors else str(path[-1])
-            factors.add(name)
-        place = "factors" if key == "swap" else key
-        inner = tree.items.setdefault(place, MappingNode({}, {}, origin))
-        tree.keys.setdefault(place, origin)
-        if isinstance(inner, MappingNode):
-            inner.items[name], inner.keys[name] = node, origin
+        if key != "swap":
+            tree = tree.replaced((key, name), value)
+            continue
+        factor = merge_layers([Tree.of(name, origin).under(("path",)), value.under(("values",))])
+        name = name if str(path[-1]) in factors else str(path[-1])
+        factors.add(name)
+        tree = tree.replaced(("factors", name), factor)
+    return tree
 
 
-def clearings(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[tuple[Place, str]]:
-    """Yields which keys of `set`, or of values before it, an arm's value of a factor or tuned setting clears.
+def replacements(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[tuple[Place, str]]:
+    """Yields which keys of `set`, or of values before it, a factor's value or a tuned setting replaces.
 
     `places` are the places of these values in the study, with their paths.
     """
@@ -234,11 +226,11 @@ def clearings(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[tup
     for path, place in places:
         for other, earlier in before:
             layers = [study.layer(other, earlier), study.layer(path, place)]
-            kept = list(_leaves(plain(merge_layers(layers)[0])))
-            for leaf in _leaves(plain(layers[0])):
+            kept = list(_leaves(merge_layers(layers).value))
+            for leaf in _leaves(layers[0].value):
                 if not any(_overlap(leaf, key) for key in kept):
-                    where = f"{'.'.join(map(str, earlier[:2]))}, {study.node(earlier[:2]).origin}"
-                    yield place[:2], f"{path!r} clears {leaf!r} of {where}: keep one of them"
+                    where = f"{'.'.join(map(str, earlier[:2]))}, {study.origin(earlier[:2])}"
+                    yield place[:2], f"{path!r} replaces {leaf!r} of {where}: keep one of them"
         before.append((path, place))
 
 

@@ -89,8 +89,6 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
     from plugformer.configuration import resolve
 
     resolved = resolve(name, settings, registry)
-    for notice in resolved.notices:
-        typer.echo(notice, err=True)
     from plugformer.validation import validate
     from plugformer_cli.model_summary import preview_model  # imports torch, for which a mistake need not wait
 

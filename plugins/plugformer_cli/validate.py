@@ -32,8 +32,6 @@ def command(
 
     try:
         resolved = resolve(task, settings or [], installed(ctx, registry))
-        for notice in resolved.notices:
-            typer.echo(notice, err=True)
         from plugformer.validation import validate  # imports torch, for which a mistake need not wait
 
         experiment = validate(resolved)

@@ -70,10 +70,10 @@ def task(
     known = installed(ctx, registry)
     if task_type is None:
         raise ConfigurationError(f"no --type given\n  known: {known.known(Kind.TASK_TYPE)}")
-    from plugformer.configuration import Component, Origin, plain, read_setting
+    from plugformer.configuration import Component, Origin, read_setting
     from plugformer_scaffolding.task import task_files  # imports what the type of task needs
 
-    value = plain(read_setting(f"type={task_type}", Origin.of_argument("--type", task_type))[1])
+    value = read_setting(f"type={task_type}", Origin.of_argument("--type", task_type))[1].value
     keys = value if isinstance(value, dict) else {"name": value}
     if not all(isinstance(key, str) for key in (keys.get("name"), *keys)):
         shown = shlex.quote(task_type)

@@ -48,7 +48,6 @@ def command(
     that shows it. PARTIAL means that checks were skipped, for the reasons given. A component, command or hook
     that cannot be imported is reported with the cause. The exit status is 1 if a check failed.
     """
-    from plugformer.configuration import plain
     from plugformer.configuration.overrides import read_overrides
     from plugformer_testing.report import CheckReport
     from plugformer_testing.runner import check_entries, offered
@@ -56,7 +55,7 @@ def command(
     known = installed(ctx, registry)
     kind, slash, name = (what or "").partition("/")
     entries = [known.find(kind, name)] if slash else offered(known, "plugformer" if what is None else what)
-    options: dict[str, Any] = plain(read_overrides(settings or []))
+    options: dict[str, Any] = read_overrides(settings or []).value
     width = max(len(f"{entry.kind}/{entry.name}") for entry in entries)
     reports = []
     for report in check_entries(known, entries, options, run):

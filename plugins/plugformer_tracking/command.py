@@ -39,7 +39,7 @@ def command(
 
     from accelerate import PartialState
 
-    from plugformer.configuration import plain, read_file
+    from plugformer.configuration import read_file
     from plugformer.runs import RunDirectory, located
     from plugformer_tracking.session import Session
     from plugformer_tracking.trackers import Name, require
@@ -59,7 +59,7 @@ def command(
     PartialState()
     folder = out or directory.path.absolute().parent / "tracking"
     memory = folder / f"{directory.path.absolute().name}.json" if out else directory.path / "tracking.json"
-    settings = plain(read_file(directory.task, str(directory.task)))
+    settings = read_file(directory.task, str(directory.task)).value
     session = Session(directory, settings, names, project, folder, memory)
     session.send()
     session.send_evaluations()

@@ -6,7 +6,6 @@ import yaml
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
-from plugformer.yaml_tree import plain
 from plugformer_ablation.arms import designed, label, resolve_arms, tunings
 from plugformer_ablation.study import read_study
 
@@ -53,22 +52,21 @@ def test_a_study_names_manifests_relative_to_its_file(file, tmp_path, registry):
         (
             "set: {",
             "set: {model.encoder.attention: gqa, ",
-            r":5:14  factors\.attention: 'model\.attention' clears 'model\.encoder\.attention' of set\."
-            r"model\.encoder\.attention, .*study\.yaml:3:32: keep one of them$",
+            r":5:47  model\.attention: model\.encoder\.attention, written at .*study\.yaml:3:32, would stay",
         ),
         (
             "path: model.position, values: [learned, rope]",
             "path: training.epochs, values: [1, 2]",
-            r"'training\.epochs' clears 'training\.steps' of set\.training\.steps, .*:3:23: keep one",
+            r"'training\.epochs' replaces 'training\.steps' of set\.training\.steps, .*:3:23: keep one",
         ),
         (
             "  attention:",
             "  first: {path: model.decoder.attention, values: [mha, mqa]}\n  attention:",
-            r"'model\.attention' clears 'model\.decoder\.attention' of factors\.first, .*:5:\d+: keep one",
+            r":6:47  model\.attention: model\.decoder\.attention, written at .*study\.yaml:5:\d+, would stay",
         ),
     ],
 )
-def test_a_factor_may_not_clear_what_the_study_gives(file, registry, old, new, message):
+def test_a_factor_may_not_replace_what_the_study_gives(file, registry, old, new, message):
     assert old in STUDY
     with pytest.raises(ConfigurationError, match=message):
         resolve_arms(read_study(file(STUDY.replace(old, new))), registry)
@@ -99,7 +97,7 @@ def test_values_may_have_names(file):
     text = f"task: dates\nfactors:\n  size: {{path: model, {named}}}\n"
     declared = read_study(file(text))
     assert names(declared) == ["baseline", "size=deep", "size=wide"]
-    assert [plain(changes["size"].layers[0]) for _, changes in designed(declared)] == [
+    assert [changes["size"].layers[0].value for _, changes in designed(declared)] == [
         {"model": {"width": 32, "layers": 1}},
         {"model": {"width": 32, "layers": 4}},
         {"model": {"width": 96}},

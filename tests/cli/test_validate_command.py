@@ -48,13 +48,6 @@ def test_a_folder_in_place_of_a_task_is_told_with_the_file_in_it(run, tmp_path):
     assert "write" not in run("validate", "empty/").err
 
 
-def test_notices_go_to_standard_error(run, tmp_path):
-    (tmp_path / "base.yaml").write_text("extends: dates\nmodel: {encoder: {attention: gqa}}\n")
-    outcome = run("validate", "./base.yaml", "--set", "model.attention=mqa", "--json")
-    assert json.loads(outcome.out)["valid"] is True
-    assert "model.encoder.attention" in outcome.err
-
-
 TASK = """\
 type: classification
 data:

@@ -38,10 +38,10 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
         ("extends: inner", "\n  write inner/task.yaml"),
         ("extends: ./inner", "extends: there is no file '{folder}/inner'\n  write inner/task.yaml"),
         ("extends: 3", "top.yaml:1:10  extends: expected the name of a task or a file"),
-        ("extends: ./top.yaml", "top.yaml:1:10  extends: {folder}/top.yaml is extended by itself"),
+        ("extends: ./top.yaml", "top.yaml:1:10  extends: {folder}/top.yaml extends itself"),
         (
             "extends: other.yaml",
-            "other.yaml:1:10  extends: {folder}/top.yaml is extended by itself",
+            "other.yaml:1:10  extends: {folder}/top.yaml extends itself",
         ),
         ("task: dates\nfactors: {}", "top.yaml:1:1  this is a study: `plugformer ablate top.yaml` runs it"),
         ("extends: ${NO_SUCH}/a.yaml", "the variable 'NO_SUCH' is not set"),

@@ -6,22 +6,19 @@ from typing import Any
 import pytest
 import yaml
 
-from plugformer.configuration.overrides import merge_layers, read_overrides
+from plugformer.configuration import resolve
+from plugformer.configuration.overrides import merge_layers, read_overrides, shadowed
 from plugformer.configuration.structure import default_blocks
 from plugformer.errors import ConfigurationError
-from plugformer.yaml_tree import MappingNode, plain, read_mapping
+from plugformer.yaml_tree import Tree, read_mapping
 
 
-def layer(text: str, name: str = "task.yaml") -> MappingNode:
+def layer(text: str, name: str = "task.yaml") -> Tree:
     return read_mapping(text.encode(), name, Path())
 
 
 def merged(*texts: str) -> Any:
-    return plain(merge_layers([layer(text) for text in texts])[0])
-
-
-def notices(*texts: str) -> list[str]:
-    return merge_layers([layer(text, f"{index}.yaml") for index, text in enumerate(texts)])[1]
+    return merge_layers([layer(text) for text in texts]).value
 
 
 @pytest.mark.parametrize(
@@ -101,18 +98,15 @@ def notices(*texts: str) -> list[str]:
         ("training: {batch_size: 5}", "training: {batch_tokens: 9}", "training: {batch_tokens: 9}"),
         ("training: {epochs: 5}", "training: {steps: null}", "training: {epochs: 5, steps: null}"),
         ("training: {epochs: 5}", "training: {epochs: 1, steps: 2}", "training: {epochs: 1, steps: 2}"),
-        # One tokenizer, extended on one side, becomes one for each.
+        # A side of a tokenizer is a component of its own.
         (
             "tokenizer: {name: bpe, size: 9, shared: true}",
             "tokenizer: {source: {size: 3}}",
-            "tokenizer: {source: {name: bpe, size: 3}, target: {name: bpe, size: 9}}",
-        ),
-        (
-            "tokenizer: bpe",
-            "tokenizer: {target: words}",
-            "tokenizer: {source: {name: bpe}, target: words}",
+            "tokenizer: {name: bpe, size: 9, source: {size: 3}}",
         ),
         ("tokenizer: {source: bpe, target: words}", "tokenizer: bpe", "tokenizer: bpe"),
+        ("tokenizer: bpe", "tokenizer: {run: a}", "tokenizer: {run: a}"),
+        ("tokenizer: {run: a, shared: true}", "tokenizer: {target: words}", "tokenizer: {target: words}"),
         ("tokenizer: bpe", "tokenizer: {shared: false}", "tokenizer: {name: bpe, shared: false}"),
         ("tokenizer: bpe", "tokenizer: {size: 3}", "tokenizer: {name: bpe, size: 3}"),
     ],
@@ -132,64 +126,62 @@ model:
 
 
 @pytest.mark.parametrize(
-    ("over", "cleared"),
+    ("over", "kept"),
     [
         (
             "attention: mla",
             [
-                "encoder.attention",
-                "encoder.per_layer.0.attention",
                 "decoder.attention",
                 "decoder.cross_attention.attention",
+                "encoder.attention",
+                "encoder.per_layer.0.attention",
             ],
         ),
         ("attention: {kv_heads: 2}", []),
         ("layers: 4", ["encoder.layers"]),
+        ("layers: 4, encoder: {layers: null}", []),
         ("position: learned", ["encoder.position"]),
         ("norm: rms_norm", ["encoder.per_layer.0.norm"]),
-        ("feed_forward: gelu", ["decoder.feed_forward"]),
+        ("feed_forward: gelu, decoder: {feed_forward: gelu}", []),
         ("encoder: {attention: mha}", ["encoder.per_layer.0.attention"]),
         ("decoder: {attention: mha}", ["decoder.cross_attention.attention"]),
         ("width: 8", []),
     ],
 )
-def test_a_part_of_all_clears_the_same_part_of_some(over: str, cleared: list[str]) -> None:
-    found = [
-        notice.partition("clears model.")[2].partition(",")[0]
-        for notice in notices(SPECIFIC, f"model: {{{over}}}")
-    ]
-    assert found == cleared
-    model = merged(SPECIFIC, f"model: {{{over}}}")["model"]
-    for path in found:
-        *outer, last = path.split(".")
-        inner = model
-        for key in outer:
-            inner = inner[int(key) if key.isdecimal() else key]
-        assert last not in inner
+def test_a_part_of_all_over_another_of_some_is_a_problem(over: str, kept: list[str]) -> None:
+    found = [problem.message for problem in shadowed(layer(SPECIFIC), layer(f"model: {{{over}}}"))]
+    assert sorted(message.partition(",")[0] for message in found) == [f"model.{path}" for path in kept]
+
+
+def test_a_part_of_all_names_the_other_that_stays(write, registry, base) -> None:
+    write("mine.yaml", "extends: base.yaml\nmodel:\n  encoder: {norm: rms_norm}\n")
+    message = r"^--set model\.norm=layer_norm  model\.norm: model\.encoder\.norm, written at mine\.yaml:3:19,"
+    with pytest.raises(ConfigurationError, match=message):
+        resolve("mine.yaml", ["model.norm=layer_norm"], registry)
+    task = resolve("mine.yaml", ["model.norm=layer_norm", "model.encoder.norm=null"], registry).task
+    assert task.model.encoder.norm is None
 
 
 def test_an_item_that_a_list_lacks_is_refused() -> None:
     base, over = layer("evaluation: {metrics: [bleu, chrf]}"), read_overrides(["evaluation.metrics.2=a"])
-    place = r"--set evaluation\.metrics\.2=a  evaluation\.metrics\.2: "
-    message = f"{place}there is no item 2 in the list of 2 written at task.yaml:1:23"
+    message = r"--set evaluation\.metrics\.2=a  evaluation\.metrics\.2: there is no item 2 in a list of 2"
     with pytest.raises(ConfigurationError, match=message):
         merge_layers([base, over])
 
 
-def test_a_notice_says_what_was_cleared_and_where_it_stood() -> None:
-    assert notices("model:\n  encoder: {norm: rms_norm}", "model: {norm: layer_norm}") == [
-        "1.yaml:1:15  model.norm: clears model.encoder.norm, written at 0.yaml:2:19"
-    ]
-
-
 def test_default_components_lend_their_names_to_options() -> None:
-    tree, _ = merge_layers([default_blocks(), layer("training: {optimizer: {weight_decay: 0.1}}")])
-    assert plain(tree)["training"]["optimizer"] == {"name": "adamw", "lr": 0.001, "weight_decay": 0.1}
+    tree = merge_layers([Tree(default_blocks(), {}, {}), layer("training: {optimizer: {weight_decay: 0.1}}")])
+    optimizer = tree.get(("training", "optimizer"))
+    assert optimizer == {"name": "adamw", "lr": 0.001, "weight_decay": 0.1}
 
 
 def test_a_mapping_keeps_its_place_under_set() -> None:
-    tree, _ = merge_layers([layer("model: {width: 1}"), read_overrides(["model.heads=2"])])
-    model = tree.items["model"]
-    assert str(model.origin) == "task.yaml:1:8"
-    assert isinstance(model, MappingNode)
-    assert str(model.items["heads"].origin) == "--set model.heads=2"
+    tree = merge_layers([layer("model: {width: 1}"), read_overrides(["model.heads=2"])])
+    assert str(tree.origin(("model",))) == "task.yaml:1:8"
+    assert str(tree.origin(("model", "heads"))) == "--set model.heads=2"
+
+
+def test_a_name_alone_has_its_own_place() -> None:
+    tree = merge_layers([layer("data: {name: table, padding: 3}"), layer("data: hub", "over.yaml")])
+    assert str(tree.origin(("data", "name"))) == "over.yaml:1:7"
+    assert str(tree.origin(("data", "padding"))) == "task.yaml:1:30"

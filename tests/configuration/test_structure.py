@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from plugformer.configuration import resolve
-from plugformer.configuration.structure import origin_of
 from plugformer.errors import ConfigurationError
 from plugformer.yaml_tree import Problem
 
@@ -139,12 +138,12 @@ def test_nothing_is_imported_to_check_structure_and_names(base) -> None:
 
 def test_origins_and_problems_are_located(base, registry) -> None:
     resolved = resolve("base.yaml", ["model.heads=2"], registry)
-    assert str(origin_of(resolved.tree, ("model", "attention", "kv_heads"))) == "base.yaml:7:36"
-    assert str(origin_of(resolved.tree, ("model", "attention", "bias"))) == "base.yaml:7:14"
-    assert str(origin_of(resolved.tree, ("model", "heads"))) == "--set model.heads=2"
-    assert str(origin_of(resolved.tree, ("tokenizer", "source", "name"))) == "base.yaml:3:19"
-    assert str(origin_of(resolved.tree, ("model", "norm", "name"))) == "base.yaml:5:3"
-    place = origin_of(resolved.tree, ("model", "width"))
+    assert str(resolved.tree.origin(("model", "attention", "kv_heads"))) == "base.yaml:7:36"
+    assert str(resolved.tree.origin(("model", "attention", "bias"))) == "base.yaml:7:14"
+    assert str(resolved.tree.origin(("model", "heads"))) == "--set model.heads=2"
+    assert str(resolved.tree.origin(("tokenizer", "source", "name"))) == "base.yaml:3:19"
+    assert str(resolved.tree.origin(("model", "norm", "name"))) == "base.yaml:5:3"
+    place = resolved.tree.origin(("model", "width"))
     problem = Problem(place, ("model", "width"), "is odd", "make it even")
     assert str(problem) == "base.yaml:6:10  model.width: is odd\n  make it even"
 

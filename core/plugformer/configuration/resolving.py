@@ -5,6 +5,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate
 from operator import getitem
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,20 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from plugformer.configuration.overrides import Changes, merge_layers, nested, read_dictionary, read_overrides
+from plugformer.configuration.overrides import (
+    Changes,
+    merge_layers,
+    merged,
+    read_dictionary,
+    read_overrides,
+    shadowed,
+)
 from plugformer.configuration.structure import (
-    Block,
-    blocks,
     check_structure,
+    components,
     default_blocks,
+    kind_at,
     located,
-    names_sides,
-    origin_of,
 )
 from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.configuration.weights import with_weights
@@ -28,40 +34,34 @@ from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain, keys_of, options_model, written_options
 from plugformer.yaml_tree import (
+    Key,
     KeyPath,
-    MappingNode,
-    Node,
     Origin,
     Problem,
-    ScalarNode,
-    SequenceNode,
+    Tree,
     file_within,
     placed,
-    plain,
     read_file,
     report,
     resolve_scalar,
 )
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_DATA = Origin("data=")
-"""Where `data.name` comes from if the caller gives examples in memory."""
 
 
 @dataclass(frozen=True)
 class ResolvedTask:
     """A task, ready to be used: its settings, and the merged `tree` of the layers as they were written.
 
-    The registry has the local manifests that the task names; `notices` say what the merging cleared.
+    The registry has the local manifests that the task names.
     """
 
     task: Task
     registry: Registry
-    notices: list[str]
-    tree: MappingNode
+    tree: Tree
 
 
-Written = str | Path | Mapping[str, Any] | MappingNode
+Written = str | Path | Mapping[str, Any] | Tree
 """A task as it was written: a name, a file, a dictionary, or a tree."""
 
 
@@ -88,44 +88,45 @@ def resolve(
         RunError: A file of a run names a manifest or another task.
     """
     known = registry or Registry.discover()
-    above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
+    above = [Tree.of("memory", Origin("data=")).under(("data", "name"))] if in_memory else []
     if isinstance(overrides, Mapping):
         tree, known = read_dictionary(overrides, "overrides", known)
-        changes = [tree]
-    else:
-        arguments = [change for change in overrides if isinstance(change, str)]
-        trees = [change for change in overrides if isinstance(change, MappingNode)]
-        changes = [*trees, read_overrides(arguments)]
-    return resolve_changed(task, [*above, *changes], known)
+        return resolve_changed(task, [*above, tree], known)
+    trees = [change for change in overrides if isinstance(change, Tree)]
+    arguments = read_overrides(change for change in overrides if isinstance(change, str))
+    return resolve_changed(task, [*above, *trees, arguments], known)
 
 
 def resolve_changed(
     task: Written,
-    changes: Iterable[MappingNode],
+    changes: Iterable[Tree],
     registry: Registry | None = None,
     kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that are trees; only components of some kinds must be known."""
-    trees, registry = read_layers(task, registry or Registry.discover())
-    layers = [default_blocks(), *trees]
+    layers, registry = read_layers(task, registry or Registry.discover())
     for change in changes:
-        if node := change.items.get("extends"):
-            raise Problem(node.origin, ("extends",), "only a task file can extend a task").error
+        if change.get(("extends",)):
+            message = "only a task file can extend a task"
+            raise Problem(change.origin(("extends",)), ("extends",), message).error
         tree, registry = with_manifest(change, registry)
         layers.append(tree)
-    merged, notices = merge_layers(with_weights(layers, registry, absolute))
-    tree = with_other_runs(merged)
-    return ResolvedTask(check_structure(tree, registry, kinds), registry, notices, tree)
+    steps = zip(accumulate(layers, merged), layers[1:], strict=False)
+    if problems := [problem for base, over in steps for problem in shadowed(base, over)]:
+        raise ConfigurationError(report(problems))
+    layers = with_weights([Tree(default_blocks(), {}, {}), *layers], registry, absolute)
+    tree = with_other_run(merge_layers(layers))
+    return ResolvedTask(check_structure(tree, registry, kinds), registry, tree)
 
 
 def read_layers(
     task: Written, registry: Registry, seen: tuple[Path, ...] = ()
-) -> tuple[list[MappingNode], Registry]:
+) -> tuple[list[Tree], Registry]:
     """Returns the trees of a task and those below it, the task last, and a registry with their manifests.
 
     A task may not extend the files that were seen.
     """
-    if isinstance(task, MappingNode):
+    if isinstance(task, Tree):
         written = task
     elif isinstance(task, Mapping):
         written, registry = read_dictionary(task, "task", registry)
@@ -133,25 +134,25 @@ def read_layers(
         file = Path(task) if isinstance(task, Path) or is_file(task) else _registered(task, Path(), registry)
         name = str(file.absolute()).removeprefix(f"{Path.cwd()}{os.sep}")
         written, seen = read_file(file, name), (*seen, file.resolve())
-        if {"task", "factors"} <= written.items.keys():
-            raise Problem(written.origin, (), f"this is a study: `plugformer ablate {name}` runs it").error
+        if {"task", "factors"} <= written.value.keys():
+            message = f"this is a study: `plugformer ablate {name}` runs it"
+            raise Problem(written.origin(()), (), message).error
         refuse_references(written, file)
     tree, registry = with_manifest(written, registry)
-    node = tree.items.get("extends")
-    if node is None:
+    if (extended := tree.get(("extends",))) is None:
         return [tree], registry
-    with placed(node.origin, ("extends",)):
-        if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
+    with placed(tree.origin(("extends",)), ("extends",)):
+        if not isinstance(extended, str):
             raise ConfigurationError("expected the name of a task or a file, with a slash or ending in .yaml")
-        if not is_file(node.value):
-            base = _registered(node.value, node.origin.folder, registry)
-        elif not (base := expand(node.value, node.origin)).is_file():
-            raise ConfigurationError(f"there is no file {str(base)!r}{file_within(base, node.value)}")
+        if not is_file(extended):
+            base = _registered(extended, tree.folder(("extends",)), registry)
+        elif not (base := expand(extended, tree.folder(("extends",)))).is_file():
+            raise ConfigurationError(f"there is no file {str(base)!r}{file_within(base, extended)}")
         if base.resolve() in seen:
-            raise ConfigurationError(f"{base} is extended by itself")
+            raise ConfigurationError(f"{base} extends itself")
     below, registry = read_layers(base, registry, seen)
-    without = {key: item for key, item in tree.items.items() if key != "extends"}
-    return [*below, replace(tree, items=without)], registry
+    value = {key: item for key, item in tree.value.items() if key != "extends"}
+    return [*below, replace(tree, value=value)], registry
 
 
 def _registered(name: str, folder: Path, registry: Registry) -> Path:
@@ -162,32 +163,33 @@ def _registered(name: str, folder: Path, registry: Registry) -> Path:
         raise RegistryError(f"{error}{file_within(folder / name, name)}") from error
 
 
-def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, Registry]:
+def with_manifest(tree: Tree, registry: Registry) -> tuple[Tree, Registry]:
     """Adds the local manifests that a layer names; in the returned layer their paths are absolute."""
-    node = tree.items.get("registry")
-    named: list[Node] = []
-    for item in node.items if isinstance(node, SequenceNode) else (node,):
-        if not (isinstance(item, ScalarNode) and isinstance(item.value, str)):
-            return tree, registry
-        with placed(item.origin, ("registry",)):
-            file = expand(item.value, item.origin)
-            registry = registry.with_local(file)
-        named.append(replace(item, value=str(file)))
-    absolute = replace(node, items=tuple(named)) if isinstance(node, SequenceNode) else named[0]
-    return replace(tree, items=tree.items | {"registry": absolute}), registry
+    value = tree.get(("registry",))
+    names = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) for name in names):
+        return tree, registry  # refused later, or nothing
+    files = []
+    for number, name in enumerate(names):
+        path = ("registry", number)
+        with placed(tree.origin(path), ("registry",)):
+            files.append(expand(name, tree.folder(path)))
+            registry = registry.with_local(files[-1])
+    absolute = list(map(str, files)) if isinstance(value, list) else str(files[0])
+    return replace(tree, value={**tree.value, "registry": absolute}), registry
 
 
-def refuse_references(tree: MappingNode, file: Path) -> None:
+def refuse_references(tree: Tree, file: Path) -> None:
     """Raises RunError for a task file of a run that names a manifest, or another task, which may name one.
 
     The modules of a manifest are imported, and the run may be somebody else's.
     """
     folders = (file.absolute().parent, file.resolve().parent)
     in_run = any((folder / "lock.json").exists() for folder in folders)
-    for key in tree.items.keys() & {"extends", "registry"} if in_run else ():
+    for key in tree.value.keys() & {"extends", "registry"} if in_run else ():
         message = "the file is part of a run, and Plugformer never writes this key into one"
         hint = "do not trust it; if it is your own, remove the line and name manifests with --registry FILE"
-        raise RunError(str(Problem(tree.keys[key], (key,), message, hint, at_key=True)))
+        raise RunError(str(Problem(tree.origin((key,), key=True), (key,), message, hint)))
 
 
 def is_file(name_or_file: str) -> bool:
@@ -203,50 +205,47 @@ def short_name(name_or_file: str) -> str:
     return (path.parent.name if path.stem in ("task", "study") else "") or path.stem
 
 
-def expand(text: str, origin: Origin) -> Path:
-    """Returns the absolute path that a task file means; its `~` and environment variables must be known."""
+def expand(text: str, folder: Path) -> Path:
+    """Returns the absolute path that a task file in a folder means; `~` and variables must be known."""
     try:
         path = Path(_VARIABLE.sub(lambda match: os.environ[match.group(1)], text)).expanduser()
     except (KeyError, RuntimeError) as error:
         message = str(error) if isinstance(error, RuntimeError) else f"the variable {error} is not set"
         raise ConfigurationError(f"{text!r}: {message}; write the path out") from error
-    return Path(os.path.normpath(origin.folder.absolute() / path))
+    return Path(os.path.normpath(folder / path))
 
 
-def absolute(node: Node) -> Any:
-    """Returns the value of a node, absolute if it is text that means a folder."""
-    value = plain(node)
-    folder = expand(value, node.origin) if isinstance(value, str) else None
+def absolute(tree: Tree, path: KeyPath) -> Any:
+    """Returns the value at a path, absolute if it is text that means a folder."""
+    value = tree.get(path)
+    folder = expand(value, tree.folder(path)) if isinstance(value, str) else None
     return str(folder) if folder is not None and folder.is_dir() else value
 
 
-def with_other_runs(tree: MappingNode) -> MappingNode:
+def with_other_run(tree: Tree) -> Tree:
     """Returns a merged tree with the absolute path and the tokenizers of the run that it names.
 
     A run's own task has these tokenizers already: then nothing is read.
     """
-    block = tree.items.get("tokenizer")
-    node = block.items.get("run") if isinstance(block, MappingNode) else None
-    if not (isinstance(block, MappingNode) and isinstance(node, ScalarNode) and isinstance(node.value, str)):
+    block, path = tree.get(("tokenizer",)), ("tokenizer", "run")
+    if not isinstance(text := tree.get(path), str):
         return tree
-    with placed(node.origin, ("tokenizer", "run")):
-        run = expand(node.value, node.origin)
-        below = tokenizer_of(run) if "name" not in block.items and not names_sides(block) else block
-    items = below.items | block.items | {"run": replace(node, value=str(run))}
-    merged = replace(block, items=items, keys=below.keys | block.keys)
-    return replace(tree, items=tree.items | {"tokenizer": merged})
+    with placed(tree.origin(path), path):
+        run = expand(text, tree.folder(path))
+        known = {} if {"name", "source", "target"} & block.keys() else tokenizer_of(run)
+    return replace(tree, value={**tree.value, "tokenizer": {**known, **block, "run": str(run)}})
 
 
-def tokenizer_of(run: Path) -> MappingNode:
+def tokenizer_of(run: Path) -> dict[Key, Any]:
     """Returns name and options of a run's tokenizers from its task file, or raises RunError."""
     file = run / "task.yaml"
     try:
-        node = read_file(file, str(file)).items.get("tokenizer")
+        block = read_file(file, str(file)).get(("tokenizer",))
     except ConfigurationError as error:
         raise RunError(f"{run} is not a run directory\n{error}") from error
-    if not isinstance(node, MappingNode):
+    if not isinstance(block, dict):
         raise RunError(f"{run} is not a run directory: {file} names no tokenizer with its options")
-    return node
+    return block
 
 
 def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
@@ -257,55 +256,61 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
             type or out of range; every problem with its place.
     """
     problems: list[Problem] = []
-    complete = plain(resolved.tree)
-    for block in blocks(resolved.tree):
-        if block.kind not in kinds:
-            continue
-        options, mistakes = _check(block, resolved)
-        written = block.node.items if isinstance(block.node, MappingNode) else {}
-        if block.base is not None:  # it stays as it is written; mistakes of its base are reported there
-            problems += [problem for problem in mistakes if problem.path[len(block.path)] in written]
-            continue
-        problems += mistakes
-        core = {key: plain(item) for key, item in written.items() if key in block.core}
-        outer = reduce(getitem, block.path[:-1], complete)
-        outer[block.path[-1]] = {"name": block.name and block.name.value, **options, **core}
+    complete = resolved.task.model_dump(by_alias=True)
+    for path, component in components(resolved.task):
+        if kind_at(path) in kinds:
+            options, mistakes = _check(component, path, resolved)
+            outer: Any = reduce(getitem, path[:-1], complete)  # type: ignore[arg-type]
+            kept = {key: item for key, item in outer[path[-1]].items() if key not in options}
+            outer[path[-1]] = kept | options
+            problems += mistakes
     if problems:
         raise ConfigurationError(report(problems))
     return replace(resolved, task=Task.model_validate(complete))
 
 
-def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
-    """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
-    written, name = plain(block.options), block.name and block.name.value
+def _check(
+    component: Component, path: KeyPath, resolved: ResolvedTask
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Returns a component's options, complete and with absolute paths, and what is wrong with them.
+
+    A group of parameters without a name has the optimizer of its task, and stays as it is written.
+    """
+    kind, tree, core = kind_at(path), resolved.tree, {"name", *keys_of(type(component))}
+    outer = component if component.name else resolved.task.training.optimizer
+    written, here = {**outer.options, **component.options}, path if tree.get(path) else path[:-1]
     try:
-        model = options_model(resolved.registry.load(block.kind, str(name)))
-        if taken := sorted(keys_of(model) & {"name", *block.core}):
-            message = f"{block.kind} {name!r} has an option {taken[0]!r}, which is a setting of the core"
+        model = options_model(resolved.registry.load(kind, outer.name))
+        if taken := sorted(keys_of(model) & core):
+            message = f"{kind} {outer.name!r} has an option {taken[0]!r}, which is a setting of the core"
             raise RegistryError(f"{message}\nits author must give the option another name")
         checked = model.model_validate(written)
-        absolute = _absolute(block.options, checked.model_dump(by_alias=True, warnings=False), block.path)
-        return written_options(checked if absolute == written else model.model_validate(absolute)), []
+        absolute = _absolute(written, checked.model_dump(by_alias=True, warnings=False), tree, path)
+        options = written_options(checked if absolute == written else model.model_validate(absolute))
+        return options if component.name else {}, []
     except RegistryError as error:
-        return {}, [Problem(origin_of(resolved.tree, block.name_path), block.name_path, str(error))]
+        name = (*here, "name") if isinstance(tree.get(here), dict) else here
+        return {}, [Problem(tree.origin(name), name, str(error))]
     except ValidationError as error:
-        refused = explain(error, model, written, also=("name", *block.core))
-        refused = [replace(problem, path=(*block.path, *problem.path)) for problem in refused]
-        return {}, [located(problem, resolved.tree) for problem in refused]
+        refused = explain(error, model, written, also=core)
+        inside = (problem for problem in refused if component.name or problem.path[0] in component.options)
+        return {}, [located(replace(problem, path=(*here, *problem.path)), tree) for problem in inside]
 
 
-def _absolute(node: Node, value: Any, path: KeyPath) -> Any:
-    """Returns options with absolute paths; `value` is the validated node, with a `Path` for every path."""
-    if isinstance(value, Path) and isinstance(node, ScalarNode):
-        with placed(node.origin, path):
-            return str(expand(str(node.value), node.origin))
-    if isinstance(node, MappingNode) and isinstance(value, dict):
-        by_key = {str(key): item for key, item in value.items()}
-        return {key: _absolute(item, by_key.get(str(key)), (*path, key)) for key, item in node.items.items()}
-    if isinstance(node, SequenceNode) and isinstance(value, list | tuple):
-        pairs = enumerate(zip(node.items, value, strict=True))
-        return [_absolute(item, part, (*path, index)) for index, (item, part) in pairs]
-    return plain(node)
+def _absolute(written: Any, value: Any, tree: Tree, path: KeyPath) -> Any:
+    """Returns options with absolute paths; `value` has been validated, with a `Path` for every path."""
+    if isinstance(value, Path):
+        with placed(tree.origin(path), path):
+            return str(expand(str(written), tree.folder(path)))
+    if isinstance(written, dict) and isinstance(value, dict):
+        parts = {str(key): item for key, item in value.items()}
+        return {
+            key: _absolute(item, parts.get(str(key)), tree, (*path, key)) for key, item in written.items()
+        }
+    if isinstance(written, list) and isinstance(value, list | tuple):
+        pairs = enumerate(zip(written, value, strict=True))
+        return [_absolute(item, part, tree, (*path, index)) for index, (item, part) in pairs]
+    return written
 
 
 def dump(task: Task) -> str:

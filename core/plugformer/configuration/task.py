@@ -4,9 +4,13 @@ A component is a block: a name, options of its own (its constructor checks them)
 of the core. The other modules of this package read files, merge them and locate mistakes.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from plugformer.registry.options import keys_of
+from plugformer.yaml_tree import Key
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 # Numbers have limits beyond any use, so that a slip of the keyboard is refused and not built.
@@ -23,7 +27,7 @@ class Settings(BaseModel):
     """A mapping of a task file: unknown keys and values of another type are errors.
 
     Attributes:
-        exclusive: Pairs of keys of which at most one may be given; a later layer's key clears the other.
+        exclusive: Pairs of keys of which at most one may be given; a later layer's replaces the other.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -36,6 +40,12 @@ class Settings(BaseModel):
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise ValueError(f"{one} and {other} exclude each other: give one")
         return self
+
+    @classmethod
+    def replaced(cls, base: Mapping[Key, Any], over: Mapping[Key, Any]) -> set[Key]:
+        """Returns the keys of a mapping that another choice, in a mapping over it, takes the place of."""
+        pairs = (*cls.exclusive, *((other, one) for one, other in cls.exclusive))
+        return {key for one, key in pairs if over.get(one) is not None and key in base}
 
 
 class Component(BaseModel):
@@ -54,6 +64,11 @@ class Component(BaseModel):
     def options(self) -> dict[str, Any]:
         """The component's own options: every key that the core does not know."""
         return dict(self.model_extra or {})
+
+    @classmethod
+    def replaced(cls, base: Mapping[Key, Any], over: Mapping[Key, Any]) -> set[Key]:
+        """Returns name and options in a component's block, if a block over it names a component."""
+        return {*base} - (keys_of(cls) - {"name"}) if "name" in over else set()
 
 
 class Split(Settings):
@@ -110,27 +125,46 @@ class TokenizerSettings(Settings):
     shared: bool = Field(default=True, description="One vocabulary for both sides; false for two blocks.")
     run: str | None = Field(default=None, description="A run with the tokenizers, relative to this file.")
 
-    @model_validator(mode="before")
+    _by_side = model_validator(mode="before")(lambda value: by_side(value))
+
     @classmethod
-    def _one_or_two(cls, value: object) -> object:
-        if isinstance(value, str):
-            value = {"name": value}
-        if isinstance(value, dict) and "name" in value:
-            core = {key: value[key] for key in ("shared", "run") if key in value}
-            block = {key: option for key, option in value.items() if key not in core}
-            return {"source": block, "target": block, **core}
-        if not isinstance(value, dict):
-            return value
-        if "source" not in value and "target" not in value:
-            raise ValueError("give the name of a tokenizer, or one as source and one as target")
-        one = value.get("source", value.get("target"))
-        return {"source": one, "target": one, "shared": False, **value}
+    def replaced(cls, base: Mapping[Key, Any], over: Mapping[Key, Any]) -> set[Key]:
+        """Returns what a tokenizer for both sides, one for a side, or those of a run take the place of."""
+        if "name" in over:
+            return {*base} - {"shared"}
+        if {"source", "target"} & over.keys():
+            return {"run", "shared"}
+        return {*base} if "run" in over else set()
 
     @model_validator(mode="after")
     def _shared_is_one(self) -> Self:
         if self.shared and self.source != self.target:
             raise ValueError("a shared tokenizer is one: give its name and options once, or shared: false")
         return self
+
+
+def by_side(value: Any) -> Any:
+    """Returns a tokenizer for each side; a side without a name has the name and options of that for both.
+
+    Raises:
+        ValueError: No tokenizer is named.
+    """
+    block = {"name": value} if isinstance(value, str) else value
+    if not isinstance(block, dict):
+        return value
+    core = {key: block[key] for key in ("shared", "run") if key in block}
+    sides = {side: block[side] for side in ("source", "target") if block.get(side) is not None}
+    both = {key: item for key, item in block.items() if key not in (*core, "source", "target")}
+    if not sides and "name" not in both:
+        raise ValueError("give the name of a tokenizer, or one as source and one as target")
+    if "name" not in both:
+        one = next(iter(sides.values()))
+        return {"source": one, "target": one, "shared": False, **core, **both, **sides}
+    own = {
+        side: {**both, **given} if isinstance(given, dict) and "name" not in given else given
+        for side, given in sides.items()
+    }
+    return {"source": both, "target": both, "shared": not sides, **core, **own}
 
 
 class Embeddings(Settings):

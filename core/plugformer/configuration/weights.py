@@ -4,36 +4,35 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plugformer.configuration.overrides import merge_layers, read_dictionary
-from plugformer.configuration.structure import origin_of
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Kind, Registry
-from plugformer.yaml_tree import Finding, KeyPath, MappingNode, Problem, placed, plain, report
+from plugformer.yaml_tree import Finding, KeyPath, Problem, Tree, placed, report
 
 _PATH = ("model", "initialize_from")
 
 
 def with_weights(
-    layers: list[MappingNode], registry: Registry, absolute: Callable[[Any], Any]
-) -> list[MappingNode]:
+    layers: list[Tree], registry: Registry, absolute: Callable[[Tree, KeyPath], Any]
+) -> list[Tree]:
     """Returns layers with what `model.initialize_from` decides, and the hook that loads the weights.
 
     `{x: ..., OPTIONS}` means the hook `initialize_from_x`; see `plugformer.interfaces.Hook.decided`.
     """
-    merged = merge_layers(layers)[0]
-    block = getattr(merged.items.get("model"), "items", {}).get(_PATH[1])
-    if block is None or plain(block) is None:
+    merged = merge_layers(layers)
+    if not isinstance(block := merged.get(_PATH), dict):
         return layers
-    with placed(block.origin, _PATH):
-        options = {str(key): absolute(item) for key, item in block.items.items()}
+    with placed(merged.origin(_PATH), _PATH):
+        options = {str(key): absolute(merged, (*_PATH, key)) for key in block}
         name = f"{_PATH[1]}_{next(iter(options))}"
-        written = plain(merge_layers(layers[1:])[0])
+        written = merge_layers(layers[1:]).value
         file, decided, defaults = registry.create(Kind.HOOK, name, **options).decided(written)
     findings: list[Finding] = []
     rest = _rest(decided, written, (), findings)
     if findings:
-        problems = (Problem(origin_of(merged, path), path, words) for path, words in findings)
-        raise ConfigurationError(report(problems))
-    hooks = [{"name": name, **options}, *plain(merged).get("training", {}).get("hooks", [])]
+        raise ConfigurationError(
+            report(Problem(merged.origin(path), path, words) for path, words in findings)
+        )
+    hooks = [{"name": name, **options}, *(merged.get(("training", "hooks")) or [])]
     last = {"model": {_PATH[1]: None}, "training": {"hooks": hooks}}
     read = (read_dictionary(tree, file, registry)[0] for tree in (defaults, rest, last))
     return [layers[0], next(read), *layers[1:], *read]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plugformer.errors import ConfigurationError, nearest
-from plugformer.yaml_tree import KeyPath, MappingNode, Problem, ScalarNode, SequenceNode, plain, read_mapping
+from plugformer.yaml_tree import Key, KeyPath, Problem, Tree, read_mapping
 
 
 class Kind(StrEnum):
@@ -145,7 +145,7 @@ class Plugin:
 def parse(content: bytes, origin: str) -> Plugin:
     """Returns a manifest with its sound entries, and the problems of the others; they name `origin`."""
     try:
-        return _Checker().manifest(read_mapping(content, origin, Path()))
+        return _Checker(read_mapping(content, origin, Path())).manifest()
     except ConfigurationError as error:
         return Plugin(problems=tuple(str(error).splitlines()))
 
@@ -153,70 +153,73 @@ def parse(content: bytes, origin: str) -> Plugin:
 class _Checker:
     """Walks a manifest's tree and collects its sound entries and its problems."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
         self.problems: list[Problem] = []
 
-    def manifest(self, root: MappingNode) -> Plugin:
-        self.check_keys(root, (), ["plugformer", "components", "tasks", "hooks", "commands"])
-        components = self.mapping(root, ("components",), list(Kind))
-        kinds = [kind for kind in Kind if kind in components.items]
-        entries = [entry for kind in kinds for entry in self.entries(components, ("components", kind), kind)]
-        entries += self.entries(root, ("tasks",), EntryKind.TASK)
-        entries += self.entries(root, ("commands",), EntryKind.COMMAND)
-        hooks = root.items.get("hooks", SequenceNode((), root.origin))
-        names = plain(hooks)
+    def manifest(self) -> Plugin:
+        """Returns the sound entries, and the problems of the others."""
+        self.check_keys((), ["plugformer", "components", "tasks", "hooks", "commands"])
+        known = self.mapping(("components",), list(Kind))
+        kinds = [kind for kind in Kind if kind in known]
+        entries = [entry for kind in kinds for entry in self.entries(("components", kind), kind)]
+        entries += self.entries(("tasks",), EntryKind.TASK)
+        entries += self.entries(("commands",), EntryKind.COMMAND)
+        names = self.tree.get(("hooks",), [])
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             entries += [Entry(EntryKind.HOOKS, name, name) for name in names]
         else:
-            self.problems.append(Problem(hooks.origin, ("hooks",), "expected a list of module names"))
-        requires = self.text(root, ("plugformer",))
+            self.add(("hooks",), "expected a list of module names")
+        requires = self.text(("plugformer",))
         return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 
-    def entries(self, parent: MappingNode, path: KeyPath, kind: Kind | EntryKind) -> list[Entry]:
+    def entries(self, path: KeyPath, kind: Kind | EntryKind) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
         is_component = isinstance(kind, Kind)
         key, form, pattern = _FORMS["component" if is_component else kind]
         known = [key, "summary", *(["source", "expected_failures"] if is_component else [])]
         entries: list[Entry] = []
-        named = self.mapping(parent, path)
-        for name in named.items:
+        for name in self.mapping(path):
             before, here = len(self.problems), (*path, name)
             if not NAME.fullmatch(str(name)):
-                message = f"{name!r} is not a name: letters, digits, - and _, a letter first"
-                self.problems.append(Problem(named.keys[name], here, message))
-            node = self.mapping(named, here, known)
-            target, summary, source = (self.text(node, (*here, part)) for part in (key, "summary", "source"))
-            if key not in node.items:
-                self.problems.append(Problem(node.origin, here, f"{key!r} is missing"))
+                self.add(
+                    here, f"{name!r} is not a name: letters, digits, - and _, a letter first", at_key=True
+                )
+            block = self.mapping(here, known)
+            target, summary, source = (self.text((*here, part)) for part in (key, "summary", "source"))
+            if key not in block:
+                self.add(here, f"{key!r} is missing")
             elif target and not re.fullmatch(pattern, target):
-                message = f"{target!r} is not of the form {form!r}"
-                self.problems.append(Problem(node.items[key].origin, (*here, key), message))
+                self.add((*here, key), f"{target!r} is not of the form {form!r}")
             below = (*here, "expected_failures")
-            reasons = self.mapping(node, below)
-            failures = tuple((str(check), self.text(reasons, (*below, check))) for check in reasons.items)
+            failures = tuple((str(check), self.text((*below, check))) for check in self.mapping(below))
             if len(self.problems) == before:
                 entries.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
         return entries
 
-    def mapping(self, parent: MappingNode, path: KeyPath, known: Sequence[str] = ()) -> MappingNode:
+    def mapping(self, path: KeyPath, known: Sequence[str] = ()) -> dict[Key, Any]:
         """Returns the mapping at a path, with known keys if some are given; an empty one if there is none."""
-        node = parent.items.get(path[-1])
-        if isinstance(node, MappingNode):
-            self.check_keys(node, path, known)
-            return node
-        if node is not None and plain(node) is not None:
-            self.problems.append(Problem(node.origin, path, "expected a mapping of keys to values"))
-        return MappingNode({}, {}, (node or parent).origin)
-
-    def text(self, parent: MappingNode, path: KeyPath) -> str:
-        """Returns the text at a path, or an empty one."""
-        node = parent.items.get(path[-1], ScalarNode("", parent.origin))
-        if isinstance(value := plain(node), str):
+        value = self.tree.get(path)
+        if isinstance(value, dict):
+            self.check_keys(path, known)
             return value
-        self.problems.append(Problem(node.origin, path, f"expected text, found {value!r}"))
+        if value is not None:
+            self.add(path, "expected a mapping of keys to values")
+        return {}
+
+    def text(self, path: KeyPath) -> str:
+        """Returns the text at a path, or an empty one."""
+        if isinstance(value := self.tree.get(path, ""), str):
+            return value
+        self.add(path, f"expected text, found {value!r}")
         return ""
 
-    def check_keys(self, node: MappingNode, path: KeyPath, known: Sequence[str]) -> None:
-        for key in (key for key in node.items if known and key not in known):
+    def check_keys(self, path: KeyPath, known: Sequence[str]) -> None:
+        """Adds a problem for each key of the mapping at a path that is not known, if some are."""
+        for key in (key for key in self.tree.get(path) if known and key not in known):
             message = f"unknown key {key!r}{nearest(str(key), known)}"
-            self.problems.append(Problem(node.keys[key], (*path, key), message, f"known: {', '.join(known)}"))
+            self.add((*path, key), message, f"known: {', '.join(known)}", at_key=True)
+
+    def add(self, path: KeyPath, message: str, hint: str = "", *, at_key: bool = False) -> None:
+        """Adds a problem at a path, of its value or its key."""
+        self.problems.append(Problem(self.tree.origin(path, key=at_key), path, message, hint))

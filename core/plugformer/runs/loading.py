@@ -396,7 +396,7 @@ def load(
     restore(model, load_tensors(directory.model), directory.model)
     trained = TrainedModel(directory.path, experiment, model.to(place).eval(), processor)
     trained.changes = changed_components(directory, experiment)
-    trained.other_data = "data" in read_overrides(overrides).items
+    trained.other_data = "data" in read_overrides(overrides).value
     if trained.changes:
         _LOG.warning("%s", _changes(trained))
     return trained

@@ -4,20 +4,19 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel
 
 import plugformer
 from plugformer.configuration import Task
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import refuse_references, resolve_changed
+from plugformer.configuration.structure import components as named_components
 from plugformer.configuration.structure import kind_at
-from plugformer.configuration.task import Component
 from plugformer.data.files import files_version
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import NO_POSITION, Experiment
@@ -28,7 +27,7 @@ from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import RESTORE, read_file
 from plugformer.validation import unfit_decoding, unfit_metrics
-from plugformer.yaml_tree import Key, MappingNode, Node, Origin, Problem, dotted, plain, report
+from plugformer.yaml_tree import Key, Problem, Tree, dotted, report
 from plugformer.yaml_tree import read_file as read_yaml
 
 LIBRARIES = ("datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
@@ -97,11 +96,11 @@ def task_hashes(directory: RunDirectory) -> dict[str, str]:
     Neither initial values count nor the run that the tokenizers come from. Of a text only what follows the
     last slash counts, because a published run names files without their folders.
     """
-    return _task_hashes(read_yaml(directory.task, str(directory.task)))
+    return _task_hashes(read_yaml(directory.task, str(directory.task)).value)
 
 
-def _task_hashes(tree: MappingNode) -> dict[str, str]:
-    task, hashes = plain(tree), {}
+def _task_hashes(task: Mapping[str, Any]) -> dict[str, str]:
+    hashes = {}
     for name in ("type", "model", "tokenizer"):
         part = task.get(name)
         if isinstance(part, dict):
@@ -111,8 +110,8 @@ def _task_hashes(tree: MappingNode) -> dict[str, str]:
     return hashes
 
 
-def _refuse_other_task(directory: RunDirectory, tree: MappingNode) -> None:
-    before, now = directory.lock().get("task", {}), _task_hashes(tree)
+def _refuse_other_task(directory: RunDirectory, tree: Tree) -> None:
+    before, now = directory.lock().get("task", {}), _task_hashes(tree.value)
     if changed := [key for key in before if before[key] != now.get(key)]:
         words = f"{' and '.join(changed)}: edited since the parameters were trained with other settings"
         new = f"train a new run with these: `plugformer train {directory.task} --out DIR`"
@@ -146,21 +145,10 @@ def environment(device: torch.device, processes: int, precision: str) -> dict[st
 
 def components(task: Task) -> set[tuple[Kind, str]]:
     """Returns kind and name of every component that a task uses."""
-    found = set(_components(task, ()))
+    found = {(kind_at(path), part.name) for path, part in named_components(task) if part.name}
     if task.model.decoder.cross_attention.position is None:
         found.add((Kind.POSITION, NO_POSITION.name))
     return found
-
-
-def _components(value: object, path: tuple[Key, ...]) -> Iterator[tuple[Kind, str]]:
-    if isinstance(value, Component) and value.name:
-        yield kind_at(path), value.name
-    if isinstance(value, BaseModel | dict):
-        for key, item in dict(value).items():
-            yield from _components(item, (*path, key))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _components(item, path)
 
 
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: bool = False) -> list[str]:
@@ -233,22 +221,15 @@ def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]
         ConfigurationError: A setting has another key; the parameters were trained with the run's own value.
     """
     words = f"cannot be changed here, only {' or '.join(map(dotted, allowed))}"
+    tree = read_overrides(overrides)
     problems = [
         Problem(origin, path, words, "train a new run to change it")
-        for path, origin in _leaves(read_overrides(overrides))
-        if path[: len(allowed[0])] not in allowed
+        for path, origin in tree.origins.items()
+        if not isinstance(tree.get(path), dict) and path[: len(allowed[0])] not in allowed
     ]
     if problems:
         raise ConfigurationError(report(problems))
     return overrides
-
-
-def _leaves(node: Node, path: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Origin]]:
-    if not isinstance(node, MappingNode):
-        yield path, node.origin
-    else:
-        for key, child in node.items.items():
-            yield from _leaves(child, (*path, key))
 
 
 def resolve_run(
@@ -279,18 +260,18 @@ def resolve_run(
     refuse_references(tree, directory.task)
     last = read_overrides(overrides)
     kinds = set(kinds)
-    if "data" in last.items:
+    if "data" in last.value:
         kinds.add(Kind.DATA)
-    if "evaluation" in last.items:
+    if "evaluation" in last.value:
         kinds.add(Kind.METRIC)
         # Training is over: the monitored metric need not be among the metrics any more.
         last = read_overrides([*overrides, "training.monitor=loss"])
-    resolved = resolve_changed(tree, [last] if last.items else [], registry, kinds=())
+    resolved = resolve_changed(tree, [last] if last.value else [], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
     _refuse_other_task(directory, tree)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
-    findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
-    if "evaluation" in last.items:
+    findings = list(unfit_decoding(experiment)) if "decoding" in last.value else []
+    if "evaluation" in last.value:
         findings += unfit_metrics(experiment)
     return experiment.raise_for(findings)
 

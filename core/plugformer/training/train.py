@@ -118,8 +118,6 @@ def train(
         experiment = _with_batches(validate(resolved, by_split(data)), processes, notify)
         training = experiment.task.training
         where = environment(processes.device, processes.count, precision(training, processes.device))
-    for notice in experiment.notices:
-        notify(notice)
     name = short_name("task" if isinstance(task, Mapping) else str(task))
     path = Path(out or processes.on_main(lambda: f"runs/{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"))
     processes.on_main(lambda: RunDirectory.require_possible(path))
