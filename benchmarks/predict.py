@@ -8,7 +8,6 @@ second one is killed with SIGKILL when half of the rows are complete, and contin
 """
 
 import csv
-import json
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import time
 from itertools import cycle, islice
 from pathlib import Path
 
-from plugformer_cli.file_prediction import PORTION
+from plugformer_cli.predict import PORTION
 
 
 def peak_of(process: int) -> float:
@@ -25,14 +24,19 @@ def peak_of(process: int) -> float:
     return max((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), default=0.0)
 
 
-def watched(command: list[str], state: Path, kill_at: int | None = None) -> tuple[float, float]:
+def complete_rows(part: Path) -> int:
+    """Returns the number of rows in an unfinished file, whose first line is none."""
+    return max(0, part.read_bytes().count(b"\n") - 1)
+
+
+def watched(command: list[str], part: Path, kill_at: int | None = None) -> tuple[float, float]:
     """Runs a command, perhaps until so many rows are complete; returns seconds and peak memory in MB."""
     started, peak = time.perf_counter(), 0.0
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while process.poll() is None:
         try:
             peak = max(peak, peak_of(process.pid))
-            if kill_at is not None and json.loads(state.read_text())["rows"] >= kill_at:
+            if kill_at is not None and complete_rows(part) >= kill_at:
                 process.kill()
         except FileNotFoundError:
             pass
@@ -58,10 +62,10 @@ def main(run: str, texts: str, count: str = "100000", column: str = "text") -> N
         speed = size / (seconds - start)
         print(f"{size:,} rows in {seconds:.1f} s, one row in {start:.1f} s: {speed:,.0f} rows/s")
         print(f"peak memory {peak:.0f} MB, for one row {base:.0f} MB; portions of {PORTION:,} rows")
-        state, command = Path(f"{resumed}.part.json"), [*command, str(file), "--out", str(resumed)]
-        watched(command, state, kill_at=size // 2)
-        rows = json.loads(state.read_text())["rows"]
-        watched([*command, "--resume"], state)
+        part, command = Path(f"{resumed}.part"), [*command, str(file), "--out", str(resumed)]
+        watched(command, part, kill_at=size // 2)
+        rows = complete_rows(part)
+        watched([*command, "--resume"], part)
         with resumed.open(encoding="utf-8", newline="") as stream:
             complete = [int(row["id"]) for row in csv.DictReader(stream)] == list(range(size))
         same = whole.read_bytes() == resumed.read_bytes()

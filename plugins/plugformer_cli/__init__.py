@@ -4,6 +4,7 @@ Importing it imports neither torch nor pydantic nor any plugin. The names below 
 packages: the options that all commands share, text on the terminal, and the record of an answer.
 """
 
+from plugformer_cli.answering import record
 from plugformer_cli.answers import predictions
 from plugformer_cli.options import (
     AsJson,
@@ -17,7 +18,6 @@ from plugformer_cli.options import (
     installed,
 )
 from plugformer_cli.printing import print_device, print_text
-from plugformer_cli.records import record
 
 __all__ = [
     "AsJson",

@@ -1,109 +1,245 @@
-"""Files of answers that grow by portions: text, CSV, JSON lines and Parquet.
+"""Files of answers: one that grows while the model answers, and what is made of it at the end.
 
-What has been written can be cut off behind any portion, and what follows appended.
+The first has a record on each line, whatever the second is: text, CSV, JSON lines or Parquet. An interrupted
+command continues it behind the last line that is sound.
 """
 
 import csv
 import gzip
 import io
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plugformer.errors import ConfigurationError, DataError
-from plugformer_cli.answer_printer import one_line
-from plugformer_cli.questions import TABLES, ending
+from plugformer.errors import ConfigurationError, DataError, RunError
+from plugformer_cli.answering import lines, one_line, prediction_of
+from plugformer_cli.questions import TABLES, Question, ending, portions
 
 if TYPE_CHECKING:
     from pyarrow import Schema, Table
 
+    from plugformer.interfaces import TaskType
+
 Row = Mapping[str, Any]
-"""The cells of a row: those of the question, then those of its answer."""
+"""The cells of a row by column."""
+
+ROW_GROUP = 2000
+"""Rows that are converted together, and a row group of Parquet."""
 
 
-class AnswerFile(ABC):
-    """The form of a file of answers."""
+class UnfinishedAnswers:
+    """The file `OUT.part`: what was requested, then a record for each row that is complete.
 
-    def head(self) -> bytes:
-        """Returns what begins the file, by default nothing."""
-        return b""
+    Args:
+        out: The file that will be made of it.
+        requested: What the answers depend on, by name; a hash of a file.
 
-    @abstractmethod
-    def portion(self, rows: Sequence[Row]) -> bytes:
-        """Returns some rows."""
+    Attributes:
+        rows: Number of rows that are complete.
+    """
 
-    def finish(self, part: Path, out: Path) -> None:
-        """Makes a file out of all portions, which are in `part`."""
-        part.replace(out)
+    def __init__(self, out: Path, requested: Mapping[str, Any]) -> None:
+        self.file = out.with_name(f"{out.name}.part")
+        self.rows = 0
+        self._out = out
+        self._requested = requested
+
+    def begin(self, *, resume: bool) -> bool:
+        """Makes the file, or cuts off what is incomplete or damaged; False if `out` is complete.
+
+        Raises:
+            ConfigurationError: There is a file and no `resume`; or something else was requested.
+            RunError: The file does not say what was requested, or cannot be written.
+        """
+        if self._out.exists():
+            if not resume:
+                raise ConfigurationError(f"--out {self._out} exists; delete it, or choose another")
+            return False
+        if not self.file.exists():
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._append([{"requested": self._requested}])
+        elif resume:
+            self._cut()
+        else:
+            raise ConfigurationError(
+                f"{self.file} holds answers of an interrupted command; add --resume, or delete it"
+            )
+        return True
+
+    def _cut(self) -> None:
+        """Cuts off what follows the last line that is sound, if the same was requested."""
+        sound = self._sound_lines()
+        size, head = next(sound, (0, {}))
+        before = head.get("requested")
+        if not isinstance(before, dict):
+            raise RunError(f"{self.file} is damaged in its first line; delete it, and begin again")
+        for name in self._requested.keys() | before.keys():
+            if (old := before.get(name)) != (new := self._requested.get(name)):
+                change = "it has changed" if "file" in name else f"it was {old!r}, now it is {new!r}"
+                raise ConfigurationError(
+                    f"--resume: {self.file} was begun with another {name}: {change}\n"
+                    "write the same command as before, or delete the file"
+                )
+        for length, _ in sound:
+            size += length
+            self.rows += 1
+        os.truncate(self.file, size)
+
+    def _sound_lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yields the bytes and the object of each line, before the first that is no whole object."""
+        with self.file.open("rb") as stream:
+            for line in stream:
+                try:
+                    value = json.loads(line)
+                except ValueError:
+                    return
+                if not isinstance(value, dict) or not line.endswith(b"\n"):
+                    return
+                yield len(line), value
+
+    def save(self, records: Sequence[dict[str, Any]]) -> None:
+        """Appends the records of complete rows.
+
+        Raises:
+            RunError: They cannot be written; what was complete before is kept.
+        """
+        self._append([{name: found[name] for name in found if name != "input"} for found in records])
+        self.rows += len(records)
+
+    def _append(self, values: Sequence[dict[str, Any]]) -> None:
+        try:
+            with self.file.open("ab") as stream:
+                stream.write("".join(f"{json.dumps(value)}\n" for value in values).encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise RunError(
+                f"{self.file} cannot be written: {error.strerror or error}; {self.rows:,} rows are complete: "
+                "make room, then continue with --resume"
+            ) from error
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yields the records; none if there is no file."""
+        if not self.file.exists():
+            return iter(())
+        return (value for _, value in islice(self._sound_lines(), 1, None))
 
 
-class TextFile(AnswerFile):
-    """A line for each output, `n_best` for each row; with its probability and a tab in front, or without."""
+@dataclass(frozen=True)
+class AnswerFile:
+    """A complete file of answers, with a line or a row for each question.
 
-    def __init__(self, n_best: int, *, scores: bool) -> None:
-        self._n_best = n_best
-        self._scores = scores
+    Attributes:
+        out: The file. Its ending says the form.
+        answer: Of `prediction`, `probability`, `alternatives`, `probabilities`, `spans` and `error` those
+            that answers have. A column of the questions with one of these names is called `input_NAME`.
+        task_type: Of the model.
+        n_best: Lines of text for each question.
+        scores: Whether these begin with the probability and a tab.
+    """
 
-    def portion(self, rows: Sequence[Row]) -> bytes:
-        """Returns the lines."""
-        return "".join(f"{line}\n" for row in rows for line in self._lines(row)).encode(errors="replace")
+    out: Path
+    answer: Sequence[str]
+    task_type: "TaskType"
+    n_best: int
+    scores: bool
 
-    def _lines(self, row: Row) -> Iterator[str]:
-        from plugformer.interfaces import as_text
+    def columns_and_count(self, read: Callable[[], Iterable[Question]]) -> tuple[list[str], int]:
+        """Returns the columns of all questions, and the number of these.
 
-        outputs = [row] * (row["prediction"] is not None) + list(row.get("alternatives") or ())
-        for output in outputs:
-            probability = output.get("probability")
-            written = "" if probability is None else format(probability, ".4g")
-            text = one_line(as_text(output["prediction"]))
-            yield f"{written}\t{text}" if self._scores else text
-        yield from [""] * (self._n_best - len(outputs))
+        Raises:
+            DataError: A column of Parquet would have values of different types.
+        """
+        columns: dict[str, None] = {}
+        count = 0
+        for count, question in enumerate(read(), start=1):  # noqa: B007 (the last is the number)
+            columns |= dict.fromkeys(question.cells)
+        if ending(self.out) == ".parquet":
+            schema_of([*columns], (question.cells for question in read()))
+        return [*columns], count
+
+    def write(
+        self, columns: Sequence[str], answers: Callable[[], Iterable[tuple[Question, dict[str, Any]]]]
+    ) -> None:
+        """Writes the file in one step.
+
+        Args:
+            columns: Names of the columns of the questions.
+            answers: Returns all questions with the records of their answers.
+
+        Raises:
+            DataError: A column of Parquet has values of different types.
+            RunError: The file cannot be written.
+        """
+        from plugformer.runs import replacing
+
+        form = ending(self.out)
+        names = [*map(self._renamed, columns), *self.answer]
+        with replacing(self.out) as temporary:
+            if form == ".parquet":
+                write_parquet(temporary, names, lambda: (self._row(*each) for each in answers()))
+                return
+            with temporary.open("wb") as file:
+                packed = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if self.out.suffix == ".gz" else file
+                with io.TextIOWrapper(packed, "utf-8", errors="replace", newline="") as text:
+                    if form == ".txt":
+                        for _, found in answers():
+                            text.writelines(
+                                f"{line}\n" for line in lines(found, self.n_best, scores=self.scores)
+                            )
+                    elif form == ".jsonl":
+                        for each in answers():
+                            text.write(json.dumps(self._row(*each), ensure_ascii=False, default=str) + "\n")
+                    else:
+                        rows = (self._row(*each) for each in answers())
+                        write_separated(text, names, rows, "\t" if form == ".tsv" else ",")
+
+    def _row(self, question: Question, found: Mapping[str, Any]) -> Row:
+        """Returns the cells of a row: those of the question, then those of its answer."""
+        row: dict[str, Any] = {"prediction": found["output"], "error": found.get("error")}
+        if "score" in found:
+            row["probability"] = prediction_of(found).probability
+            row["alternatives"] = [
+                {"prediction": other["output"], "probability": prediction_of(other).probability}
+                for other in found.get("alternatives", ())
+            ]
+            row["probabilities"] = found.get("probabilities")
+        if "spans" in self.answer and found["output"] is not None:
+            asked: Any = question.asked
+            example = self.task_type.example_from_text(asked) if isinstance(asked, str) else asked
+            row["spans"] = self.task_type.spans(example, found["output"])
+        cells = {self._renamed(name): cell for name, cell in question.cells.items()}
+        return cells | {name: row.get(name) for name in self.answer}
+
+    def _renamed(self, name: str) -> str:
+        return f"input_{name}" if name in self.answer else name
 
 
-class JsonLines(AnswerFile):
-    """An object on each line."""
+def check_form(out: Path) -> None:
+    """Raises ConfigurationError unless the name of a file of answers says its form."""
+    known = (".txt", *TABLES)
+    if ending(out) not in known or out.name.endswith(".parquet.gz"):
+        raise ConfigurationError(
+            f"--out {out}: unknown ending; expected {', '.join(known)}, all but .parquet also with .gz"
+        )
 
-    def portion(self, rows: Sequence[Row]) -> bytes:
-        """Returns the lines."""
-        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
-        return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
-
-class SeparatedFile(AnswerFile):
-    """Comma- or tab-separated cells, the names of the columns first; lists and objects are JSON.
+def write_separated(text: io.TextIOBase, names: Sequence[str], rows: Iterable[Row], delimiter: str) -> None:
+    """Writes comma- or tab-separated cells, the names of the columns first; lists and objects are JSON.
 
     With tabs, double quotes have no meaning, and spaces replace tabs and ends of lines in cells.
     """
-
-    def __init__(self, columns: Sequence[str], delimiter: str) -> None:
-        self._columns = columns
-        self._delimiter = delimiter
-
-    def head(self) -> bytes:
-        """Returns the names of the columns."""
-        return self._written([list(self._columns)])
-
-    def portion(self, rows: Sequence[Row]) -> bytes:
-        """Returns the lines.
-
-        Raises:
-            DataError: A row has a column that the first row lacks.
-        """
-        for row in rows:
-            if other := row.keys() - {*self._columns}:
-                message = f"a row has the column {min(other)!r}, which the first row lacks"
-                raise DataError(f"{message}; give --out a name that ends in .jsonl or .parquet")
-        return self._written([[_cell(row.get(name)) for name in self._columns] for row in rows])
-
-    def _written(self, rows: Sequence[Sequence[str]]) -> bytes:
-        if self._delimiter == "\t":
-            lines = ("\t".join(one_line(cell).replace("\t", " ") for cell in cells) for cells in rows)
-            return "".join(f"{line}\n" for line in lines).encode(errors="replace")
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        return text.getvalue().encode(errors="replace")
+    cells = (names, *([_cell(row.get(name)) for name in names] for row in rows))
+    if delimiter == "\t":
+        for line in cells:
+            text.write("\t".join(one_line(cell).replace("\t", " ") for cell in line) + "\n")
+    else:
+        csv.writer(text, lineterminator="\n").writerows(cells)
 
 
 def _cell(value: object) -> str:
@@ -114,116 +250,47 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-class ParquetFile(AnswerFile):
-    """A row group for each portion. Before the file is complete, portions are Arrow streams."""
+def write_parquet(file: Path, names: Sequence[str], rows: Callable[[], Iterable[Row]]) -> None:
+    """Writes rows as Parquet; they are read twice, first for the types of the columns.
 
-    _schema: "Schema | None" = None
+    Raises:
+        DataError: A column has values of different types.
+    """
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
 
-    def portion(self, rows: Sequence[Row]) -> bytes:
-        """Returns the rows as an Arrow stream with a schema of its own.
-
-        Raises:
-            DataError: A column has values of different types.
-        """
-        import pyarrow
-
-        names = dict.fromkeys(name for row in rows for name in row)
-        buffer = io.BytesIO()
-        try:
-            table = pyarrow.table({name: [_encodable(row.get(name)) for row in rows] for name in names})
-            self._schema = _unified(self._schema or table.schema, table.schema)  # an error comes at once
-        except pyarrow.ArrowException as error:
-            raise _mixed(error) from error
-        with pyarrow.ipc.new_stream(buffer, table.schema) as stream:
-            stream.write_table(table)
-        return buffer.getvalue()
-
-    def finish(self, part: Path, out: Path) -> None:
-        """Writes the portions as one table with the columns of all.
-
-        Raises:
-            DataError: A column has values of different types in different portions.
-        """
-        import pyarrow
-        from pyarrow.parquet import ParquetWriter
-
-        from plugformer.runs import replacing
-
-        schema = pyarrow.schema([])
-        try:
-            for table in _portions(part):
-                schema = _unified(schema, table.schema)
-        except pyarrow.ArrowException as error:
-            raise _mixed(error) from error
-        for place, column in enumerate(schema):  # many readers know no columns without a type
-            if pyarrow.types.is_null(column.type):
-                schema = schema.set(place, column.with_type(pyarrow.string()))
-        with replacing(out) as temporary, ParquetWriter(temporary, schema) as writer:
-            for table in _portions(part):
-                both = [schema.empty_table(), table]
-                writer.write_table(pyarrow.concat_tables(both, promote_options="permissive"))
-        part.unlink()
+    schema = schema_of(names, rows())
+    for place, column in enumerate(schema):  # many readers know no columns without a type
+        if pyarrow.types.is_null(column.type):
+            schema = schema.set(place, column.with_type(pyarrow.string()))
+    with ParquetWriter(file, schema) as writer:
+        for table in _tables(names, rows()):
+            both = [schema.empty_table(), table]
+            writer.write_table(pyarrow.concat_tables(both, promote_options="permissive"))
 
 
-def _unified(one: "Schema", other: "Schema") -> "Schema":
+def schema_of(names: Sequence[str], rows: Iterable[Row]) -> "Schema":
+    """Returns the types of some columns; DataError if one has values of different types."""
     import pyarrow
 
-    return pyarrow.unify_schemas([one, other], promote_options="permissive")
+    def joined(one: "Schema", other: "Schema") -> "Schema":
+        return pyarrow.unify_schemas([one, other], promote_options="permissive")
+
+    try:
+        return reduce(joined, (table.schema for table in _tables(names, rows)), pyarrow.schema([]))
+    except pyarrow.ArrowException as error:
+        raise DataError(
+            f"a column of --out has values of different types: {error}; give it a name that ends in .jsonl"
+        ) from error
 
 
-def _portions(part: Path) -> "Iterator[Table]":
+def _tables(names: Sequence[str], rows: Iterable[Row]) -> Iterator["Table"]:
     import pyarrow
 
-    size = part.stat().st_size
-    with part.open("rb") as file:
-        while file.tell() < size:
-            with pyarrow.ipc.open_stream(file) as stream:
-                yield stream.read_all()
+    for group in portions(rows, ROW_GROUP):
+        yield pyarrow.table({name: [_encodable(row.get(name)) for row in group] for name in names})
 
 
 def _encodable(value: Any) -> Any:
     """Returns a value; a text without what is not Unicode."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
-
-
-def _mixed(error: Exception) -> DataError:
-    return DataError(
-        f"a column of --out has values of different types: {error}; give it a name that ends in .jsonl"
-    )
-
-
-class Zipped(AnswerFile):
-    """Another form, in which each portion is compressed by itself: gzip reads them as one file."""
-
-    def __init__(self, form: AnswerFile) -> None:
-        self._form = form
-
-    def head(self) -> bytes:
-        """Returns what begins the file, compressed."""
-        return gzip.compress(self._form.head(), mtime=0)
-
-    def portion(self, rows: Sequence[Row]) -> bytes:
-        """Returns the compressed rows."""
-        return gzip.compress(self._form.portion(rows), mtime=0)
-
-
-def answer_file(out: Path, columns: Sequence[str], n_best: int, *, scores: bool) -> AnswerFile:
-    """Returns the form of a file of answers with these columns, by the ending of its name."""
-    forms = {
-        ".txt": lambda: TextFile(n_best, scores=scores),
-        ".csv": lambda: SeparatedFile(columns, ","),
-        ".tsv": lambda: SeparatedFile(columns, "\t"),
-        ".jsonl": JsonLines,
-        ".parquet": ParquetFile,
-    }
-    form = forms[ending(out)]()
-    return Zipped(form) if out.suffix == ".gz" else form
-
-
-def refuse_form(out: Path) -> None:
-    """Raises ConfigurationError unless the name of a file of answers says its form."""
-    known = (".txt", *TABLES)
-    if ending(out) not in known or out.name.endswith(".parquet.gz"):
-        raise ConfigurationError(
-            f"--out {out}: unknown ending; expected {', '.join(known)}, all but .parquet also with .gz"
-        )

@@ -1,11 +1,17 @@
-"""Answers to questions: of a model, by its vectors, and to texts that are JSON objects."""
+"""Answers to questions as records, of which every output of `predict` is made."""
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
+from plugformer_cli.questions import Question
 
 if TYPE_CHECKING:
     from plugformer.interfaces import Example, Prediction
@@ -14,33 +20,95 @@ if TYPE_CHECKING:
 Answer = Callable[..., "list[Prediction | PlugformerError]"]
 """Answers texts or examples, as `TrainedModel.predict_each` does."""
 
-
-def answered(
-    answer: Answer, questions: "Sequence[str | Example | PlugformerError]", *, first: int
-) -> "list[Prediction | PlugformerError]":
-    """Answers questions; an error in place of one is its answer."""
-    sound = [question for question in questions if not isinstance(question, PlugformerError)]
-    answers = iter(answer(sound, first=first) if sound else ())
-    return [each if isinstance(each, PlugformerError) else next(answers) for each in questions]
+Records = Callable[..., list[dict[str, Any]]]
+"""Returns the records of answers to questions, of which the first has a number `first`."""
 
 
-def objects(answer: Answer, texts: Sequence[str], *, first: int) -> "list[Prediction | PlugformerError]":
-    """Answers texts that are JSON objects with values by column."""
-    return answered(answer, [_object(text) for text in texts], first=first)
+def record(text: Any, answer: "Prediction | PlugformerError", *, threshold: float = 0.0) -> dict[str, Any]:
+    """Returns what `predict --json` prints of a text's answer.
+
+    It has `input`, `output` and `score`, the natural logarithm of the output's probability; where they apply
+    `truncated`, `unknown`, `alternatives` and `probabilities` of `Prediction`. A text without an answer has
+    an `output` of None, and says why in `error`; it has no score if the model could not answer.
+
+    Args:
+        text: The input as the user gave it: a text, or values by column.
+        answer: Its answer, or why it has none.
+        threshold: Answers with a lower probability are omitted.
+    """
+    if isinstance(answer, PlugformerError):
+        return {"input": text, "output": None, "error": str(answer)}
+    found: dict[str, Any] = {"input": text, "output": answer.output, "score": answer.score}
+    if error := _improbable(answer, threshold):
+        found |= {"output": None, "error": error}
+    if answer.truncated:
+        found["truncated"] = True
+    if answer.unknown:
+        found["unknown"] = list(answer.unknown)
+    probable = [other for other in answer.alternatives if not _improbable(other, threshold)]
+    if probable:
+        found["alternatives"] = [{"output": other.output, "score": other.score} for other in probable]
+    if answer.probabilities is not None:
+        found["probabilities"] = answer.probabilities
+    return found
 
 
-def _object(text: str) -> "Example | PlugformerError":
-    from plugformer_blocks import unique_keys
+def _improbable(answer: "Prediction", threshold: float) -> str:
+    """Returns why an answer is omitted; an empty text if it is not."""
+    if answer.probability is None or answer.probability >= threshold:
+        return ""
+    return f"its probability {answer.probability:.4g} is below {threshold:g}"
 
-    try:
-        example = json.loads(text, object_pairs_hook=unique_keys)
-    except DataError as error:
-        return DataError(f"{text[:40]!r}: {error}")
-    except ValueError as error:
-        return DataError(f"{text[:40]!r} is no JSON: {error}")
-    if not isinstance(example, dict):
-        return DataError(f"{text[:40]!r} is no object; write {{COLUMN: VALUE, ...}}")
-    return example
+
+def failed(record: dict[str, Any]) -> bool:
+    """Returns whether a record says that the model could not answer."""
+    return "score" not in record
+
+
+def records(
+    answer: Answer, questions: Sequence[Question], *, first: int, threshold: float
+) -> list[dict[str, Any]]:
+    """Answers questions; an error in place of one is its answer.
+
+    Args:
+        answer: Of the model.
+        questions: The questions.
+        first: The number of the first; random choices depend on it.
+        threshold: Answers with a lower probability are omitted.
+    """
+    sound = [question.asked for question in questions if not isinstance(question.asked, PlugformerError)]
+    with contextlib.redirect_stdout(sys.stderr):  # components may print
+        answers = iter(answer(sound, first=first) if sound else ())
+    return [
+        record(
+            question.shown,
+            question.asked if isinstance(question.asked, PlugformerError) else next(answers),
+            threshold=threshold,
+        )
+        for question in questions
+    ]
+
+
+def prediction_of(found: Mapping[str, Any]) -> "Prediction":
+    """Returns the output of a record, or of one of its alternatives."""
+    from plugformer.interfaces import Prediction
+
+    return Prediction(found["output"], found["score"])
+
+
+def lines(found: Mapping[str, Any], n_best: int, *, scores: bool) -> list[str]:
+    """Returns `n_best` lines for a record; each may have the probability and a tab in front."""
+    outputs = [found] * (found["output"] is not None) + found.get("alternatives", [])
+    written = []
+    for each in map(prediction_of, outputs):
+        probability = "" if each.probability is None else format(each.probability, ".4g")
+        written.append(f"{probability}\t{one_line(each.text)}" if scores else one_line(each.text))
+    return written + [""] * (n_best - len(written))
+
+
+def one_line(text: str) -> str:
+    """Returns a text with spaces in place of ends of lines."""
+    return re.sub(r"\r\n|\r|\n", " ", text)
 
 
 def by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str, n_best: int) -> Answer:
@@ -70,3 +138,70 @@ def by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str, n
             return [error] if len(texts) == 1 else [found for text in texts for found in answer([text])]
 
     return answer
+
+
+class Printer:
+    """Prints answers, and notes about the questions on standard error.
+
+    Args:
+        answers: Returns the records of some questions.
+        n_best: Lines for each question.
+        scores: Whether lines begin with the probability.
+        as_json: Whether records are printed instead.
+    """
+
+    def __init__(self, answers: Records, n_best: int, *, scores: bool, as_json: bool) -> None:
+        self._answers = answers
+        self._n_best = n_best
+        self._scores = scores
+        self._as_json = as_json
+        self._count = 0
+        self._errors: list[str] = []
+
+    def print(self, asked: Iterable[list[Question]]) -> None:
+        """Prints the answers to all questions.
+
+        Raises:
+            DataError: Some have no answer.
+        """
+        for portion in asked:
+            self._print(portion)
+        if self._errors and self._count == 1:
+            raise DataError(self._errors[0])
+        if self._errors:
+            raise DataError(
+                f"{len(self._errors):,} of {self._count:,} texts had no answer; correct those above"
+            )
+
+    def converse(self, question: Callable[[str], Question]) -> None:
+        """Asks for texts until the user ends it; a text without an answer does not end it."""
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 (gives `input` editing and history, where it exists)
+        typer.echo("one text on each line; Ctrl-D ends", err=True)
+        with contextlib.suppress(EOFError):
+            while True:
+                self._print([question(input("> "))])
+        typer.echo()
+
+    def _print(self, portion: list[Question]) -> None:
+        for found in self._answers(portion, first=self._count):
+            self._count += 1
+            for note in self._notes(found):
+                typer.echo(f"text {self._count}: {note}", err=True)
+            if self._as_json:
+                typer.echo(json.dumps(found, ensure_ascii=False))
+            else:
+                typer.echo("\n".join(lines(found, self._n_best, scores=self._scores)))
+
+    def _notes(self, found: dict[str, Any]) -> Iterator[str]:
+        """Yields what was truncated, unknown, improbable or without an answer."""
+        if failed(found):
+            self._errors.append(found["error"])
+        elif isinstance(found["input"], str) and not found["input"].strip():
+            yield "is empty"
+        if "truncated" in found:
+            yield "is too long: only its beginning was read"
+        if "unknown" in found:
+            yield f"unknown: {', '.join(map(repr, found['unknown']))}"
+        if "error" in found:
+            yield f"no answer: {found['error']}"

@@ -1,34 +1,44 @@
 """`plugformer predict`: a trained model's answers to texts."""
 
 import contextlib
+import hashlib
 import io
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.errors import ConfigurationError
-from plugformer_cli.answer_columns import Columns
-from plugformer_cli.answer_files import answer_file, refuse_form
-from plugformer_cli.answer_printer import AnswerPrinter
-from plugformer_cli.answering import Answer, by_vectors, objects
-from plugformer_cli.file_prediction import predict_file, progress
+from plugformer.errors import ConfigurationError, DataError
+from plugformer_cli.answer_files import AnswerFile, UnfinishedAnswers, check_form
+from plugformer_cli.answering import Answer, Printer, Records, by_vectors, failed, records
 from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
-from plugformer_cli.part import Part, hash_of
 from plugformer_cli.printing import print_device
-from plugformer_cli.questions import TABLES, Lines, Table, ending, lines, opened, places_of
+from plugformer_cli.questions import (
+    TABLES,
+    Question,
+    arriving,
+    ending,
+    kept_input,
+    lines_of,
+    places_of,
+    portions,
+    rows_of,
+    text_question,
+)
 
 if TYPE_CHECKING:
+    from plugformer.distributed import Processes
     from plugformer.runs import TrainedModel
 
-AT_ONCE = 1000
-"""Texts that are answered and printed together at most."""
+PORTION = 2000
+"""Questions that are answered and saved together. What is written does not depend on it."""
 
 EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
@@ -121,142 +131,188 @@ def command(
     """
     by_vector = vectors or among is not None
     is_table = file is not None and not json_lines and ending(file) in TABLES
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # processes, by a launcher
     for problem, refused in {
         "--among and --vectors exclude each other: give one": among is not None and vectors,
         "--json-lines goes with neither --among nor --vectors: leave one out": json_lines and by_vector,
         "TEXT and --file exclude each other: give one": bool(texts) and file is not None,
         "--out and TEXT exclude each other: write the texts into a --file": bool(texts) and out is not None,
         "--out and --json exclude each other: an --out that ends in .jsonl has JSON": bool(out) and as_json,
-        "--resume continues a file of answers: give --file and --out as before": resume
-        and (out is None or file is None),
+        "--resume continues a file of answers: give --file and --out as before": resume and out is None,
         "--column and --no-header need a table: give --file, ending in .csv, .tsv, .jsonl or .parquet": (
             bool(column) or no_header
         )
         and not is_table,
         "--probabilities goes with neither --among nor --vectors": probabilities and by_vector,
         "--probabilities needs --out, or --json": probabilities and out is None and not as_json,
-        "several processes share the rows of a file: give --out": several and out is None,
+        "several processes share the rows of a file: give --file and --out": several
+        and (out is None or file is None),
         "--device: the launcher chooses the device of each process; leave it out": several and bool(device),
     }.items():
         if refused:
             raise ConfigurationError(problem)
     if out is not None:
-        refuse_form(out)
+        check_form(out)
     places = places_of(column or [])
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # as the texts, whatever the system's is
     with contextlib.ExitStack() as stack:
-        stream = sys.stdin.buffer if file is None else stack.enter_context(opened(file))
+        if out is not None and file is None:
+            file = stack.enter_context(kept_input())
         from plugformer import load
         from plugformer.distributed import Processes
+        from plugformer_blocks import check_file
 
+        for given in (file, among):
+            if given is not None:
+                check_file(given)
+
+        processes = Processes.join()
         with contextlib.redirect_stdout(sys.stderr):  # components may print
-            place = Processes.join().device if several else device
-            model = load(run, installed(ctx, registry), overrides=settings or [], device=place)
+            model = load(run, installed(ctx, registry), overrides=settings or [], device=processes.device if several else device)
         print_device(model)
         answer: Answer = partial(model.predict_each, n_best=n_best)
         if probabilities:
             answer = partial(answer, probabilities=True)
-        if json_lines:
-            answer = partial(objects, answer)
         if by_vector:
-            answer = by_vectors(model, None if among is None else _texts(among), name, n_best)
-        questions: Lines | Table = Lines(file)
+            candidates = None if among is None else [str(line.asked) for line in lines_of(among)]
+            answer = by_vectors(model, candidates, name, n_best)
+        question = partial(text_question, is_json=json_lines)
+        read: Callable[[], Iterator[Question]] = partial(map, question, texts or ())
         if file is not None and is_table:
-            questions = _table(file, model, places, only=name if by_vector else None, header=not no_header)
-        if out is not None:
-            requested = {
-                "--file": file and hash_of(file),
-                "model file": hash_of(model.place / "model.safetensors"),
-                "--set": settings or [],
-                "--column": places,
-                "--no-header": no_header,
-                "--json-lines": json_lines,
-                "--n-best": n_best,
-                "--scores": scores,
-                "--probabilities": probabilities,
-                "--threshold": threshold,
-                "--among file": among and hash_of(among),
-                "--vectors": vectors,
-                "--input": name,
-            }
-            _write(model, questions, answer, Part(out, requested), resume=resume)
+            needed, optional = _inputs(model, only=name if by_vector else None)
+            read = partial(rows_of, file, needed, optional, places, header=not no_header)
+        elif file is not None:
+            read = partial(lines_of, file, is_json=json_lines)
+        answers = partial(records, answer, threshold=threshold)
+        if out is None:
+            printer = Printer(answers, n_best, scores=scores, as_json=as_json)
+            if texts or file is not None:
+                printer.print(portions(read(), PORTION))
+            elif sys.stdin.isatty() and sys.stdout.isatty():
+                printer.converse(question)
+            else:
+                printer.print(arriving(sys.stdin.buffer, question, PORTION))
             return
-        printer = AnswerPrinter(answer, n_best, scores=scores, threshold=threshold, as_json=as_json)
-        if not texts and file is None and sys.stdin.isatty() and sys.stdout.isatty():
-            printer.converse()
-            return
-        portions: Iterable[Any] = [texts] if texts else lines(stream)
-        if is_table:
-            asked = (question.asked for question in questions)
-            portions = iter(lambda: list(islice(asked, AT_ONCE)), [])
-        for portion in portions:
-            for start in range(0, len(portion), AT_ONCE):
-                printer.print(portion[start : start + AT_ONCE])
-    printer.end()
+        requested = {
+            "--file": file and _hash_of(file),
+            "model file": _hash_of(model.place / "model.safetensors"),
+            "--set": settings or [],
+            "--column": places,
+            "--no-header": no_header,
+            "--json-lines": json_lines,
+            "--n-best": n_best,
+            "--scores": scores,
+            "--probabilities": probabilities,
+            "--threshold": threshold,
+            "--among file": among and _hash_of(among),
+            "--vectors": vectors,
+            "--input": name,
+        }
+        columns = _columns(model, requested)
+        form = AnswerFile(out, columns, model.experiment.task_type, n_best, scores=scores)
+        _write(form, UnfinishedAnswers(out, requested), read, answers, processes, resume=resume)
 
 
-def _texts(file: Path) -> list[str]:
-    """Returns the lines of a file."""
-    with opened(file) as stream:
-        return [line for portion in lines(stream) for line in portion]
+def _hash_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _table(
-    file: Path, model: "TrainedModel", places: dict[str, list[str]], *, only: str | None, header: bool
-) -> Table:
-    """Returns the rows of a table with the columns that the model's questions have, or with one of them."""
+def _inputs(model: "TrainedModel", *, only: str | None) -> tuple[list[str], list[str]]:
+    """Returns the columns that questions to a model have, and those that they may have; or one of them."""
     task_type = model.experiment.task_type
     parts = {part.name for part in task_type.inputs if part.optional}
     inputs = [column for column in task_type.columns if column.role == "input"]
     if only is not None:
-        return Table(file, [only or inputs[0].name], places=places, header=header)
+        return [only or inputs[0].name], []
     optional = [column.name for column in inputs if column.optional or column.name in parts]
-    needed = [column.name for column in inputs if column.name not in optional]
-    return Table(file, needed, optional, places, header=header)
+    return [column.name for column in inputs if column.name not in optional], optional
+
+
+def _columns(model: "TrainedModel", requested: dict[str, Any]) -> list[str]:
+    """Returns the columns that answers have in a table."""
+    from plugformer.interfaces import TaskType
+
+    by_vector = requested["--vectors"] or requested["--among file"]
+    has_spans = type(model.experiment.task_type).spans is not TaskType.spans and not by_vector
+    columns = {
+        "prediction": True,
+        "probability": model.model.head.probabilities,
+        "alternatives": requested["--n-best"] > 1,
+        "probabilities": requested["--probabilities"],
+        "spans": has_spans,
+        "error": True,
+    }
+    return [name for name, present in columns.items() if present]
 
 
 def _write(
-    model: "TrainedModel", questions: Lines | Table, answer: Answer, part: Part, *, resume: bool
+    form: AnswerFile,
+    unfinished: UnfinishedAnswers,
+    read: Callable[[], Iterator[Question]],
+    answers: Records,
+    processes: "Processes",
+    *,
+    resume: bool,
 ) -> None:
-    """Writes the answers to all rows of a file that are not written yet.
+    """Writes the answers to all rows of a file, of which some may be answered already.
 
     Raises:
         DataError: A row had no answer; the file is complete.
     """
-    from plugformer.distributed import Processes
-    from plugformer.interfaces import TaskType
+    from plugformer_cli.progress import row_progress
 
-    asked, task_type = part.requested, model.experiment.task_type
-    by_vector = asked["--vectors"] or asked["--among file"]
-    spans = type(task_type).spans is not TaskType.spans and not by_vector
-    columns = ["prediction"] + ["probability"] * model.model.head.probabilities
-    columns += ["alternatives"] * (asked["--n-best"] > 1) + ["probabilities"] * asked["--probabilities"]
-    columns += ["spans"] * spans + ["error"]
-    answers = Columns(columns, task_type, asked["--threshold"])
-    names = answers.names(questions.columns)
-    form = answer_file(part.out, names, asked["--n-best"], scores=asked["--scores"])
-    processes = Processes.join()
-    if not processes.on_main(lambda: part.begin(resume=resume)):
-        typer.echo(f"{part.out} is complete", err=True)
-        part.refuse_errors()
-        return
-    part.rows = done = processes.on_main(lambda: part.rows)
     say = partial(typer.echo, err=True) if processes.main else str
-    if resume:
-        say(f"{done:,} rows are complete" if done else "nothing to continue: begins with the first row")
-    started = time.monotonic()
-    with progress(questions.count, done, shown=processes.main) as moved:
-        predict_file(questions, answer, answers, form, part, processes, moved)
-    if not processes.main:
-        return
-    speed = (part.rows - done) / (time.monotonic() - started)
-    say(f"{part.out}: {part.rows:,} rows, {speed:,.0f} rows/s")
+    columns, count = processes.on_main(lambda: form.columns_and_count(read))
+    if processes.on_main(lambda: unfinished.begin(resume=resume)):
+        done = unfinished.rows = processes.on_main(lambda: unfinished.rows)
+        if resume:
+            say(f"{done:,} rows are complete" if done else "nothing to continue: begins with the first row")
+        started = time.monotonic()
+        with row_progress(count, done, shown=processes.main) as moved:
+            _save(islice(read(), done, None), answers, unfinished, processes, moved)
+            pairs = lambda: zip(read(), unfinished.records(), strict=True)  # noqa: E731 (read twice)
+            processes.on_main(lambda: form.write(columns, pairs))
+        say(f"{form.out}: {count:,} rows, {(count - done) / (time.monotonic() - started):,.0f} rows/s")
+    else:
+        say(f"{form.out} is complete")
+    processes.on_main(lambda: _conclude(unfinished, form.out))
+
+
+def _save(
+    remaining: Iterator[Question],
+    answers: Records,
+    unfinished: UnfinishedAnswers,
+    processes: "Processes",
+    moved: Callable[[int], None],
+) -> None:
+    """Answers rows and saves the answers in their order; each process answers every n-th portion."""
+    first = unfinished.rows
+    while True:
+        with processes.raise_everywhere():
+            taken = [list(islice(remaining, PORTION)) for _ in range(processes.count)]
+            found = answers(taken[processes.index], first=first + processes.index * PORTION)
+        processes.on_main(partial(unfinished.save, [*chain(*processes.gather(found))]))
+        first += sum(map(len, taken))
+        moved(first)
+        if len(taken[-1]) < PORTION:
+            return
+
+
+def _conclude(unfinished: UnfinishedAnswers, out: Path) -> None:
+    """Says what was wrong with rows of a complete file.
+
+    Raises:
+        DataError: Rows have no answer. The records stay, so that the command can say so again.
+    """
+    counts = Counter(name for found in unfinished.records() for name in (*found, *["failed"] * failed(found)))
     for name, meaning in (
         ("truncated", "too long: only their beginning was read"),
         ("unknown", "unknown in part"),
     ):
-        if part.counts[name]:
-            say(f"{part.counts[name]:,} rows are {meaning}")
-    part.refuse_errors()
+        if counts[name]:
+            typer.echo(f"{counts[name]:,} rows are {meaning}", err=True)
+    if counts["failed"]:
+        raise DataError(f"{counts['failed']:,} of {counts['output']:,} rows had no answer; {out} says why")
+    unfinished.file.unlink(missing_ok=True)

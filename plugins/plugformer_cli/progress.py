@@ -1,5 +1,8 @@
 """Progress on the screen: a bar on a terminal and in Jupyter, plain lines elsewhere."""
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
@@ -8,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from plugformer.errors import InterruptedRunError
 from plugformer.hooks import EvaluationResult, Run, SampleOutput, Update, hookimpl
 from plugformer_cli.printing import printable
 
@@ -139,3 +143,41 @@ def _figures(evaluation: EvaluationResult) -> str:
 def _shown(text: str) -> str:
     """Returns a text of the data, which means neither markup nor commands to the terminal."""
     return escape(printable(text))
+
+
+@contextmanager
+def row_progress(total: int, done: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Shows rows, rows per second and the time left, on a terminal; yields what receives complete rows.
+
+    Ctrl-C becomes an error that says how to continue.
+
+    Args:
+        total: Number of rows.
+        done: Number of rows that are complete already.
+        shown: Whether this process shows anything.
+    """
+    console = Console(stderr=True)
+    bar = Progress(
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TextColumn("rows  {task.fields[speed]:,.0f} rows/s"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        speed_estimate_period=600,
+        disable=not (shown and is_live(console)),
+    )
+    started, complete = time.monotonic(), done
+    task = bar.add_task("rows", total=total, completed=done, speed=0.0)
+
+    def moved(rows: int) -> None:
+        nonlocal complete
+        complete = rows
+        bar.update(task, completed=rows, speed=(rows - done) / (time.monotonic() - started))
+
+    try:
+        with bar:
+            yield moved
+    except KeyboardInterrupt:
+        message = f"Interrupted. {complete:,} rows are complete: continue with --resume"
+        raise InterruptedRunError(message if shown else "") from None

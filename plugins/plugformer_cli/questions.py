@@ -1,18 +1,37 @@
-"""The rows of a file as questions: texts, or values by column of tables, with all that a row carries."""
+"""Questions to a model: texts, lines of standard input, and the rows of files with all their columns."""
 
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
 
 if TYPE_CHECKING:
     from plugformer.interfaces import Example
 
+T = TypeVar("T")
+
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 """How names of tables end, perhaps before .gz."""
+
+
+class Question(NamedTuple):
+    """A text, or values by column of a table.
+
+    Attributes:
+        asked: What the model is asked, or why it cannot be asked.
+        shown: What records of answers show as the input.
+        cells: The row of the file, by column.
+    """
+
+    asked: "str | Example | PlugformerError"
+    shown: Any
+    cells: Mapping[str, Any]
 
 
 def ending(file: Path) -> str:
@@ -20,37 +39,27 @@ def ending(file: Path) -> str:
     return Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
 
 
-class Question(NamedTuple):
-    """What a row asks, or why it asks nothing; and its cells by column of the file."""
-
-    asked: "str | Example | PlugformerError"
-    cells: Mapping[str, Any]
+def text_question(text: str, *, is_json: bool = False) -> Question:
+    """Returns a text as a question, or the JSON object that it holds."""
+    return Question(_object(text) if is_json else text, text, {"input": text})
 
 
-class Lines:
-    """The lines of a text, one question on each; of standard input if there is no file."""
+def lines_of(file: Path, *, is_json: bool = False) -> Iterator[Question]:
+    """Yields the lines of a file as questions; DataError if it cannot be read to its end."""
+    from plugformer_blocks import read_lines
 
-    columns = ("input",)
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
-
-    def __iter__(self) -> Iterator[Question]:
-        """Yields the questions; DataError if the file cannot be read to its end."""
-        from plugformer_blocks import read_lines
-
-        texts: Iterable[str] = chain.from_iterable(lines(sys.stdin.buffer))
-        if self._file is not None:
-            texts = read_lines(self._file, strict=False)
-        return (Question(text, {"input": text}) for text in texts)
-
-    def count(self) -> int | None:
-        """Returns the number of lines of a file."""
-        return None if self._file is None else sum(1 for _ in self)
+    return (text_question(text, is_json=is_json) for text in read_lines(file, strict=False))
 
 
-class Table:
-    """The rows of a table, with an input of the task in some of its columns.
+def rows_of(
+    file: Path,
+    needed: Sequence[str],
+    optional: Sequence[str] = (),
+    places: Mapping[str, Sequence[str]] | None = None,
+    *,
+    header: bool = True,
+) -> Iterator[Question]:
+    """Yields the rows of a table as questions, with an input of the task in some of its columns.
 
     Args:
         file: .csv, .tsv, .jsonl or .parquet, perhaps with .gz.
@@ -58,78 +67,41 @@ class Table:
         optional: Names of inputs that a table may lack.
         places: For inputs the columns of the table, by name or number from 1, if they have other names.
         header: Whether the first line of .csv and .tsv names the columns.
+
+    Raises:
+        ConfigurationError: A column or an input is not there, or two columns have the same name.
+        DataError: The file cannot be read to its end.
     """
+    from plugformer_blocks import find_column, table_cells
 
-    def __init__(
-        self,
-        file: Path,
-        needed: Sequence[str],
-        optional: Sequence[str] = (),
-        places: Mapping[str, Sequence[str]] | None = None,
-        *,
-        header: bool = True,
-    ) -> None:
-        self._file = file
-        self._places = {} if places is None else dict(places)
-        known = [*needed, *optional]
-        for name in self._places:
-            if name not in known:
-                problem = f"there is no input {name!r}{nearest(name, known)}"
-                raise ConfigurationError(f"--column: {problem}; expected {' or '.join(known)}")
-        for number, name in enumerate(needed, start=1):
-            self._places.setdefault(name, [name if header else str(number)])
-        self._optional = [name for name in optional if name not in self._places]
-        self._header = header
-        self._names: Sequence[str] = ()
+    known, columns = [*needed, *optional], dict(places or {})
+    for name in columns:
+        if name not in known:
+            problem = f"there is no input {name!r}{nearest(name, known)}"
+            raise ConfigurationError(f"--column: {problem}; expected {' or '.join(known)}")
+    for number, name in enumerate(needed, start=1):
+        columns.setdefault(name, [name if header else str(number)])
+    names: list[str] = []
+    inputs: dict[str, list[int]] = {}
 
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of the columns; those of its first row if the file has no others."""
-        next((question for question in self if question.cells), None)
-        return self._names
-
-    def count(self) -> int:
-        """Returns the number of rows."""
-        return sum(1 for _ in self)
-
-    def __iter__(self) -> Iterator[Question]:
-        """Yields the questions.
-
-        Raises:
-            ConfigurationError: A column is not there, or two have the same name.
-            DataError: The file cannot be read to its end.
-        """
-        from plugformer_blocks import table_cells
-
-        found: dict[str, list[int]] = {}
-
-        def find(names: Sequence[str], count: int) -> list[int]:
-            self._names = list(names) or [str(number) for number in range(1, count + 1)]
-            found.clear()
-            found.update(self._find(self._names))
-            return list(range(len(self._names)))
-
-        for row in table_cells(self._file, find, header=self._header, strict=False):
-            if isinstance(row, DataError):
-                yield Question(row, {})
-                continue
-            _, cells = row
-            asked = {name: _joined([cells[at] for at in places]) for name, places in found.items()}
-            yield Question(asked, dict(zip(self._names, cells, strict=True)))
-
-    def _find(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """Returns the positions of each input's columns."""
-        from plugformer_blocks import find_column
-
-        twice = next((name for name in names if list(names).count(name) > 1), None)
-        if twice is not None:
+    def find(header: Sequence[str], count: int) -> list[int]:
+        names[:] = header or map(str, range(1, count + 1))
+        if twice := next((name for name in names if names.count(name) > 1), None):
             raise ConfigurationError(f"two columns are called {twice!r}; rename one, or use --no-header")
         hint = "name another with --column, or use --no-header if the first line is no header"
-        present = {name: [name] for name in self._optional if name in names}
-        return {
-            name: [find_column(place, names, len(names), hint) for place in places]
-            for name, places in (self._places | present).items()
-        }
+        present = {name: [name] for name in optional if name in names}
+        inputs.clear()
+        for name, wanted in (present | columns).items():
+            inputs[name] = [find_column(place, names, len(names), hint) for place in wanted]
+        return list(range(len(names)))
+
+    for row in table_cells(file, find, header=header, strict=False):
+        if isinstance(row, DataError):
+            yield Question(row, None, {})
+            continue
+        _, cells = row
+        asked = {name: _joined([cells[place] for place in inputs[name]]) for name in inputs}
+        yield Question(asked, asked, dict(zip(names, cells, strict=True)))
 
 
 def _joined(cells: Sequence[Any]) -> Any:
@@ -137,6 +109,22 @@ def _joined(cells: Sequence[Any]) -> Any:
     if len(cells) == 1:
         return cells[0]
     return " ".join(text for cell in cells if (text := "" if cell is None else str(cell).strip()))
+
+
+def _object(text: str) -> "Example | PlugformerError":
+    import json
+
+    from plugformer_blocks import unique_keys
+
+    try:
+        example = json.loads(text, object_pairs_hook=unique_keys)
+    except DataError as error:
+        return DataError(f"{text[:40]!r}: {error}")
+    except ValueError as error:
+        return DataError(f"{text[:40]!r} is no JSON: {error}")
+    if not isinstance(example, dict):
+        return DataError(f"{text[:40]!r} is no object; write {{COLUMN: VALUE, ...}}")
+    return example
 
 
 def places_of(options: Iterable[str]) -> dict[str, list[str]]:
@@ -150,19 +138,24 @@ def places_of(options: Iterable[str]) -> dict[str, list[str]]:
     return places
 
 
-def lines(stream: BinaryIO) -> Iterator[list[str]]:
-    """Yields the lines of UTF-8 text in the portions in which they arrive.
+def portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yields items in lists of some size; the last may be shorter."""
+    following = iter(items)
+    return iter(lambda: list(islice(following, size)), [])
+
+
+def arriving(stream: BinaryIO, question: Callable[[str], Question], size: int) -> Iterator[list[Question]]:
+    """Yields lines of UTF-8 text in the portions in which they arrive, at most some at a time.
 
     A file gives many at a time, which is fast; a slow writer gets an answer to each line at once. Bytes that
     are not UTF-8 become lone surrogates.
     """
     rest = b""
-    while portion := stream.read1(1 << 16):  # type: ignore[attr-defined]  # every buffered reader has it
-        *complete, rest = (rest + portion).split(b"\n")
-        if complete:
-            yield [_decoded(line) for line in complete]
+    while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]  # every buffered reader has it
+        *complete, rest = (rest + chunk).split(b"\n")
+        yield from portions((question(_decoded(line)) for line in complete), size)
     if rest:
-        yield [_decoded(rest)]
+        yield [question(_decoded(rest))]
 
 
 def _decoded(line: bytes) -> str:
@@ -170,11 +163,11 @@ def _decoded(line: bytes) -> str:
     return line.removesuffix(b"\r").decode(errors="surrogateescape").removeprefix("\ufeff")
 
 
-def opened(file: Path) -> BinaryIO:
-    """Opens a text, which is unpacked if its name ends in .gz; raises DataError if that is impossible."""
-    import gzip
-
-    try:
-        return gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")  # type: ignore[return-value]
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}; give an existing file") from error
+@contextmanager
+def kept_input() -> Iterator[Path]:
+    """Yields a file with all of standard input, which can be read more than once."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "standard-input.txt")
+        with file.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield file

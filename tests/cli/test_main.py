@@ -36,7 +36,7 @@ def test_every_command_has_help_with_an_example(run, command):
         (["train", "--resume"], "write `plugformer train --resume --out DIR`"),
         (["train", "dates", "--resume", "--out", "runs/a"], "write `plugformer train --resume --out runs/a`"),
         (["predict", "runs/a", "text", "--file", "b"], "TEXT and --file exclude each other"),
-        (["predict", "runs/a", "--file", "nothing.txt"], "nothing.txt cannot be read: No such file"),
+        (["predict", "runs/a", "--file", "nothing.txt"], "nothing.txt: no such file"),
         (["list", "--registry", "nothing.yaml"], "nothing.yaml' cannot be read"),
         (["--registry", "nothing.yaml", "list"], "nothing.yaml' cannot be read"),
         (["--registry", "nothing.yaml", "trian"], "nothing.yaml' cannot be read"),

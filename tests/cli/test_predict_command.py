@@ -172,7 +172,7 @@ def test_outputs_below_the_threshold_are_left_out(run):
 def test_lines_come_as_soon_as_they_are_written():
     reader, writer = os.pipe()
     with open(reader, "rb") as stream, open(writer, "wb", buffering=0) as source:  # noqa: PTH123 (descriptors)
-        portions = questions.lines(stream)
+        portions = questions.arriving(stream, str, 9)
         source.write(b"one\ntwo\nth")
         assert next(portions) == ["one", "two"]
         source.write(b"ree\n")
@@ -180,6 +180,22 @@ def test_lines_come_as_soon_as_they_are_written():
         source.write(b"rest")
         source.close()
         assert list(portions) == [["rest"]]
+
+
+def test_answers_to_standard_input_are_written_too(run, monkeypatch, tmp_path):
+    type_in(monkeypatch, b"a,b\ntwo!\n")
+    (tmp_path / "model.safetensors").touch()
+    monkeypatch.setattr(Echo, "place", tmp_path, raising=False)
+    monkeypatch.setattr(
+        Echo, "model", SimpleNamespace(head=SimpleNamespace(probabilities=True)), raising=False
+    )
+    outcome = run("predict", "runs/a", "--out", "out.tsv")
+    assert (outcome.status, "1 of 2 rows had no answer" in outcome.err) == (2, True)
+    assert (tmp_path / "out.tsv").read_text().splitlines() == [
+        "input\tprediction\tprobability\terror",
+        "a,b\tA,B\t0.5\t",
+        "two!\t\t\ttoo loud",
+    ]
 
 
 def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):

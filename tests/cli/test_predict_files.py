@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import math
-import os
 
 import pyarrow
 import pyarrow.parquet
@@ -13,7 +12,9 @@ from tests.forking import Forked
 from tests.training.processes import PATIENCE, ends, launched
 
 import plugformer
-from plugformer_cli import file_prediction, part
+from plugformer_cli import predict as command
+from plugformer_cli import progress
+from plugformer_cli.answer_files import UnfinishedAnswers
 
 TASK = """\
 type: {type}
@@ -47,7 +48,7 @@ def tagger(tmp_path_factory):
 @pytest.fixture
 def predict(run, monkeypatch):
     """Runs `predict` on a file in portions of three rows."""
-    monkeypatch.setattr(file_prediction, "PORTION", 3)
+    monkeypatch.setattr(command, "PORTION", 3)
     return lambda model, *arguments: run("predict", str(model.directory), *map(str, arguments))
 
 
@@ -213,29 +214,30 @@ def test_values_of_different_types_are_no_column_of_parquet(predict, classifier,
     outcome = predict(classifier, "--file", write(tmp_path / "rows.jsonl", rows), "--out", "out.parquet")
     assert outcome.status == 2
     assert "values of different types" in outcome.err
+    assert not (tmp_path / "out.parquet.part").exists()  # nothing was answered in vain
     rows = [{"text": "a"}, {"text": "b", "more": [1]}]
     assert (
         predict(classifier, "--file", write(tmp_path / "rows.jsonl", rows), "--out", "new.parquet").status
         == 0
     )
     assert [row["more"] for row in read(tmp_path / "new.parquet")] == [None, [1]]
-    outcome = predict(classifier, "--file", tmp_path / "rows.jsonl", "--out", "new.csv")
-    assert "a row has the column 'more', which the first row lacks" in outcome.err
+    assert predict(classifier, "--file", tmp_path / "rows.jsonl", "--out", "new.csv").status == 0
+    assert [row["more"] for row in read(tmp_path / "new.csv")] == ["", "[1]"]
 
 
 def interrupted(predict, monkeypatch, error, after, *arguments):
     """Runs a command that fails when it saves another portion; returns the outcome."""
-    save = part.Part.save
+    save = UnfinishedAnswers.save
 
-    def fail(self, data, rows, counts):
+    def fail(self, records):
         if self.rows >= after:
             with self.file.open("ab") as stream:
-                stream.write(data[: len(data) // 2])  # what a killed process may leave
+                stream.write(json.dumps(records[0])[:-3].encode())  # what a killed process may leave
             raise error
-        save(self, data, rows, counts)
+        save(self, records)
 
     with monkeypatch.context() as patch:
-        patch.setattr(part.Part, "save", fail)
+        patch.setattr(UnfinishedAnswers, "save", fail)
         return predict(*arguments)
 
 
@@ -267,7 +269,7 @@ def test_a_full_disk_is_an_error_that_keeps_what_is_complete(predict, classifier
 
     def fail(self, mode="r", **options):
         stream = opened(self, mode, **options)
-        if mode == "ab" and stream.tell():
+        if mode == "ab" and len(self.read_bytes().splitlines()) > 3:
             stream.close()
             raise OSError(28, "No space left on device")
         return stream
@@ -298,23 +300,34 @@ def test_another_input_or_other_settings_are_refused(predict, classifier, tmp_pa
     assert "--resume continues a file of answers" in predict(classifier, "a", "--resume").err
 
 
-def test_a_part_that_is_damaged_is_refused(predict, classifier, tmp_path, monkeypatch):
-    arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--out", "out.csv")
-    interrupted(predict, monkeypatch, KeyboardInterrupt(), 3, *arguments)
-    state, begun = tmp_path / "out.csv.part.json", tmp_path / "out.csv.part"
-    size = json.loads(state.read_text())["bytes"]
-    os.truncate(begun, size - 4)
-    outcome = predict(*arguments, "--resume")
-    assert outcome.status == 2
-    assert f"out.csv.part is damaged: it has {size - 4:,} bytes, expected at least {size:,}" in outcome.err
-    assert begun.stat().st_size == size - 4
-    state.write_text('{"rows": 1}')
-    outcome = predict(*arguments, "--resume")
-    assert outcome.status == 2
-    assert "out.csv.part.json is damaged" in outcome.err
-    begun.unlink()  # as the message advises
-    assert predict(*arguments).status == 0
-    assert len(read(tmp_path / "out.csv")) == len(ROWS)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-4],  # restored from an older copy
+        lambda content: content[:-4] + bytes(40),  # a file system that has lost data
+        lambda content: content.replace(b'"output"', b"\xff", 2),
+        lambda content: content + b'{"output": "x", "score": 0}',
+    ],
+)
+def test_what_is_damaged_is_answered_again(predict, classifier, tmp_path, monkeypatch, damage):
+    arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--out")
+    assert predict(*arguments, "whole.csv").status == 0
+    interrupted(predict, monkeypatch, KeyboardInterrupt(), 3, *arguments, "out.csv")
+    begun = tmp_path / "out.csv.part"
+    begun.write_bytes(damage(begun.read_bytes()))
+    outcome = predict(*arguments, "out.csv", "--resume")
+    assert outcome.status == 0, outcome.err
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_answers_to_an_unknown_command_are_refused(predict, classifier, tmp_path):
+    arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--out", "out.csv", "--resume")
+    begun = tmp_path / "out.csv.part"
+    for content in (b"", b"[]\n", b'{"rows": 1}\n'):
+        begun.write_bytes(content)
+        outcome = predict(*arguments)
+        assert (outcome.status, begun.read_bytes()) == (2, content)
+        assert "out.csv.part is damaged in its first line" in outcome.err
 
 
 def test_a_complete_file_whose_rows_have_no_answer_has_the_same_status_again(
@@ -328,6 +341,7 @@ def test_a_complete_file_whose_rows_have_no_answer_has_the_same_status_again(
         assert f"1 of {len(rows)} rows had no answer" in outcome.err
     assert "out.csv is complete" in outcome.err
     (tmp_path / "out.csv").unlink()
+    (tmp_path / "out.csv.part").unlink()
     assert interrupted(predict, monkeypatch, KeyboardInterrupt(), 0, *arguments).status == 130
     assert predict(*arguments).status == 2
     assert len(read(tmp_path / "out.csv")) == len(rows)
@@ -335,20 +349,20 @@ def test_a_complete_file_whose_rows_have_no_answer_has_the_same_status_again(
 
 KILLED = """
 import os, signal, sys
-from plugformer_cli import file_prediction, main, part
-file_prediction.PORTION = 500
-save = part.Part.save
-def kill(self, data, rows, counts):
-    save(self, data, rows, counts)
+from plugformer_cli import answer_files, main, predict
+predict.PORTION = 500
+save = answer_files.UnfinishedAnswers.save
+def kill(self, records):
+    save(self, records)
     if self.rows >= 1000:
         os.kill(os.getpid(), signal.SIGKILL)
-part.Part.save = kill
+answer_files.UnfinishedAnswers.save = kill
 main.main(sys.argv[1:])
 """
 
 
 def test_a_killed_process_loses_and_repeats_no_row(predict, classifier, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_prediction, "PORTION", 500)
+    monkeypatch.setattr(command, "PORTION", 500)
     rows = [{"id": number, "text": "abcdef"[: 1 + number % 6]} for number in range(2500)]
     file = write(tmp_path / "rows.csv", rows)
     arguments = ["predict", str(classifier.directory), "--file", str(file), "--out", "out.csv"]
@@ -365,8 +379,8 @@ def test_a_killed_process_loses_and_repeats_no_row(predict, classifier, tmp_path
 
 SHARED = """
 import sys
-from plugformer_cli import file_prediction, main
-file_prediction.PORTION = 3
+from plugformer_cli import main, predict
+predict.PORTION = 3
 main.main(sys.argv[1:])
 """
 
@@ -385,7 +399,7 @@ def test_several_processes_write_the_same_file(predict, classifier, tmp_path):
 def test_progress_shows_rows_and_time_left_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    with file_prediction.progress(lambda: 8, 2, shown=True) as moved:
+    with progress.row_progress(8, 2, shown=True) as moved:
         moved(5)
     shown = capsys.readouterr().err
     assert "5/8" in shown
