@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import Any, cast
 
+from accelerate import PartialState
+
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.ladder import Ladder, PlannedBatch
@@ -147,9 +149,13 @@ def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int
 
 
 def ladder_of(settings: TrainingSettings, split: EncodedSplit) -> Ladder:
-    """Returns the shapes of batches of such examples, as the task's batch settings say."""
+    """Returns the shapes of batches of such examples, as the task's batch settings say.
+
+    On a CPU where nothing is compiled, shapes need not come again: batches end with their longest sequences.
+    """
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
-    return Ladder(split.lengths, split.counts, tokens=tokens, size=settings.batch_size)
+    padded = PartialState().device.type != "cpu" or settings.compile is True
+    return Ladder(split.lengths, split.counts, tokens=tokens, size=settings.batch_size, padded=padded)
 
 
 class MetricsLog:
