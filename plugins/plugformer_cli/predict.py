@@ -169,7 +169,12 @@ def command(
 
         processes = Processes.join()
         with contextlib.redirect_stdout(sys.stderr):  # components may print
-            model = load(run, installed(ctx, registry), overrides=settings or [], device=processes.device if several else device)
+            model = load(
+                run,
+                installed(ctx, registry),
+                overrides=settings or [],
+                device=processes.device if several else device,
+            )
         print_device(model)
         answer: Answer = partial(model.predict_each, n_best=n_best)
         if probabilities:
