@@ -21,7 +21,6 @@ from plugformer.runs.checkpoint import Stateful, TrainingProgress, TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.store import load_tensors, restore
-from plugformer.training.sharded import Sharded
 from plugformer.training.strategy import TrainingStrategy, compile_model, compiles
 from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
@@ -92,6 +91,8 @@ def fit(
 def strategy_of(model: Model, settings: TrainingSettings, processes: Processes) -> TrainingStrategy:
     """Returns how the processes hold the model while they train it; a single one has the whole."""
     if settings.shard and processes.count > 1:
+        from plugformer.training.sharded import Sharded  # and all of torch's FSDP
+
         return Sharded(model, settings, processes)
     return TrainingStrategy(model, settings, processes)
 
