@@ -16,7 +16,7 @@ import torch
 import yaml
 
 import plugformer
-from plugformer.interfaces import Tokens, evaluating
+from plugformer.interfaces import HeadInput, Tokens, evaluating
 
 WIDTH, HEADS, LAYERS, VOCABULARY, STEPS = 512, 8, 4, 1000, 16
 
@@ -46,7 +46,7 @@ def writer(attention: str, rows: int, prompt: int, longest: int) -> Iterator[flo
         while True:
             started = clock()
             for _ in range(STEPS):
-                new = model.head.logits(hidden[:, None], real)[:, -1:].argmax(dim=-1)
+                new = model.head.logits(hidden[:, None], HeadInput(real))[:, -1:].argmax(dim=-1)
                 hidden = model.step(Tokens(new, real, full=True), past)[:, -1]
             yield clock() - started
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from plugformer import load
-from plugformer.interfaces import Tokens
+from plugformer.interfaces import HeadInput, Tokens
 from plugformer.runs import TrainedModel
 from plugformer_export.onnx import ONNX, example
 from plugformer_export.onnx_engine import ONNXRuntime
@@ -32,7 +32,7 @@ def by_pytorch(trained: TrainedModel, rows: list[list[int]]) -> Iterator[Tensor]
     tokens, real = torch.full((len(rows), 1), 5), torch.ones(len(rows), 1, dtype=torch.bool)
     while True:
         hidden = model.step(Tokens(tokens, real, full=True), cache)
-        yield model.head.logits(hidden, real)[:, 0]
+        yield model.head.logits(hidden, HeadInput(real))[:, 0]
 
 
 def by_onnx(engine: ONNXRuntime, rows: list[list[int]]) -> Iterator[Tensor]:

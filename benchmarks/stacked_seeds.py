@@ -14,7 +14,7 @@ from torch.nn.functional import pad as padded
 
 from plugformer.configuration.task import Task
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Head, Sizes, Tokens
+from plugformer.interfaces import Batch, Head, HeadInput, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 
@@ -113,7 +113,7 @@ class StackedSeeds:
 
 def _loss(head: Head, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the summed loss of all real targets, and their number."""
-    scores = head.logits(hidden, real)
+    scores = head.logits(hidden, HeadInput(real))
     if targets.dim() > 1:
         scores, targets = scores.flatten(0, 1), targets.masked_fill(~real, IGNORED).flatten()
     total = cross_entropy(

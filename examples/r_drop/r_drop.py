@@ -30,9 +30,9 @@ class RDrop(Hook):
     def training_loss(self, model: Model, batch: Batch) -> Loss:
         """Returns the loss of two passes instead of that of one."""
         targets, real = model.targets(batch)
-        one, other = model.hidden(batch), model.hidden(batch)
-        (first, count), (second, _) = (model.head.loss(each, targets, real) for each in (one, other))
-        p, q = (model.head.logits(each, real).float().log_softmax(-1) for each in (one, other))
+        passes = model.read(batch), model.read(batch)
+        (first, count), (second, _) = (model.head.loss(hidden, targets, seen) for hidden, seen in passes)
+        p, q = (model.head.logits(*each).float().log_softmax(-1) for each in passes)
         both = functional.kl_div(p, q, log_target=True, reduction="none") + functional.kl_div(
             q, p, log_target=True, reduction="none"
         )

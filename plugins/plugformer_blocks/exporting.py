@@ -11,7 +11,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from plugformer.errors import NotExportableError, described
-from plugformer.interfaces import Batch, Generative, Level, Model, Tokens, evaluating
+from plugformer.interfaces import Batch, Generative, HeadInput, Level, Model, Tokens, evaluating
 from plugformer_blocks.tracing import deciding_lines, frames_of, untraceable
 
 if TYPE_CHECKING:
@@ -61,11 +61,13 @@ class Whole(nn.Module):
     def forward(self, *tensors: Shaped[Tensor, "batch length"]) -> tuple[Float[Tensor, "batch ..."], ...]:
         """Returns the outputs for a batch's tensors."""
         batch = batch_of(self.like, tensors)
-        hidden = self.model.hidden(batch)
         if self.model.level is Level.VECTOR:
+            hidden = self.model.hidden(batch)
             return hidden[:, 0], self.model.head.vectors(hidden)[:, 0]
-        real = tensors[1] if self.model.level is Level.TOKEN else self.model.targets(batch)[1]
-        return (self.model.head.logits(hidden, real),)
+        hidden, context = self.model.read(batch)
+        if self.model.level is Level.TOKEN:
+            context.real = tensors[1]
+        return (self.model.head.logits(hidden, context),)
 
 
 class Begin(nn.Module):
@@ -120,7 +122,8 @@ def _next(model: Generative, tokens: Tensor, cache: Any) -> Tensor:
 
 
 def _logits(model: Generative, hidden: Tensor) -> Tensor:
-    return model.head.logits(hidden[:, None], torch.ones_like(hidden[:, :1], dtype=torch.bool))[:, 0]
+    context = HeadInput(torch.ones_like(hidden[:, :1], dtype=torch.bool))
+    return model.head.logits(hidden[:, None], context)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -156,13 +159,20 @@ def programs_of(model: Model, small: Batch, large: Batch) -> dict[str, Program]:
         large: More and longer ones.
 
     Raises:
-        NotExportableError: The state of an attention, or the cache, is not made of tensors.
+        NotExportableError: The state of an attention, or the cache, is not made of tensors; or the head reads
+            more than hidden states in every step of decoding.
     """
     tensors = tensors_of(small)
     axes = _different(tensors, tensors_of(large))
     if model.level is not Level.NEXT_TOKEN:
         whole = Whole(model, small)
         return {"model": Program(whole, tensors, whole.outputs, axes)}
+    if model.head.reads:
+        read = " and ".join(sorted(model.head.reads))
+        raise NotExportableError(
+            f"{type(model.head).__name__} reads {read}, which exported steps of decoding do not keep; "
+            "choose another head"
+        )
     begin = Begin(cast("Generative", model), small)
     with evaluating(model), exporting():
         caches = [begin.begun(batch_of(small, [*tensors_of(batch).values()]))[1] for batch in (small, large)]

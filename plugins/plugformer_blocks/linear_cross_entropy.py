@@ -35,6 +35,7 @@ def linear_cross_entropy(
     *,
     bias: Float[Tensor, " outputs"] | None = None,
     label_smoothing: float = 0.0,
+    target_weights: Float[Tensor, " targets"] | None = None,
     memory: float = LOGITS_MEMORY,
 ) -> Float[Tensor, ""]:
     """Returns the summed cross-entropy, in nats, of the scores `hidden @ weight.T + bias`.
@@ -52,10 +53,11 @@ def linear_cross_entropy(
         targets: The right outputs, -100 for none.
         bias: Added to the scores.
         label_smoothing: Share of each target that is spread evenly over all outputs.
+        target_weights: Factor on the loss of each target, without gradients; None for 1.
         memory: Share of the memory that is free on a GPU when it computes its first loss, which scores and
             their gradients may take.
     """
-    inputs = hidden, weight, bias, targets, label_smoothing
+    inputs = hidden, weight, bias, targets, target_weights, label_smoothing
     if hidden.device.type == "cpu" and not torch.compiler.is_compiling():
         return _on_cpu(*inputs)
     pieces = math.ceil(len(hidden) * len(weight) * BYTES / (memory * free_memory(hidden.device)))
@@ -77,36 +79,59 @@ def _free_memory(device: torch.device) -> int:
 
 
 def _plain(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    factors: Tensor | None,
+    label_smoothing: float,
 ) -> Tensor:
     scores = _precise(functional.linear(hidden, weight, bias))
-    return functional.cross_entropy(
-        scores, targets, ignore_index=IGNORED, reduction="sum", label_smoothing=label_smoothing
+    loss = partial(
+        functional.cross_entropy, scores, targets, ignore_index=IGNORED, label_smoothing=label_smoothing
     )
+    return loss(reduction="sum") if factors is None else (loss(reduction="none") * factors).sum()
 
 
 def _in_large_pieces(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float, pieces: int
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    factors: Tensor | None,
+    label_smoothing: float,
+    pieces: int,
 ) -> Tensor:
     if pieces <= 1:
-        return _plain(hidden, weight, bias, targets, label_smoothing)
+        return _plain(hidden, weight, bias, targets, factors, label_smoothing)
     again = partial(checkpoint, _plain, use_reentrant=False, preserve_rng_state=False)
-    losses = [
-        again(some, weight, bias, right, label_smoothing)
-        for some, right in zip(hidden.tensor_split(pieces), targets.tensor_split(pieces), strict=True)
-    ]
+    every = [None] * pieces if factors is None else factors.tensor_split(pieces)
+    parts = zip(hidden.tensor_split(pieces), targets.tensor_split(pieces), every, strict=True)
+    losses = [again(some, weight, bias, right, part, label_smoothing) for some, right, part in parts]
     return torch.stack(losses).sum()
 
 
 def _on_cpu(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    factors: Tensor | None,
+    label_smoothing: float,
 ) -> Tensor:
     places = (targets != IGNORED).nonzero().squeeze(1).split(max(CPU_SCORES // len(weight), 1))
     if torch.is_grad_enabled():
-        total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, places)
+        total: Tensor = _Gradients.apply(hidden, weight, bias, targets, factors, label_smoothing, places)
         return total
-    losses = [_plain(hidden[some], weight, bias, targets[some], label_smoothing) for some in places]
+    losses = [
+        _plain(hidden[some], weight, bias, targets[some], _some(factors, some), label_smoothing)
+        for some in places
+    ]
     return torch.stack(losses).sum()
+
+
+def _some(factors: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if factors is None else factors.index_select(0, rows)
 
 
 class _Gradients(torch.autograd.Function):
@@ -114,7 +139,7 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        hidden, weight, bias, targets, smoothing, places = inputs
+        hidden, weight, bias, targets, factors, smoothing, places = inputs
         for_hidden, for_weight, for_bias, *_ = ctx.needs_input_grad
         of_hidden = of_weight = None
         of_bias = torch.zeros_like(bias) if for_bias else None
@@ -122,7 +147,8 @@ class _Gradients(torch.autograd.Function):
         for rows in places:
             some, right = hidden.index_select(0, rows), targets.index_select(0, rows)
             scores = functional.linear(some, weight, bias)
-            loss, of_scores = _loss_and_gradient(_precise(scores), right[:, None], smoothing)
+            part = _some(factors, rows)
+            loss, of_scores = _loss_and_gradient(_precise(scores), right, part, smoothing)
             losses.append(loss)
             half = scores.dtype == torch.float16  # too small for much of this, before losses are scaled
             of_scores = of_scores if half else of_scores.to(scores.dtype)
@@ -148,7 +174,7 @@ class _Gradients(torch.autograd.Function):
         # In place: an output as large as the weight is slow to allocate. A second pass is refused by torch,
         # which also gives each gradient the type of its input.
         scaled = [None if each is None else each.mul_(of_total) for each in ctx.saved_tensors]
-        return *scaled, None, None, None
+        return *scaled, None, None, None, None
 
 
 def _precise(scores: Tensor) -> Tensor:
@@ -156,14 +182,22 @@ def _precise(scores: Tensor) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
-def _loss_and_gradient(scores: Tensor, right: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def _loss_and_gradient(
+    scores: Tensor, right: Tensor, factors: Tensor | None, smoothing: float
+) -> tuple[Tensor, Tensor]:
     """Returns the summed loss, and its gradient in the memory of the scores."""
+    right, factors = right[:, None], None if factors is None else factors[:, None]
     largest = scores.amax(dim=1, keepdim=True)
-    wanted = (1 - smoothing) * scores.gather(1, right).sum()
+    wanted = (1 - smoothing) * _times(scores.gather(1, right), factors).sum()
     if smoothing:
-        wanted = wanted + smoothing / scores.shape[1] * scores.sum()
+        wanted = wanted + smoothing / scores.shape[1] * _times(scores, factors).sum()
     exponentials = scores.sub_(largest).exp_()
     sums = exponentials.sum(dim=1, keepdim=True)
-    loss = (sums.log() + largest).sum() - wanted
+    loss = _times(sums.log() + largest, factors).sum() - wanted
     gradient = exponentials.div_(sums).sub_(smoothing / scores.shape[1])
-    return loss, gradient.scatter_add_(1, right, gradient.new_full((), smoothing - 1).expand_as(right))
+    gradient.scatter_add_(1, right, gradient.new_full((), smoothing - 1).expand_as(right))
+    return loss, gradient if factors is None else gradient.mul_(factors)
+
+
+def _times(values: Tensor, factors: Tensor | None) -> Tensor:
+    return values if factors is None else values * factors

@@ -119,7 +119,7 @@ class _EngineModel(Generative):
         self.sizes, self.parts = self.original.sizes, self.original.parts
         self.head = copy(self.original.head)
         if self.level is not Level.VECTOR:
-            setattr(self.head, "logits", lambda hidden, real: hidden)  # noqa: ARG005, B010 (mypy knows a method)
+            setattr(self.head, "logits", lambda hidden, context: hidden)  # noqa: ARG005, B010 (mypy knows a method)
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns those of the original."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple, cast
 
@@ -203,11 +204,13 @@ def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     order = (~counted).int().argsort(dim=1, stable=True)[:, : int(counted.sum(dim=1).max())]  # without gaps
     following, counts = targets.gather(1, order), counted.gather(1, order)
     past, hidden = model.begin(batch)
+    context = model.head_input(batch, past, hidden)
     total = torch.zeros(len(hidden), dtype=torch.float64)  # on the CPU: not every device has float64
     for ids, real in zip(following.T, counts.T, strict=True):
-        scores = model.head.logits(hidden[:, None], real[:, None]).float().log_softmax(dim=-1)[:, 0]
+        scores = model.head.logits(hidden[:, None], context).float().log_softmax(dim=-1)[:, 0]
         total += scores.gather(1, ids[:, None])[:, 0].masked_fill(~real, 0.0).cpu()
         hidden = model.step(Tokens(ids[:, None], real[:, None]), past)[:, -1]
+        context = replace(context, cross_attention=model.take_cross_attention())
     log_probabilities: ndarray = total.numpy()
     return log_probabilities
 

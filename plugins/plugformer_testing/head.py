@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.interfaces import Head, Level, Likelihoods, OutputType
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Head, HeadInput, Level, Likelihoods, OutputType, Tokens
 from plugformer.model.build import draw_own_values
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
@@ -27,7 +28,7 @@ class _HeadCase:
 
     head: Head
     hidden: Tensor
-    mask: Tensor
+    context: HeadInput
     targets: Tensor
     outputs: int
 
@@ -36,7 +37,13 @@ class _HeadCase:
         real = _rows(subject, batch.mask)
         targets, outputs = _targets(subject, real)
         head: Head = subject.perturbed(outputs=outputs)
-        return cls(head, subject.tokens(*real.shape), real, targets, outputs)
+        hidden = subject.tokens(*real.shape)
+        return cls(head, hidden, _context(head, real, hidden), targets, outputs)
+
+    @property
+    def mask(self) -> Tensor:
+        """Which hidden states count."""
+        return self.context.real
 
     @property
     def by_token(self) -> bool:
@@ -49,24 +56,54 @@ class _HeadCase:
         return Level.VECTOR in self.head.levels
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        return self.head.loss(self.hidden, self.targets, self.mask)
+        return self.head.loss(self.hidden, self.targets, self.context)
 
     def likelihoods(self) -> Likelihoods:
-        return self.head.likelihoods(self.hidden, self.targets, self.mask)
+        return self.head.likelihoods(self.hidden, self.targets, self.context)
 
-    def part(self, *index: Any) -> "_HeadCase":
-        """Returns the case of a part of the batch, or of the positions."""
-        hidden, targets, mask = (values[index] for values in (self.hidden, self.targets, self.mask))
-        return replace(self, hidden=hidden, targets=targets, mask=mask)
+    def logits(self) -> Tensor:
+        return self.head.logits(self.hidden, self.context)
+
+    def part(self, rows: Any, positions: Any = slice(None)) -> "_HeadCase":
+        """Returns the case of a part of the batch, and of the positions."""
+        context = self.context.select(torch.arange(len(self.mask))[rows])
+        read = context.cross_attention
+        context.real, context.cross_attention = (
+            context.real[:, positions],
+            None if read is None else read[:, :, positions],
+        )
+        targets = self.targets[rows]
+        targets = targets[:, positions] if self.by_token else targets
+        return replace(self, hidden=self.hidden[rows][:, positions], targets=targets, context=context)
+
+    def weighted(self, weights: Tensor) -> "_HeadCase":
+        """Returns the case with these weights of targets."""
+        return replace(self, context=replace(self.context, weights=weights))
 
     def chunks(self, axis: int) -> "tuple[_HeadCase, _HeadCase]":
         """Returns the first row or position, and the others."""
-        before = (slice(None),) * axis
-        return self.part(*before, slice(None, 1)), self.part(*before, slice(1, None))
+        first, others = slice(None, 1), slice(1, None)
+        if axis == 0:
+            return self.part(first), self.part(others)
+        return self.part(slice(None), first), self.part(slice(None), others)
 
 
 def _by_token(head: type[Head]) -> bool:
     return not head.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN})
+
+
+def _context(head: Head, real: Tensor, hidden: Tensor) -> HeadInput:
+    """Returns the context of a batch, with all that the head reads: three tokens, or two, of a source."""
+    if not head.reads:
+        return HeadInput(real)
+    batch, length = real.shape
+    numbers = torch.arange(batch * 3).view(batch, 3)
+    mask = (torch.arange(3) < 2) | (numbers[:, :1] % 2 > 0)
+    ids = (4 + numbers % 3).masked_fill(~mask, 0)
+    memory = (1 + numbers[..., None] * hidden.shape[-1] + torch.arange(hidden.shape[-1])).sin()
+    places = torch.arange(batch * length * 3).view(batch, 1, length, 3)
+    weights = places.sin().masked_fill(~mask[:, None, None], -torch.inf).softmax(dim=-1)
+    return HeadInput(real, Tokens(ids, mask), memory.to(hidden), weights.to(hidden))
 
 
 def _rows(subject: Subject, real: Tensor) -> Tensor:
@@ -103,7 +140,7 @@ def _targets(subject: Subject, real: Tensor) -> tuple[Tensor, int]:
 @contract_check(_BATCHES, given=_HeadCase.of)
 def shapes(case: _HeadCase) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); loss and count of real targets are scalars."""
-    logits, real = case.head.logits(case.hidden, case.mask), case.mask
+    logits, real = case.logits(), case.mask
     outputs = logits.shape[-1] if case.of_vectors else case.outputs
     expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
     require.equal(tuple(logits.shape), expected, "the shape of the logits")
@@ -147,7 +184,7 @@ def probabilities_are_true(case: _HeadCase) -> None:
     This is tried if a target depends on nothing else, and is a class or a set of labels.
     """
     length = None if case.of_vectors else 1
-    head, hidden, real = case.head, case.hidden[:1, :length], case.mask[:1, :length]
+    head, one = case.head, case.part(slice(None, 1), slice(None, length))
     if not head.probabilities or head.depends_on != "target":
         return
     if head.output_types == _LABELS:
@@ -155,10 +192,10 @@ def probabilities_are_true(case: _HeadCase) -> None:
     elif case.targets.is_floating_point():
         return
     else:
-        answers = torch.arange(head.logits(hidden, real).shape[-1])
+        answers = torch.arange(one.logits().shape[-1])
         answers = answers[:, None] if case.by_token else answers
-    rows = len(answers)
-    found = head.likelihoods(hidden.expand(rows, -1, -1), answers, real.expand(rows, -1)).log_probabilities
+    copies = torch.zeros(len(answers), dtype=torch.int64)
+    found = head.likelihoods(one.hidden[copies], answers, one.context.select(copies)).log_probabilities
     total = found.double().exp().sum() if found is not None else torch.zeros(())
     require.close(total, torch.ones_like(total), f"probabilities of all answers add up to {float(total):.4g}")
 
@@ -172,7 +209,7 @@ def the_best_is_as_probable_as_it_says(case: _HeadCase) -> None:
     head, classes = case.head, not case.targets.is_floating_point()
     if not classes or not head.probabilities:
         return
-    best = head.best(case.hidden, case.mask)
+    best = head.best(case.hidden, case.context)
     found = replace(case, targets=best.outputs).likelihoods()
     if found.log_probabilities is not None:
         probable = found.log_probabilities.double()
@@ -215,14 +252,14 @@ def padding_does_not_count(case: _HeadCase) -> None:
     for training in (True, False):
         head.train(training)
         with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in both passes
-            loss, _ = head.loss(changed, other, real)
+            loss, _ = head.loss(changed, other, case.context)
         mode = f"in {'training' if training else 'evaluation'} mode"
         require.close(loss, case.loss()[0], f"{mode} the loss changes with values at padding")
         (gradient,) = torch.autograd.grad(loss, changed)
         require.that((gradient[~real].abs() < 1e-9).all(), f"{mode} the loss has a gradient at padding")
     if not case.by_token:
-        found = head.logits(changed, real)
-        require.close(found, head.logits(hidden, real), "the prediction changes with values at padding")
+        found = head.logits(changed, case.context)
+        require.close(found, case.logits(), "the prediction changes with values at padding")
 
 
 @contract_check(_PADDED, given=_HeadCase.of)
@@ -243,6 +280,49 @@ def the_loss_adds_up(case: _HeadCase) -> None:
 
 
 @contract_check(PADDED[1:], given=_HeadCase.of)
+def weights_multiply_the_losses(case: _HeadCase) -> None:
+    """Weights multiply the losses of examples, or of targets, and change neither counts nor likelihoods.
+
+    A head that has one loss for all targets of an example refuses weights of each with a ConfigurationError.
+    """
+    weights = torch.linspace(0, 2, len(case.mask), dtype=torch.float64)
+    plain, found = case.likelihoods(), case.weighted(weights).likelihoods()
+    require.close(found.losses.double(), plain.losses.double() * weights, "losses of weighted examples")
+    for name in ("targets", "log_probabilities", "correct"):
+        require.equal(str(getattr(found, name)), str(getattr(plain, name)), f"{name} with weights")
+    every = [torch.full_like(weights, 2.0)]
+    if case.by_token and case.head.depends_on == "target":
+        every.append(torch.full(case.mask.shape, 2.0, dtype=torch.float64))
+    for training, twice in product((True, False), every):
+        case.head.train(training)
+        losses = []
+        for each in (case, case.weighted(twice)):
+            with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in both passes
+                losses.append(each.loss())
+        (loss, count), (other, number) = losses
+        mode = f"in {'training' if training else 'evaluation'} mode"
+        require.close(other.double(), 2 * loss.double(), f"{mode}, the loss of targets with the weight 2")
+        require.equal(int(number), int(count), "the number of targets with weights")
+    if case.by_token:
+        _weigh_targets(case)
+
+
+def _weigh_targets(case: _HeadCase) -> None:
+    """Weighs the first target of each row alone, or expects that weights of each target are refused."""
+    weights = torch.zeros(case.mask.shape, dtype=torch.float64)
+    weights[:, 0] = 0.5
+    weights[~case.mask] = torch.nan  # any value
+    try:
+        loss, _ = case.weighted(weights).loss()
+    except ConfigurationError:
+        require.that(case.head.depends_on != "target", "weights of targets are refused, whose losses add up")
+        return
+    if case.head.depends_on == "target":
+        first, _ = case.chunks(1)
+        require.close(loss.double(), first.loss()[0].double() / 2, "the loss of weighted targets")
+
+
+@contract_check(PADDED[1:], given=_HeadCase.of)
 def the_order_of_the_batch_does_not_matter(case: _HeadCase) -> None:
     """Examples in another order have the same loss; if `depends_on` is `batch`, parts of it have another."""
     whole, _ = case.loss()
@@ -260,7 +340,8 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     case = _HeadCase.of(subject, FULL[1])
     if case.of_vectors:  # every input has one
         return
-    loss, count = case.head.loss(case.hidden, case.targets, torch.zeros_like(case.mask))
+    case.context.real = torch.zeros_like(case.mask)
+    loss, count = case.loss()
     require.finite(loss, "the loss without any real token")
     if case.by_token:
         require.equal((float(loss), int(count)), (0.0, 0), "without a real target the loss and the count")
@@ -278,16 +359,17 @@ def rows_are_independent(case: _HeadCase) -> None:
         for at in zip(*case.mask.nonzero(as_tuple=True), strict=True):
             alone = case.head.vectors(case.hidden[at][None, None])[0, 0]
             require.close(vectors[at], alone, "a vector is another one alone than in the batch")
-    head, hidden, real, whole = case.head, case.hidden, case.mask, case.head.logits(case.hidden, case.mask)
+    head, hidden, whole = case.head, case.hidden, case.logits()
     if head.depends_on == "batch":
         return
-    for row, marks in enumerate(real):
-        alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
+    for row, marks in enumerate(case.mask):
+        alone = case.part(slice(row, row + 1), marks).logits()[0]
         expected = whole[row, marks] if case.by_token else whole[row, : len(alone)]
         require.close(expected, alone, f"row {row} gets other scores in the batch than alone")
     if case.by_token:
         changed = torch.cat([hidden[:, :1], torch.randn_like(hidden[:, 1:])], dim=1)
-        require.close(head.logits(changed, real)[:, 0], whole[:, 0], "scores change with later hidden states")
+        found = head.logits(changed, case.context)
+        require.close(found[:, 0], whole[:, 0], "scores change with later hidden states")
 
 
 @contract_check()
@@ -307,10 +389,12 @@ def everything(subject: Subject, head: Head, hidden: Tensor, real: Tensor) -> Te
     """Returns a head's logits and loss on a padded batch, end to end."""
     real = _rows(subject, real)
     hidden = hidden[:, : real.shape[1]]
-    logits = head.logits(hidden, real)
+    context = _context(head, real, hidden)
+    logits = head.logits(hidden, context)
     logits = logits.masked_fill(logits == -torch.inf, 0.0)  # of absent candidates
     targets = _targets(subject, real)[0]
     if subject.inputs != PAIR or targets.is_floating_point():
         targets = torch.zeros_like(targets)
-    loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)
+    targets = targets.to(hidden.dtype) if targets.is_floating_point() else targets
+    loss, _ = head.loss(hidden, targets, context)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])

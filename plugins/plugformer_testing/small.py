@@ -26,6 +26,7 @@ from plugformer.interfaces import (
     Examples,
     Head,
     HeadContext,
+    HeadInput,
     Input,
     LayerSpec,
     Level,
@@ -115,12 +116,12 @@ class _RowScores(Head):
         super().__init__()
         self.score = nn.Linear(model.width, 1)
 
-    def logits(self, hidden: Tensor, real: Tensor) -> Tensor:
+    def logits(self, hidden: Tensor, context: HeadInput) -> Tensor:
         scores: Tensor = self.score(hidden)[..., 0]
-        return scores.masked_fill(~real, 0.0)
+        return scores.masked_fill(~context.real, 0.0)
 
-    def loss(self, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-        errors = (self.logits(hidden, real) - targets[:, None]).masked_fill(~real, 0.0)
+    def loss(self, hidden: Tensor, targets: Tensor, context: HeadInput) -> tuple[Tensor, Tensor]:
+        errors = (self.logits(hidden, context) - targets[:, None]).masked_fill(~context.real, 0.0)
         return errors.square().sum(), targets.new_tensor(len(targets))
 
 

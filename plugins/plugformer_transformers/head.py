@@ -3,12 +3,12 @@
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level, OutputType
+from plugformer.interfaces import Head, HeadContext, HeadInput, Level, OutputType
 
 
 class MaskedToken(Head):
@@ -50,9 +50,10 @@ class MaskedToken(Head):
         nn.init.zeros_(self.bias)
 
     def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
+        self,
+        hidden: Float[Tensor, "batch length width"],
+        context: HeadInput,  # noqa: ARG002 (each position by itself)
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every token of the vocabulary at every position."""
-        del real
         changed = self.norm(self.activation(self.dense(hidden)))
         return functional.linear(changed, self.weight, self.bias)

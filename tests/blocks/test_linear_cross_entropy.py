@@ -26,14 +26,15 @@ def inputs(targets=7, outputs=11, width=5, dtype=torch.float64, *, bias=True):
     return hidden, weight, added if bias else None, right
 
 
-def reference(hidden, weight, bias, targets, smoothing):
+def reference(hidden, weight, bias, targets, smoothing, factors=1.0):
     scores = functional.linear(hidden, weight, bias)
-    return functional.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
+    losses = functional.cross_entropy(scores, targets, reduction="none", label_smoothing=smoothing)
+    return (losses * factors).sum()
 
 
-def on_a_gpu(hidden, weight, targets, *, bias, label_smoothing=0.0, pieces=1):
+def on_a_gpu(hidden, weight, targets, *, bias, label_smoothing=0.0, target_weights=None, pieces=1):
     """Returns what a GPU computes, which a CPU without a compiler does not."""
-    return MODULE._in_large_pieces(hidden, weight, bias, targets, label_smoothing, pieces)
+    return MODULE._in_large_pieces(hidden, weight, bias, targets, target_weights, label_smoothing, pieces)
 
 
 def gradients(loss, *of):
@@ -54,6 +55,23 @@ def test_value_and_gradients(monkeypatch, device, pieces, smoothing, bias):
     torch.testing.assert_close(
         gradients(loss, hidden, weight, added), gradients(expected, hidden, weight, added)
     )
+
+
+@pytest.mark.parametrize("compute", [linear_cross_entropy, partial(on_a_gpu, pieces=3)], ids=["CPU", "GPU"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_weights_of_targets(monkeypatch, compute, smoothing):
+    hidden, weight, added, targets = inputs()
+    monkeypatch.setattr(MODULE, "CPU_SCORES", 33)
+    factors = torch.linspace(0, 3, len(targets))
+    given = {"bias": added, "label_smoothing": smoothing, "target_weights": factors}
+    loss = compute(hidden, weight, targets, **given)
+    expected = reference(hidden, weight, added, targets, smoothing, factors)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(
+        gradients(loss, hidden, weight, added), gradients(expected, hidden, weight, added)
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(compute(hidden, weight, targets, **given), expected)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -9,7 +9,7 @@ from plugformer.configuration.resolving import check_components
 from plugformer.data.processor import Inputs, Processor
 from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.experiment import Experiment
-from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, Tokens, evaluating
+from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, HeadInput, Tokens, evaluating
 from plugformer.model import build
 from plugformer.registry import Kind
 from plugformer_plugins.tokenizer.word_level import Characters
@@ -117,7 +117,7 @@ def test_the_score_of_a_continuation_is_its_probability_after_the_prompt(
         ids = [BEGIN, *given, *([END] * is_source), *new, END]
         with evaluating(model):
             hidden = model.decoder(tokens(ids[:-1]))
-            logits = model.head.logits(hidden, torch.ones(1, len(ids) - 1, dtype=torch.bool))
+            logits = model.head.logits(hidden, HeadInput(torch.ones(1, len(ids) - 1, dtype=torch.bool)))
         steps = logits[0].log_softmax(-1)[range(len(ids) - 1), ids[1:]]
         assert answer.score == pytest.approx(steps[-len(new) - 1 :].sum().item(), abs=1e-4)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from plugformer.interfaces import HeadContext
+from plugformer.interfaces import HeadContext, HeadInput
 from plugformer_blocks import pool
 from plugformer_plugins.head.pooling import Classifier
 
@@ -71,8 +71,8 @@ def test_logits_and_loss(options, function, smoothing, training):
     pooled = hidden.mean(1)
     inner = function(head.hidden[0](pooled)) if "hidden" in options else pooled
     expected = inner @ head.output.weight.T + head.output.bias
-    torch.testing.assert_close(head.logits(hidden, real), expected)
-    loss, count = head.loss(hidden, targets, real)
+    torch.testing.assert_close(head.logits(hidden, HeadInput(real)), expected)
+    loss, count = head.loss(hidden, targets, HeadInput(real))
     torch.testing.assert_close(
         loss,
         cross_entropy(expected, targets, reduction="sum", label_smoothing=smoothing if training else 0.0),
@@ -83,6 +83,6 @@ def test_logits_and_loss(options, function, smoothing, training):
 def test_dropout_works_in_training_alone():
     head = Classifier(replace(MODEL, width=64), dropout=0.5)
     hidden, real = torch.randn(2, 3, 64), torch.ones(2, 3, dtype=torch.bool)
-    assert not torch.equal(head.logits(hidden, real), head.logits(hidden, real))
+    assert not torch.equal(head.logits(hidden, HeadInput(real)), head.logits(hidden, HeadInput(real)))
     head.eval()
-    torch.testing.assert_close(head.logits(hidden, real), head.output(hidden.mean(1)))
+    torch.testing.assert_close(head.logits(hidden, HeadInput(real)), head.output(hidden.mean(1)))

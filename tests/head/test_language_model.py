@@ -8,7 +8,7 @@ import torch
 from tests.operators import Operators
 from torch import nn
 
-from plugformer.interfaces import HeadContext
+from plugformer.interfaces import HeadContext, HeadInput
 from plugformer_plugins.head.language_model import LanguageModel
 
 linear_cross_entropy = import_module("plugformer_blocks.linear_cross_entropy")
@@ -26,7 +26,7 @@ def example() -> tuple[torch.Tensor, torch.Tensor]:
 def test_loss_equals_torchs(bias, smoothing, training):
     head = LanguageModel(MODEL, bias=bias, label_smoothing=smoothing).double().train(training)
     hidden, targets = example()
-    loss, count = head.loss(hidden, targets, REAL)
+    loss, count = head.loss(hidden, targets, HeadInput(REAL))
     peer = nn.CrossEntropyLoss(
         ignore_index=-1, reduction="sum", label_smoothing=smoothing if training else 0.0
     )
@@ -45,7 +45,7 @@ def test_a_gpu_has_the_share_of_its_memory_for_logits_that_the_option_gives(monk
     for share, pieces in ((1.0, 1), (0.3, 4)):
         head = LanguageModel(MODEL, logits_memory=share).double().to("meta")
         with Operators() as operators:
-            head.loss(hidden.to("meta"), targets.to("meta"), REAL.to("meta"))
+            head.loss(hidden.to("meta"), targets.to("meta"), HeadInput(REAL.to("meta")))
         assert operators.products == pieces
 
 
@@ -53,7 +53,7 @@ def test_logits_are_scores_at_every_position():
     head = LanguageModel(MODEL, bias=True).double()
     nn.init.normal_(head.bias)
     hidden, _ = example()
-    torch.testing.assert_close(head.logits(hidden, REAL), hidden @ head.weight.T + head.bias)
+    torch.testing.assert_close(head.logits(hidden, HeadInput(REAL)), hidden @ head.weight.T + head.bias)
 
 
 def test_a_tied_weight_is_the_embeddings_and_is_never_redrawn():

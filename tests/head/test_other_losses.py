@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import HeadContext
+from plugformer.interfaces import HeadContext, HeadInput
 from plugformer.validation import validate
 from plugformer_plugins.head.language_model import LanguageModel
 
@@ -35,11 +35,12 @@ def test_losses_replace_the_fused_cross_entropy(training):
     head = Squared(MODEL).train(training)
     hidden, targets = torch.randn(2, 3, 2), torch.randint(3, (2, 3))
     real = torch.tensor([[True, True, False], [True, True, True]])
-    plain = cross_entropy(head.logits(hidden, real)[real], targets[real], reduction="none")
-    loss, count = head.loss(hidden, targets, real)
+    context = HeadInput(real)
+    plain = cross_entropy(head.logits(hidden, context)[real], targets[real], reduction="none")
+    loss, count = head.loss(hidden, targets, context)
     torch.testing.assert_close(loss, plain.square().sum())
     assert count == 5
-    found = head.likelihoods(hidden, targets, real)
+    found = head.likelihoods(hidden, targets, context)
     torch.testing.assert_close(found.losses.sum(), loss)
     torch.testing.assert_close(found.log_probabilities.sum(), -plain.sum())
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import HeadContext, Input
+from plugformer.interfaces import HeadContext, HeadInput, Input
 from plugformer_plugins.head.pairs import Contrastive, CosineRegressor
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=1, inputs=(Input("first"), Input("second")))
@@ -18,8 +18,8 @@ COSINES = ((0.6, 0.0), (0.8, 1.0))
 
 def found(head, targets):
     targets = torch.tensor(targets)
-    loss, count = head.loss(HIDDEN, targets, REAL)
-    likelihoods = head.likelihoods(HIDDEN, targets, REAL)
+    loss, count = head.loss(HIDDEN, targets, HeadInput(REAL))
+    likelihoods = head.likelihoods(HIDDEN, targets, HeadInput(REAL))
     assert loss.item() == pytest.approx(likelihoods.losses.sum().item(), rel=1e-6)
     assert count.item() == likelihoods.targets.sum().item() == 2
     assert likelihoods.log_probabilities is None
@@ -48,7 +48,7 @@ def test_a_pair_with_an_equal_text_is_no_negative(targets):
 
 def test_a_number_is_linear_in_the_cosine():
     head = CosineRegressor(MODEL)
-    assert head.logits(HIDDEN, REAL).flatten().tolist() == pytest.approx([0.6, 1.0])
+    assert head.logits(HIDDEN, HeadInput(REAL)).flatten().tolist() == pytest.approx([0.6, 1.0])
     with torch.no_grad():
         head.slope.fill_(2.0)
         head.intercept.fill_(-1.0)

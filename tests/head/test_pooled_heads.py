@@ -6,7 +6,7 @@ from math import log
 import pytest
 import torch
 
-from plugformer.interfaces import HeadContext
+from plugformer.interfaces import HeadContext, HeadInput
 from plugformer_plugins.head.pooling import MultiLabelClassifier, Regressor
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=2)
@@ -42,7 +42,7 @@ TARGETS = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
 
 
 def test_the_loss_of_labels_is_binary_cross_entropy(multi_label):
-    loss, count = multi_label().loss(HIDDEN, TARGETS, REAL)
+    loss, count = multi_label().loss(HIDDEN, TARGETS, HeadInput(REAL))
     assert loss.item() == pytest.approx(-log(0.8) - log(0.5) - log(0.2) - log(0.5), rel=1e-6)
     assert count.item() == 2
 
@@ -50,13 +50,13 @@ def test_the_loss_of_labels_is_binary_cross_entropy(multi_label):
 def test_labels_are_smoothed_towards_one_half_in_training_alone(multi_label):
     head = multi_label(label_smoothing=0.2)
     by_hand = -(0.9 * log(0.8) + 0.1 * log(0.2)) - (0.9 * log(0.2) + 0.1 * log(0.8)) - 2 * log(0.5)
-    assert head.train().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(by_hand, rel=1e-6)
+    assert head.train().loss(HIDDEN, TARGETS, HeadInput(REAL))[0].item() == pytest.approx(by_hand, rel=1e-6)
     plain = -log(0.8) - log(0.2) - 2 * log(0.5)
-    assert head.eval().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(plain, rel=1e-6)
+    assert head.eval().loss(HIDDEN, TARGETS, HeadInput(REAL))[0].item() == pytest.approx(plain, rel=1e-6)
 
 
 def test_labels_are_likely_and_right_together(multi_label):
-    found = multi_label().likelihoods(HIDDEN, torch.tensor([[1.0, 1.0], [1.0, 0.0]]), REAL)
+    found = multi_label().likelihoods(HIDDEN, torch.tensor([[1.0, 1.0], [1.0, 0.0]]), HeadInput(REAL))
     assert found.log_probabilities.tolist() == pytest.approx([log(0.8 * 0.5), log(0.2 * 0.5)], rel=1e-6)
     assert found.targets.tolist() == [1, 1]
     assert found.correct.tolist() == [1, 0]  # probabilities from one half on mean that a label applies
@@ -69,14 +69,14 @@ def regressor():
 
 
 def test_the_loss_of_numbers_is_the_squared_error(regressor):
-    assert regressor.logits(HIDDEN, REAL).tolist() == [[9.0], [7.0]]
-    loss, count = regressor.loss(HIDDEN, torch.tensor([10.0, 4.5]), REAL)
+    assert regressor.logits(HIDDEN, HeadInput(REAL)).tolist() == [[9.0], [7.0]]
+    loss, count = regressor.loss(HIDDEN, torch.tensor([10.0, 4.5]), HeadInput(REAL))
     assert loss.item() == pytest.approx(1 + 2.5**2)
     assert count.item() == 2
 
 
 def test_numbers_are_neither_probable_nor_right(regressor):
-    found = regressor.likelihoods(HIDDEN, torch.tensor([10.0, 4.5]), REAL)
+    found = regressor.likelihoods(HIDDEN, torch.tensor([10.0, 4.5]), HeadInput(REAL))
     assert found.losses.tolist() == pytest.approx([1, 6.25])
     assert found.log_probabilities is None
     assert found.targets.tolist() == [1, 1]

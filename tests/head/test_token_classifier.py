@@ -5,12 +5,13 @@ from math import log
 import pytest
 import torch
 
-from plugformer.interfaces import ABSENT, HeadContext
+from plugformer.interfaces import ABSENT, HeadContext, HeadInput
 from plugformer_plugins.head.token_classifier import TokenClassifier
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=2)
 HIDDEN = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]], [[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]])
 REAL = torch.tensor([[True, True, False], [True, False, True]])
+CONTEXT = HeadInput(REAL)
 TARGETS = torch.tensor([[0, 0, ABSENT], [1, ABSENT, 1]])
 
 
@@ -29,7 +30,7 @@ def head():
 
 
 def test_the_loss_is_that_of_tokens_with_a_target(head):
-    loss, count = head().loss(HIDDEN, TARGETS, REAL)
+    loss, count = head().loss(HIDDEN, TARGETS, CONTEXT)
     assert loss.item() == pytest.approx(-log(0.9) - log(0.4) - log(0.6) - log(0.1), rel=1e-6)
     assert count.item() == 4
 
@@ -38,19 +39,19 @@ def test_targets_are_smoothed_in_training_alone(head):
     smoothed, by_hand = head(label_smoothing=0.2), 0.0
     for right, wrong in ((0.9, 0.1), (0.4, 0.6), (0.6, 0.4), (0.1, 0.9)):
         by_hand -= 0.9 * log(right) + 0.1 * log(wrong)
-    assert smoothed.train().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(by_hand, rel=1e-6)
-    plain = head().loss(HIDDEN, TARGETS, REAL)[0].item()
-    assert smoothed.eval().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(plain, rel=1e-6)
+    assert smoothed.train().loss(HIDDEN, TARGETS, CONTEXT)[0].item() == pytest.approx(by_hand, rel=1e-6)
+    plain = head().loss(HIDDEN, TARGETS, CONTEXT)[0].item()
+    assert smoothed.eval().loss(HIDDEN, TARGETS, CONTEXT)[0].item() == pytest.approx(plain, rel=1e-6)
 
 
 def test_likelihoods_are_of_whole_examples(head):
-    found = head().likelihoods(HIDDEN, TARGETS, REAL)
+    found = head().likelihoods(HIDDEN, TARGETS, CONTEXT)
     assert found.log_probabilities.tolist() == pytest.approx([log(0.9 * 0.4), log(0.6 * 0.1)], rel=1e-6)
     assert found.targets.tolist() == [2, 2]
     assert found.correct.tolist() == [1, 1]
 
 
 def test_the_best_labels_and_how_probable_they_are_together(head):
-    best = head().best(HIDDEN, REAL)
+    best = head().best(HIDDEN, CONTEXT)
     assert best.outputs[REAL].tolist() == [0, 1, 1, 0]
     assert best.log_probabilities.tolist() == pytest.approx([log(0.9 * 0.6), log(0.6 * 0.9)], rel=1e-6)

@@ -172,8 +172,8 @@ class Scores(Head):
         super().__init__()
         self.score = nn.Linear(model.width, 1)
 
-    def logits(self, hidden, real):
-        return self.score(hidden)[..., 0].masked_fill(~real, 0.0)
+    def logits(self, hidden, context):
+        return self.score(hidden)[..., 0].masked_fill(~context.real, 0.0)
 
     def losses(self, logits, targets):
         return (1 - logits[:, 0]).clamp(min=0.0)

@@ -1,5 +1,7 @@
 """Every check of heads catches a fault that it is there for."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
@@ -17,12 +19,17 @@ from plugformer_plugins.head.token_classifier import TokenClassifier
 from plugformer_testing import check
 
 
+def everywhere(context):
+    """Returns a context in which padding counts."""
+    return replace(context, real=torch.ones_like(context.real))
+
+
 class AveragesOverPadding(LanguageModel):
     """Computes the loss at padding too."""
 
-    def loss(self, hidden, targets, real):
-        loss, _ = super().loss(hidden, targets, torch.ones_like(real))
-        return loss * real.sum() / real.numel(), real.sum()
+    def loss(self, hidden, targets, context):
+        loss, _ = super().loss(hidden, targets, everywhere(context))
+        return loss * context.real.sum() / context.real.numel(), context.real.sum()
 
 
 class LearnsPadding(LanguageModel):
@@ -30,15 +37,15 @@ class LearnsPadding(LanguageModel):
 
     depends_on = "example"
 
-    def loss(self, hidden, targets, real):
-        counted = torch.ones_like(real) if self.training else real
-        return super().loss(hidden, targets, counted)[0], real.sum()
+    def loss(self, hidden, targets, context):
+        counted = everywhere(context) if self.training else context
+        return super().loss(hidden, targets, counted)[0], context.real.sum()
 
 
 class SmoothInEvaluation(LanguageModel):
-    def loss(self, hidden, targets, real):
+    def loss(self, hidden, targets, context):
         training, self.training, self.label_smoothing = self.training, True, 0.2
-        loss = super().loss(hidden, targets, real)
+        loss = super().loss(hidden, targets, context)
         self.training = training
         return loss
 
@@ -52,8 +59,8 @@ class Focal(Classifier):
 
 
 class FocalIsNoProbability(Focal):
-    def likelihoods(self, hidden, targets, real):
-        found = super().likelihoods(hidden, targets, real)
+    def likelihoods(self, hidden, targets, context):
+        found = super().likelihoods(hidden, targets, context)
         return found._replace(log_probabilities=-found.losses)
 
 
@@ -78,13 +85,13 @@ class NumberOfEachToken(TokenClassifier):
 class ClaimsToo(Hinge):
     probabilities = True
 
-    def likelihoods(self, hidden, targets, real):
-        return super().likelihoods(hidden, targets, real)._replace(log_probabilities=None)
+    def likelihoods(self, hidden, targets, context):
+        return super().likelihoods(hidden, targets, context)._replace(log_probabilities=None)
 
 
 class Detached(Classifier):
-    def loss(self, hidden, targets, real):
-        return super().loss(hidden.detach(), targets, real)
+    def loss(self, hidden, targets, context):
+        return super().loss(hidden.detach(), targets, context)
 
 
 class Doubled(Classifier):
@@ -103,13 +110,13 @@ class DropsOut(Classifier):
 class Neighbors(TokenClassifier):
     """Adds the next token's losses, and so depends on the example."""
 
-    def loss(self, hidden, targets, real):
-        loss, count = super().loss(hidden, targets, real)
-        return loss + super().loss(hidden + hidden.roll(1, dims=1), targets, real)[0], count
+    def loss(self, hidden, targets, context):
+        loss, count = super().loss(hidden, targets, context)
+        return loss + super().loss(hidden + hidden.roll(1, dims=1), targets, context)[0], count
 
-    def likelihoods(self, hidden, targets, real):
+    def likelihoods(self, hidden, targets, context):
         one, other = (
-            super(Neighbors, self).likelihoods(h, targets, real)
+            super(Neighbors, self).likelihoods(h, targets, context)
             for h in (hidden, hidden + hidden.roll(1, dims=1))
         )
         return one._replace(losses=one.losses + other.losses)
@@ -121,22 +128,22 @@ class InBatch(Classifier):
     depends_on = "batch"
     probabilities = False
 
-    def loss(self, hidden, targets, real):
-        found = self.likelihoods(hidden, targets, real)
+    def loss(self, hidden, targets, context):
+        found = self.likelihoods(hidden, targets, context)
         return found.losses.sum(), found.targets.sum()
 
-    def likelihoods(self, hidden, targets, real):
-        logits = self.logits(hidden, real)
+    def likelihoods(self, hidden, targets, context):
+        logits = self.logits(hidden, context)
         scores = logits @ logits.T
-        losses = cross_entropy(scores, torch.arange(len(scores)), reduction="none")
+        losses = context.weighted(cross_entropy(scores, torch.arange(len(scores)), reduction="none"))
         return Likelihoods(losses, torch.ones_like(targets), None, None)
 
 
 class Earlier(InBatch):
     """Gives the first example of a batch more weight."""
 
-    def likelihoods(self, hidden, targets, real):
-        found = super().likelihoods(hidden, targets, real)
+    def likelihoods(self, hidden, targets, context):
+        found = super().likelihoods(hidden, targets, context)
         return found._replace(losses=found.losses / torch.arange(1, len(targets) + 1))
 
 
@@ -157,16 +164,16 @@ class Pairs(Head):
     def reset_parameters(self):
         nn.init.constant_(self.temperature, 5.0)
 
-    def logits(self, hidden, real):
+    def logits(self, hidden, context):
         return hidden.prod(dim=1).sum(dim=-1, keepdim=True) / self.temperature
 
-    def likelihoods(self, hidden, targets, real):
+    def likelihoods(self, hidden, targets, context):
         first, second = hidden.unbind(dim=1)
         scores = first @ second.T / self.temperature
         same = (targets[:, None] == targets).fill_diagonal_(False)
         right = torch.arange(len(scores))
         losses = cross_entropy(scores.masked_fill(same, -torch.inf), right, reduction="none")
-        return Likelihoods(losses, torch.ones_like(targets), None, None)
+        return Likelihoods(context.weighted(losses), torch.ones_like(targets), None, None)
 
 
 class Choice(Head):
@@ -178,14 +185,38 @@ class Choice(Head):
         super().__init__()
         self.output = nn.Linear(model.width, model.width)
 
-    def logits(self, hidden, real):
+    def logits(self, hidden, context):
         scores = (self.output(hidden[:, :1]) * hidden[:, 1:]).sum(dim=-1)
-        return scores.masked_fill(~real[:, 1:], -torch.inf)
+        return scores.masked_fill(~context.real[:, 1:], -torch.inf)
 
 
 class AbsentCandidates(Choice):
-    def logits(self, hidden, real):
-        return super().logits(hidden, torch.ones_like(real))
+    def logits(self, hidden, context):
+        return super().logits(hidden, everywhere(context))
+
+
+class IgnoresWeights(TokenClassifier):
+    """Weighs targets in evaluation alone."""
+
+    def loss(self, hidden, targets, context):
+        return super().loss(hidden, targets, replace(context, weights=None) if self.training else context)
+
+
+class WeighsTokensByTheFirst(LanguageModel):
+    """Has one weight for all targets of an example, also where each has its own."""
+
+    def loss(self, hidden, targets, context):
+        weights = context.weights
+        first = None if weights is None else weights.view(len(weights), -1)[:, 0]
+        return super().loss(hidden, targets, replace(context, weights=first))
+
+
+class CountsWeights(Classifier):
+    """Counts the targets by their weights."""
+
+    def likelihoods(self, hidden, targets, context):
+        found = super().likelihoods(hidden, targets, context)
+        return found._replace(targets=context.weighted(found.targets).long())
 
 
 class NotInBatch(Classifier):
@@ -193,19 +224,20 @@ class NotInBatch(Classifier):
 
 
 class PoolsPadding(Classifier):
-    def logits(self, hidden, real):
-        return super().logits(hidden, torch.ones_like(real))
+    def logits(self, hidden, context):
+        return super().logits(hidden, everywhere(context))
 
 
 class NothingIsNotANumber(LanguageModel):
-    def loss(self, hidden, targets, real):
-        mean = cross_entropy(self.logits(hidden, real)[real], targets[real])
+    def loss(self, hidden, targets, context):
+        real = context.real
+        mean = cross_entropy(self.logits(hidden, context)[real], targets[real])
         return mean * real.sum(), real.sum()
 
 
 class LooksAhead(LanguageModel):
-    def logits(self, hidden, real):
-        return super().logits(hidden.flip(1).cumsum(dim=1).flip(1), real)
+    def logits(self, hidden, context):
+        return super().logits(hidden.flip(1).cumsum(dim=1).flip(1), context)
 
 
 class CopiesTheEmbedding(LanguageModel):
@@ -232,13 +264,15 @@ class TwoParts(Pooled):
 
 def losing(name, base, change):
     """Returns a head whose losses and counts are changed."""
-    return after(name, base, loss=lambda self, found, _, targets, real: change(*found, targets, real))
+    return after(
+        name, base, loss=lambda self, found, _, targets, context: change(*found, targets, context.real)
+    )
 
 
 def likely(name, base, **parts):
     """Returns a head of whose likelihoods parts are changed."""
 
-    def likelihoods(self, found, hidden, targets, real):
+    def likelihoods(self, found, hidden, targets, context):
         return found._replace(**{part: change(found, targets) for part, change in parts.items()})
 
     return after(name, base, likelihoods=likelihoods)
@@ -282,6 +316,7 @@ MUTANTS = {
         losing("Averages", LanguageModel, lambda loss, count, *_: (loss / count.clamp(min=1), count)),
         Neighbors,
     ),
+    "weights_multiply_the_losses": (IgnoresWeights, WeighsTokensByTheFirst, CountsWeights),
     "without_real_targets_there_is_no_loss": (NothingIsNotANumber,),
     "rows_are_independent": (
         after("SharesTheBatch", Classifier, logits=lambda self, logits, *_: logits - logits.mean(dim=0)),

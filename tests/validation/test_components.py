@@ -184,10 +184,10 @@ class Pooled(Head):
     def __init__(self, model):
         super().__init__()
 
-    def logits(self, hidden, real):
+    def logits(self, hidden, context):
         return hidden
 
-    def loss(self, hidden, targets, real):
+    def loss(self, hidden, targets, context):
         return 1 / 0
 
 

@@ -8,9 +8,11 @@ from itertools import chain
 from typing import Any, Literal, cast
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
 from numpy.typing import NDArray
+from torch import Tensor
 
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
@@ -283,6 +285,8 @@ class EncodedSplit:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         least = [max(self._padding, length) for length in lengths or [0] * self.lengths.shape[1]]
         batch = self._architecture.collate(encoded, self._type.level, lengths=least)
+        if encoded.weights is not None:
+            batch = replace(batch, weights=self._weights(encoded, least))
 
         def asked(number: int) -> Example:
             example = self.example(rows[number])
@@ -305,6 +309,23 @@ class EncodedSplit:
         if targets is not None:
             targets = targets.take(chosen) if isinstance(targets, TokenColumn) else targets[chosen]
         return Encoded(inputs, output, targets, start)
+
+    def _weights(self, encoded: Encoded, lengths: Sequence[int]) -> Tensor:
+        """Returns the weights of examples, or of each target, in the places that the targets have.
+
+        Raises:
+            RegistryError: There are weights of tokens, but the head predicts no targets of these.
+        """
+        if not isinstance(encoded.weights, Ragged):
+            return torch.from_numpy(np.asarray(encoded.weights, dtype=np.float32))
+        if self._type.level is not Level.TOKEN:
+            name = type(self._type).__name__
+            raise RegistryError(
+                f"{name}: `draw` returns weights of tokens at level {self._type.level}, expected one for "
+                "each example"
+            )
+        as_targets = replace(encoded, targets=encoded.weights)
+        return self._architecture.collate(as_targets, Level.TOKEN, lengths=lengths).targets
 
     def example(self, row: int) -> Example:
         """Returns the values of an example by column, a label by its name; none for a piece.

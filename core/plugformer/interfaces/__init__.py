@@ -11,7 +11,7 @@ from plugformer.interfaces.column import Column, ColumnKind
 from plugformer.interfaces.context import Context
 from plugformer.interfaces.data import Data
 from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
-from plugformer.interfaces.head import Best, Head, Likelihoods
+from plugformer.interfaces.head import Best, Head, HeadInput, Likelihoods
 from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
@@ -62,6 +62,7 @@ __all__ = [
     "Generative",
     "Head",
     "HeadContext",
+    "HeadInput",
     "Hook",
     "Hypothesis",
     "Initialization",

@@ -40,6 +40,12 @@ class Tokens:
         marks = {name: mark[:, :length] for name, mark in self.marks.items()}
         return Tokens(self.ids[:, :length], self.mask[:, :length], self.full, marks=marks)
 
+    def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
+        """Returns these rows, in this order, of examples with one row each."""
+        marks = {name: mark.index_select(0, rows) for name, mark in self.marks.items()}
+        ids, mask = self.ids.index_select(0, rows), self.mask.index_select(0, rows)
+        return Tokens(ids, mask, self.full, marks=marks)
+
     @property
     def count(self) -> int:
         """Number of real tokens."""
@@ -71,6 +77,7 @@ class Batch:
         reads: The tokens of each input by its name, where the architecture reads inputs by themselves.
         targets: Targets of the head other than the next tokens of `target`: (batch,) or (batch, outputs) for
             examples, or (batch, length) for the tokens of the source, ABSENT or NaN for none.
+        weights: The weight of each example's targets, (batch,), or of each target; None for 1.
         given: Number of tokens in each row of `target` that are given and not predicted; if None one, BEGIN.
         rows: Each example's row in its split.
         asked: Returns the inputs of an example by its number in the batch, for answers that quote them.
@@ -79,6 +86,7 @@ class Batch:
     source: Tokens = _NO_TOKENS
     target: Tokens = _NO_TOKENS
     reads: Mapping[str, Tokens] = field(default_factory=dict, kw_only=True)
+    weights: Shaped[Tensor, "..."] | None = field(default=None, kw_only=True)
     targets: Shaped[Tensor, "..."] = _NO_TARGETS
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
@@ -184,6 +192,7 @@ class Encoded:
         targets: Targets of the examples, (examples,) or (examples, outputs); or of their input tokens.
         start: Given token ids at the beginning of each output, BEGIN included; None for BEGIN alone.
         complete: Whether END follows the outputs.
+        weights: The weight of each example's targets, or of those of each input token; None for 1.
     """
 
     inputs: Mapping[str, Ragged] = field(default_factory=dict)
@@ -191,6 +200,7 @@ class Encoded:
     targets: Ragged | NDArray[Any] | None = None
     start: Ragged | None = None
     complete: bool = True
+    weights: Ragged | NDArray[np.floating[Any]] | None = None
 
     @property
     def input(self) -> Ragged | None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from plugformer.errors import NotFiniteError
 from plugformer.interfaces.batch import Batch, Tokens
+from plugformer.interfaces.head import HeadInput
 from plugformer.interfaces.model import Generative
 from plugformer.interfaces.output_layer import PackedMatrices, Precision, largest
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
@@ -174,6 +175,7 @@ class Session:
         self.finished = self._failed = torch.zeros_like(self.sentences, dtype=torch.bool)
         self._inputs: Sequence[int] = range(len(sentence_ids))
         self._past, self._hidden = model.begin(batch)
+        self._context = model.head_input(batch, self._past, self._hidden)
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
@@ -214,6 +216,8 @@ class Session:
         self._allowed.extend(tokens)
         self.finished = self.finished | (tokens == END)
         self._hidden = self._advance(tokens)
+        if (weights := self.model.take_cross_attention()) is not None:
+            self._context = replace(self._context, cross_attention=weights[:, :, -1:])
 
     def select(self, rows: Int[Tensor, " rows"], sentences: Sequence[int] | None = None) -> None:
         """Keeps these rows, in this order; a row may occur twice (beams) or never.
@@ -227,6 +231,7 @@ class Session:
         self.finished, self._failed = (marks.index_select(0, rows) for marks in (self.finished, self._failed))
         self._allowed.select(rows)
         self._hidden = self._hidden.index_select(0, rows)
+        self._context = self._seen(rows)
         inputs = self._together() if sentences is None else sentences
         examples = None
         if [*inputs] != [*self._inputs]:
@@ -242,6 +247,12 @@ class Session:
         rows = len(every) // max(len(found), 1)
         return found if every == [sentence for sentence in found for _ in range(rows)] else every
 
+    def _seen(self, rows: Int[Tensor, " rows"]) -> HeadInput:
+        """Returns what the head sees of these rows."""
+        if self.model.head.reads:
+            return self._context.select(rows)
+        return HeadInput(torch.ones_like(rows[:, None], dtype=torch.bool))
+
     def portions(self) -> Iterator[Float[Tensor, "some vocabulary"]]:
         """Yields `log_probabilities` of some rows after the others, in order."""
         head, rows = self.model.head, len(self._hidden)
@@ -249,12 +260,13 @@ class Session:
         for start in range(0, rows, portion):
             some = slice(start, start + portion)
             hidden = self._hidden[some, None]
-            with self._packed:
-                logits = head.logits(hidden, torch.ones_like(hidden[..., 0], dtype=torch.bool))[:, 0]
-            allowed = self._allowed
+            allowed, context = self._allowed, self._context
             if portion < rows:
-                allowed = copy(allowed)
-                allowed.select(torch.arange(start, start + len(hidden), device=hidden.device))
+                numbers = torch.arange(start, start + len(hidden), device=hidden.device)
+                allowed, context = copy(allowed), self._seen(numbers)
+                allowed.select(numbers)
+            with self._packed:
+                logits = head.logits(hidden, context)[:, 0]
             scores = allowed.mask(logits.float().log_softmax(dim=-1))
             self._failed = self._failed.clone()
             self._failed[some] |= allowed.endless(scores[:, END]) & ~self.finished[some]

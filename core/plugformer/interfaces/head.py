@@ -1,6 +1,8 @@
 """Heads: from the last hidden states to predictions and their loss."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -8,6 +10,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.prediction import Level, OutputType
 
 Hidden = Float[Tensor, "batch length width"]
@@ -17,11 +21,56 @@ Targets = Shaped[Tensor, " targets *axes"]
 _POSITIONS = 1024
 
 
+@dataclass(eq=False)
+class HeadInput:
+    """What a head sees besides the hidden states, row for row; of a beam's rows each has its own.
+
+    Attributes:
+        real: True for the hidden states that count.
+        source: The tokens that the encoder has read, for heads that read them.
+        memory: The encoder's output at these tokens, (batch, source, width), for heads that read it.
+        cross_attention: Weights of the decoder's last cross-attention, (batch, heads, length, source), for
+            heads that read them.
+        weights: The weight of each example's targets, (batch,), or of each target; None for 1.
+    """
+
+    real: Real
+    source: Tokens = Batch.source
+    memory: Float[Tensor, "batch source width"] | None = None
+    cross_attention: Float[Tensor, "batch heads length source"] | None = None
+    weights: Float[Tensor, " batch *length"] | None = None
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "HeadInput":
+        """Returns that of these rows, in this order."""
+        optional = ("memory", "cross_attention", "weights")
+        found = {name: value for name in optional if (value := getattr(self, name)) is not None}
+        chosen = {name: value.index_select(0, rows) for name, value in found.items()}
+        source = self.source.select(rows) if len(self.source.ids) else self.source
+        return replace(self, real=self.real.index_select(0, rows), source=source, **chosen)
+
+    def weighted(self, losses: Float[Tensor, " batch *length"]) -> Float[Tensor, " batch *length"]:
+        """Returns the losses of targets, or of examples, times their weights.
+
+        Raises:
+            ConfigurationError: The targets of an example have weights of their own, but only one loss.
+        """
+        if self.weights is None:
+            return losses
+        if losses.dim() < self.weights.dim():
+            raise ConfigurationError(
+                f"each target has a weight of its own, {tuple(self.weights.shape)}, but the head has one "
+                "loss for all of an example\nweigh whole examples, or choose another head"
+            )
+        if self.weights.dim() == 1:
+            return losses * self.weights.view(-1, *[1] * (losses.dim() - 1))
+        return losses * self.weights.masked_fill(~self.real, 0.0)
+
+
 class Likelihoods(NamedTuple):
     """The losses and likelihoods of the targets of examples; 0 for an example without targets.
 
     Attributes:
-        losses: Sum of the losses of each example's targets.
+        losses: Sum of the losses of each example's targets, times their weights.
         targets: Number of targets of each example.
         log_probabilities: Natural logarithm of the joint probability of each example's targets; None if the
             head has no `probabilities`.
@@ -63,16 +112,19 @@ class Head(nn.Module, ABC):
     """Predictions from the last hidden states, and their loss.
 
     A component is constructed as `SomeHead(model, **options)` with a `HeadContext` and its own options. Its
-    methods receive `hidden`, the last hidden states, and `real`, a mask of the states that count:
+    methods receive `hidden`, the last hidden states, and `context`, whose mask `real` says which count:
 
     - At level `sequence` the states of real tokens. Targets are (batch,) or (batch, outputs).
     - At level `next-token` the states from which a token is predicted. Targets are (batch, length).
     - At level `token` the states of tokens with a target. Targets are (batch, length), integers or float32,
       with any value where `real` is False. These positions may be anywhere, and a row may have no target.
 
+    A head that reads more of the context names it in `reads`, as a pointer-generator does, which copies
+    tokens of the source (https://arxiv.org/abs/1704.04368). The context of others may lack it.
+
     A head with another loss overrides `losses`. A structured head predicts the targets of a sequence jointly,
     like a conditional random field (https://arxiv.org/abs/1603.01360). It overrides `loss`, `likelihoods` and
-    `best`, which agree.
+    `best`, which agree, and weighs losses by `HeadInput.weighted`.
 
     Attributes:
         levels: The levels that it can predict from.
@@ -81,6 +133,8 @@ class Head(nn.Module, ABC):
             level `sequence`), those of the example, as in a structured head, or those of the whole batch.
         probabilities: Whether it predicts probabilities of outputs, as perplexity needs them. Without them
             answers have no score.
+        reads: What it reads of its context: "source", the tokens that an encoder has read, "memory", its
+            output, or "cross_attention". For the weights, the last layer computes attention openly.
     """
 
     levels: ClassVar[frozenset[Level]]
@@ -89,6 +143,7 @@ class Head(nn.Module, ABC):
     )
     depends_on: ClassVar[Literal["target", "example", "batch"]] = "target"
     probabilities: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Literal["source", "memory", "cross_attention"]]] = frozenset()
 
     @classmethod
     def check_case(cls, real: Real) -> tuple[Targets, int] | None:  # noqa: ARG003 (a default)
@@ -100,7 +155,7 @@ class Head(nn.Module, ABC):
         return getattr(self, method)(*arguments)
 
     @abstractmethod
-    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch *length outputs"]:
+    def logits(self, hidden: Hidden, context: HeadInput) -> Float[Tensor, "batch *length outputs"]:
         """Returns unnormalized scores of each position by itself, or at level `sequence` (batch, outputs)."""
 
     def vectors(self, hidden: Hidden) -> Float[Tensor, "batch rows size"]:
@@ -111,38 +166,59 @@ class Head(nn.Module, ABC):
         """Returns the loss of each target from its logits, (targets, outputs): cross-entropy in nats."""
         return functional.cross_entropy(logits, targets, reduction="none")
 
-    def loss(self, hidden: Hidden, targets: Targets, real: Real) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the sum of the losses of all real targets, by default of `losses`, and their number.
+    def loss(
+        self, hidden: Hidden, targets: Targets, context: HeadInput
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the sum of the weighted losses of real targets, by default of `losses`, and their number.
 
-        Padding gets no gradient. In evaluation mode nothing is random, and nothing only regularizes.
+        Weights change the sum alone: a target with weight 0 still counts, and with weights whose mean is 1
+        the mean loss stays. Padding gets no gradient. In evaluation mode nothing is random, and nothing only
+        regularizes.
         """
-        found = self.likelihoods(hidden, targets, real)
+        found = self.likelihoods(hidden, targets, context)
         return found.losses.sum(), found.targets.sum()
 
-    def likelihoods(self, hidden: Hidden, targets: Targets, real: Real) -> Likelihoods:
+    def likelihoods(self, hidden: Hidden, targets: Targets, context: HeadInput) -> Likelihoods:
         """Returns the losses of each example's targets, which sum to `loss`, and their likelihoods.
 
         By default targets are independent: classes, or floats, which are neither probable nor correct.
+        Likelihoods have no weights.
         """
+        real = context.real
         if self.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN}):
-            columns = self._measured(self.logits(hidden, real), targets)
-            counts = torch.ones_like(columns[0], dtype=torch.int64)
+            losses, likely, correct = self._measured(self.logits(hidden, context), targets)
+            losses, counts = context.weighted(losses), torch.ones_like(losses, dtype=torch.int64)
         else:
             columns = hidden.new_zeros((3, real.numel()), dtype=torch.float32)
-            for places in _places(real).split(_POSITIONS):  # the scores of a vocabulary need much memory
-                rows = hidden.flatten(0, 1).index_select(0, places)[None]
-                logits = self.logits(rows, real.flatten()[places][None])[0]
+            for places, logits in self._pieces(hidden, context):
                 columns[:, places] = self._measured(logits, targets.flatten()[places])
-            columns = columns.view(3, *real.shape).masked_fill(~real, 0.0).sum(dim=2)
+            columns = columns.view(3, *real.shape)
+            if context.weights is not None:
+                columns[0] = context.weighted(columns[0])
+            losses, likely, correct = columns.masked_fill(~real, 0.0).sum(dim=2)
             counts = real.sum(dim=1)
-        losses, likely, correct = columns
         known = None if targets.is_floating_point() else correct.long()
         return Likelihoods(losses, counts, likely if self.probabilities else None, known)
 
-    def best(self, hidden: Hidden, real: Real) -> Best:
+    def best(self, hidden: Hidden, context: HeadInput) -> Best:
         """Returns the most probable outputs, by default of independent targets."""
-        scores, outputs = self.logits(hidden, real).float().log_softmax(dim=-1).max(dim=-1)
-        return Best(outputs, scores if scores.dim() == 1 else scores.masked_fill(~real, 0.0).sum(dim=1))
+        scores, outputs = self.logits(hidden, context).float().log_softmax(dim=-1).max(dim=-1)
+        whole = scores.dim() == 1
+        return Best(outputs, scores if whole else scores.masked_fill(~context.real, 0.0).sum(dim=1))
+
+    def _pieces(self, hidden: Hidden, context: HeadInput) -> Iterator[tuple[Int[Tensor, " places"], Logits]]:
+        """Yields places in the flattened batch and their logits: those of a vocabulary need much memory."""
+        real = context.real
+        if not self.reads:
+            for places in _places(real).split(_POSITIONS):
+                some = hidden.flatten(0, 1).index_select(0, places)[None]
+                yield places, self.logits(some, HeadInput(real.flatten()[places][None]))[0]
+            return
+        columns = torch.arange(real.shape[1], device=real.device)
+        every = torch.arange(len(real), device=real.device)
+        for rows in every.split(max(1, _POSITIONS // max(1, len(columns)))):
+            logits = self.logits(hidden.index_select(0, rows), context.select(rows))
+            yield (rows[:, None] * len(columns) + columns).flatten(), logits.flatten(0, 1)
 
     def _measured(self, logits: Logits, targets: Targets) -> Float[Tensor, "3 targets"]:
         """Returns each target's loss, its log-probability, and 1 if it is the best output."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens
-from plugformer.interfaces.head import Best, Head, Likelihoods
+from plugformer.interfaces.head import Best, Head, HeadInput, Likelihoods
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
@@ -95,6 +95,14 @@ class Model(nn.Module, ABC):
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the last hidden states, at level `vector` a vector for each row of an example."""
 
+    def read(self, batch: Batch) -> tuple[Float[Tensor, "batch length width"], HeadInput]:
+        """Returns the last hidden states, and what else the head sees.
+
+        A model that has a memory overrides it, and `Generative.head_input`.
+        """
+        real = self.targets(batch)[1]
+        return self.hidden(batch), HeadInput(real, batch.source, weights=batch.weights)
+
     def count(self, batch: Batch) -> int:
         """Returns the number of targets in a batch: examples, or real positions."""
         real = self.targets(batch)[1]
@@ -106,10 +114,10 @@ class Model(nn.Module, ABC):
         if objective is not None:
             return objective(self, batch)
         self._take_auxiliary_losses()  # of layers that were computed again, or in evaluation mode
-        targets, real = self.targets(batch)
+        hidden, context = self.read(batch)
         compiled = self.compiled_loss if self.training else None
         loss = partial(self.head, "loss") if compiled is None else partial(compiled, self.head)
-        total, count = loss(self.hidden(batch), targets, real)
+        total, count = loss(hidden, self.targets(batch)[0], context)
         return Loss(total, count, sum(self._take_auxiliary_losses(), total.new_zeros(())))
 
     def _take_auxiliary_losses(self) -> list[Float[Tensor, ""]]:
@@ -119,18 +127,36 @@ class Model(nn.Module, ABC):
         losses = (vars(part).pop("auxiliary_loss", None) for part in parts)
         return [loss for loss in losses if loss is not None]
 
+    def take_cross_attention(self) -> Float[Tensor, "batch heads length source"] | None:
+        """Returns the weights of the last cross-attention, and removes them; None if the head reads none.
+
+        Raises:
+            ConfigurationError: It records no weights.
+        """
+        if "cross_attention" not in self.head.reads:
+            return None
+        layers = (layer for stack in self.stacks.values() for layer in cast("Iterable[Any]", stack.layers))
+        found = [vars(layer).pop("cross_attention_weights", None) for layer in layers]
+        weights = [each for each in found if each is not None]
+        if not weights:
+            raise ConfigurationError(
+                f"{type(self.head).__name__} reads the weights of the last cross-attention, which records "
+                "none\nchoose another attention there, such as mha"
+            )
+        return cast("Tensor", weights[-1])
+
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
         """Returns the head's scores under teacher forcing."""
-        return cast("Tensor", self.head("logits", self.hidden(batch), self.targets(batch)[1]))
+        return cast("Tensor", self.head("logits", *self.read(batch)))
 
     def likelihoods(self, batch: Batch) -> Likelihoods:
         """Returns the likelihoods of each example's targets under teacher forcing."""
-        targets, real = self.targets(batch)
-        return self.head.likelihoods(self.hidden(batch), targets, real)
+        hidden, context = self.read(batch)
+        return self.head.likelihoods(hidden, self.targets(batch)[0], context)
 
     def best(self, batch: Batch) -> Best:
         """Returns the most probable outputs."""
-        return self.head.best(self.hidden(batch), self.targets(batch)[1])
+        return self.head.best(*self.read(batch))
 
 
 class Generative(Model):
@@ -148,6 +174,15 @@ class Generative(Model):
     @abstractmethod
     def step(self, tokens: Tokens, past: Any) -> Float[Tensor, "rows new width"]:
         """Returns the hidden states of the next tokens of every row, and adds them to the cache."""
+
+    def head_input(
+        self,
+        batch: Batch,
+        past: Any,  # noqa: ARG002 (a default)
+        hidden: Float[Tensor, "batch width"],
+    ) -> HeadInput:
+        """Returns what the head sees besides the hidden states that `begin` returns, one of each row."""
+        return HeadInput(torch.ones_like(hidden[:, :1], dtype=torch.bool), batch.source)
 
     @abstractmethod
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:

@@ -126,7 +126,9 @@ class TaskType(ABC):
     def draw(self, encoded: Encoded, generators: "Sequence[np.random.Generator]") -> Encoded:  # noqa: ARG002
         """Returns examples with random changes, such as masks; by default without. Not called for questions.
 
-        Each example has a generator. In training they differ between epochs, in evaluation never.
+        It may add the `weights` of the examples, or at level `token` of each token of the first input, which
+        multiply the losses of targets. Each example has a generator. In training they differ between epochs,
+        in evaluation never.
         """
         return encoded
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -117,12 +117,24 @@ class Builder:
         stack = self.spec.stacks["decoder"]
         part = stack.cross_position
         position = PositionalEncoding() if part is None else self._part(part, stack.place(cross=True))
-        return Decoder(cross_position=position, **self._stack("decoder", embedding))
+        shared = self._stack("decoder", embedding)
+        if "cross_attention" in getattr(self.spec.head.make, "reads", ()):
+            shared["layers"][-1].keeps_weights = True
+        return Decoder(cross_position=position, **shared)
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
         tied = embedding.weight if self.spec.tied_embeddings else None
-        return cast("Head", self.make(self.spec.head, self.spec.head_context(outputs, tied)))
+        head: Head = self.make(self.spec.head, self.spec.head_context(outputs, tied))
+        stacks = self.spec.architecture.stacks
+        offered = {"source"} if any(stack.name == "encoder" for stack in stacks) else set()
+        offered |= {"memory", "cross_attention"} if any(stack.cross for stack in stacks) else set()
+        if missing := sorted(head.reads - offered):
+            raise ConfigurationError(
+                f"{self.spec.head.label} reads {' and '.join(missing)}, which "
+                f"{type(self.spec.architecture).__name__} does not have; choose an encoder with a decoder"
+            )
+        return head
 
     def make(self, part: PartSpec, context: ModelContext, sublayer: str = "") -> Any:
         """Returns a component, and records which part it is; `sublayer` is its name in a layer."""

@@ -1,6 +1,7 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -76,6 +77,7 @@ class Layer(nn.Module):
     def __init__(self, *, sublayers: Mapping[str, nn.Module], residual: Residual, dropout: float) -> None:
         super().__init__()
         self.compiled: Callable[..., Tensor] | None = None  # of training; evaluation computes uncompiled
+        self.keeps_weights = False  # of cross-attention, as `cross_attention_weights`, for the head
         for name, sublayer in sublayers.items():
             self.add_module(name, sublayer)
         self.names = tuple(sublayers)
@@ -111,7 +113,8 @@ class Layer(nn.Module):
             states: What the sublayers keep, if they keep anything.
             recompute: Whether to save only these arguments, and compute again in the backward pass.
         """
-        compiled = self.compiled if self.training and not context.observed else None
+        plain = context.observed or self.keeps_weights
+        compiled = self.compiled if self.training and not plain else None
         compute, arguments = compiled or Layer.compute, (self, x, context, cross, states)
         if recompute:  # inside the layer: its hooks run once, and what they change holds for both passes
             return cast("Tensor", checkpoint(compute, *arguments, use_reentrant=False))
@@ -122,6 +125,9 @@ class Layer(nn.Module):
     ) -> Tensor:
         """Computes `forward` without compilation."""
         real = None
+        if self.keeps_weights and cross is not None:
+            cross = copy(cross)  # with what it has computed
+            cross.observer = partial(self._keep, len(x))
         if self.residual.takes != "all":
             real = torch.ones_like(x[..., 0], dtype=torch.bool) if context.real is None else context.real
         seen = {name: cross if name == "cross_attention" else context for name in self.names}
@@ -132,6 +138,12 @@ class Layer(nn.Module):
             for name in self.names
         }
         return cast("Tensor", self.residual(x, sublayers))
+
+    def _keep(self, rows: int, name: str, value: Tensor) -> None:
+        """Keeps the weights of cross-attention, in which rows that read one memory are side by side."""
+        if name == "weights":
+            by_row = value.unflatten(2, (rows // len(value), -1)).transpose(1, 2)
+            self.cross_attention_weights = by_row.flatten(0, 1)
 
     def _sublayer(
         self,

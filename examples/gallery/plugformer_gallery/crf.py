@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from plugformer.interfaces import Best, Head, HeadContext, Level, Likelihoods
+from plugformer.interfaces import Best, Head, HeadContext, HeadInput, Level, Likelihoods
 
 
 class CRF(Head):
@@ -35,7 +35,7 @@ class CRF(Head):
     def logits(
         self,
         hidden: Float[Tensor, "batch length width"],
-        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (all are scored)
+        context: HeadInput,  # noqa: ARG002 (all are scored)
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every tag at every token, without its neighbors."""
         logits: Tensor = self.output(hidden)
@@ -45,25 +45,26 @@ class CRF(Head):
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the negative log-probability of all tags, and their number."""
-        return -self._log_probabilities(hidden, targets, real).sum(), real.sum()
+        losses = -self._log_probabilities(hidden, targets, context)
+        return context.weighted(losses).sum(), context.real.sum()
 
     def likelihoods(
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> Likelihoods:
         """Returns how probable each text's tags are together, and how many the best tags have right."""
-        right = (self.best(hidden, real).outputs == targets) & real
-        found = self._log_probabilities(hidden, targets, real)
-        return Likelihoods(-found, real.sum(dim=1), found, right.sum(dim=1))
+        right = (self.best(hidden, context).outputs == targets) & context.real
+        found = self._log_probabilities(hidden, targets, context)
+        return Likelihoods(context.weighted(-found), context.real.sum(dim=1), found, right.sum(dim=1))
 
-    def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
+    def best(self, hidden: Float[Tensor, "batch length width"], context: HeadInput) -> Best:
         """Returns the most probable tags of each text, by Viterbi's algorithm, and their log-probability."""
-        order, scores, there = _words(self.logits(hidden, real).float(), real)
+        order, scores, there = _words(self.logits(hidden, context).float(), context.real)
         total, choices = self.ends[0] + scores[:, 0], []
         for step in range(1, scores.shape[1]):
             best, before = (total[:, :, None] + self.following).max(dim=1)
@@ -83,9 +84,9 @@ class CRF(Head):
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> Float[Tensor, " batch"]:
-        order, scores, there = _words(self.logits(hidden, real).float(), real)
+        order, scores, there = _words(self.logits(hidden, context).float(), context.real)
         tags = targets.gather(1, order).masked_fill(~there, 0)
         own = scores.gather(2, tags[..., None])[..., 0].masked_fill(~there, 0.0).sum(dim=1)
         pairs = self.following[tags[:, :-1], tags[:, 1:]].masked_fill(~there[:, 1:], 0.0).sum(dim=1)

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Head, HeadContext, Level
+from plugformer.interfaces import Head, HeadContext, HeadInput, Level
 
 
 class Focal(Head):
@@ -30,7 +30,7 @@ class Focal(Head):
     def logits(
         self,
         hidden: Float[Tensor, "batch length width"],
-        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (all are scored)
+        context: HeadInput,  # noqa: ARG002 (all are scored)
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every tag at every token."""
         logits: Tensor = self.output(hidden)

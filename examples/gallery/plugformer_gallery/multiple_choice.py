@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import (
@@ -16,6 +14,7 @@ from plugformer.interfaces import (
     Examples,
     Head,
     HeadContext,
+    HeadInput,
     Input,
     Level,
     Model,
@@ -119,19 +118,9 @@ class Candidates(Head):
         return real.sum(dim=1) - 2, real.shape[1] - 1
 
     def logits(
-        self, hidden: Float[Tensor, "batch columns width"], real: Bool[Tensor, "batch columns"]
+        self, hidden: Float[Tensor, "batch columns width"], context: HeadInput
     ) -> Float[Tensor, "batch candidates"]:
         """Returns the scores of the candidates, very low where an example has no further one."""
         question, candidates = hidden[:, :1], hidden[:, 1:]
         scores = (self.query(question) * candidates).sum(dim=-1) / hidden.shape[-1] ** 0.5
-        return scores.masked_fill(~real[:, 1:], _NEVER)
-
-    def loss(
-        self,
-        hidden: Float[Tensor, "batch columns width"],
-        targets: Int[Tensor, " batch"],
-        real: Bool[Tensor, "batch columns"],
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the cross-entropy of the right candidates, and the number of examples."""
-        losses = functional.cross_entropy(self.logits(hidden, real), targets, reduction="sum")
-        return losses, torch.tensor(len(targets), device=targets.device)
+        return scores.masked_fill(~context.real[:, 1:], _NEVER)

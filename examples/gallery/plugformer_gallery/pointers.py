@@ -1,10 +1,10 @@
 """Pointers into a text, such as to the first word of an answer and to the one behind it."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from plugformer.interfaces import Best, Head, HeadContext, Level, Likelihoods, OutputType
+from plugformer.interfaces import Best, Head, HeadContext, HeadInput, Level, Likelihoods, OutputType
 
 _NEVER = -1e9
 """The score of a place that nothing points at."""
@@ -32,7 +32,7 @@ class Pointers(Head):
     def logits(
         self,
         hidden: Float[Tensor, "batch length width"],
-        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (all are scored)
+        context: HeadInput,  # noqa: ARG002 (all are scored)
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every output at every token."""
         logits: Tensor = self.output(hidden)
@@ -42,25 +42,26 @@ class Pointers(Head):
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the negative log-probability of what is pointed at, and the number of tokens."""
-        return -self._log_probabilities(hidden, targets, real).sum(), real.sum()
+        losses = -self._log_probabilities(hidden, targets, context)
+        return context.weighted(losses).sum(), context.real.sum()
 
     def likelihoods(
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> Likelihoods:
         """Returns how probable each text's tokens are, and of how many the best outputs are right."""
-        right = (self.best(hidden, real).outputs == targets) & real
-        found = self._log_probabilities(hidden, targets, real)
-        return Likelihoods(-found, real.sum(dim=1), found, right.sum(dim=1))
+        right = (self.best(hidden, context).outputs == targets) & context.real
+        found = self._log_probabilities(hidden, targets, context)
+        return Likelihoods(context.weighted(-found), context.real.sum(dim=1), found, right.sum(dim=1))
 
-    def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
+    def best(self, hidden: Float[Tensor, "batch length width"], context: HeadInput) -> Best:
         """Returns the best tokens in the order of the outputs, each behind the one before."""
-        first, *others = self._pointed(hidden, real).unbind(dim=-1)
+        first, *others = self._pointed(hidden, context).unbind(dim=-1)
         total, choices = first, []
         for scores in others:
             best, before = total.cummax(dim=1)  # up to each token; the next pointer is behind it
@@ -71,7 +72,7 @@ class Pointers(Head):
         places = [place]
         for before in reversed(choices):
             places.append(place := before.gather(1, place[:, None])[:, 0])
-        outputs = torch.zeros_like(real, dtype=torch.int64)
+        outputs = torch.zeros_like(context.real, dtype=torch.int64)
         for number, place in enumerate(reversed(places), start=1):
             outputs.scatter_(1, place[:, None], number)
         there = score > _NEVER / 2  # else there are fewer tokens than pointers
@@ -81,16 +82,16 @@ class Pointers(Head):
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> Float[Tensor, " batch"]:
-        scores = self._pointed(hidden, real)
+        scores = self._pointed(hidden, context)
         pointed = targets[..., None] == torch.arange(1, scores.shape[-1] + 1, device=targets.device)
-        return scores.masked_fill(~(pointed & real[..., None]), 0.0).sum(dim=(1, 2))
+        return scores.masked_fill(~(pointed & context.real[..., None]), 0.0).sum(dim=(1, 2))
 
     def _pointed(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
+        self, hidden: Float[Tensor, "batch length width"], context: HeadInput
     ) -> Float[Tensor, "batch length pointers"]:
         """Returns the log-probability of each token for each pointer, very low where none is real."""
-        logits, padding = self.logits(hidden, real).float(), ~real[..., None]
+        logits, padding = self.logits(hidden, context).float(), ~context.real[..., None]
         scores = (logits[..., 1:] - logits[..., :1]).masked_fill(padding, _NEVER)
         return scores.log_softmax(dim=1).masked_fill(padding, _NEVER)

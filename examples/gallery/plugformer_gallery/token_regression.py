@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
@@ -15,6 +15,7 @@ from plugformer.interfaces import (
     Examples,
     Head,
     HeadContext,
+    HeadInput,
     Level,
     Model,
     OutputType,
@@ -72,7 +73,7 @@ class WordRegressor(Head):
     def logits(
         self,
         hidden: Float[Tensor, "batch length width"],
-        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (all are scored)
+        context: HeadInput,  # noqa: ARG002 (all are scored)
     ) -> Float[Tensor, "batch length 1"]:
         """Returns a number for every token."""
         logits: Tensor = self.output(hidden)

@@ -18,6 +18,7 @@ from plugformer.interfaces import (
     Examples,
     Head,
     HeadContext,
+    HeadInput,
     Input,
     Level,
     OutputType,
@@ -96,12 +97,12 @@ class Margin(Head):
         return functional.normalize(hidden, dim=-1)
 
     def logits(
-        self, hidden: Float[Tensor, "batch rows width"], real: Bool[Tensor, "batch rows"]
+        self, hidden: Float[Tensor, "batch rows width"], context: HeadInput
     ) -> Float[Tensor, "batch others"]:
         """Returns the cosines of the first text with the others."""
         vectors = self.vectors(hidden)
         cosines = (vectors[:, :1] * vectors[:, 1:]).sum(dim=-1)
-        return cosines.masked_fill(~real[:, 1:], FAR)
+        return cosines.masked_fill(~context.real[:, 1:], FAR)
 
     def losses(
         self, logits: Float[Tensor, "batch others"], targets: Int[Tensor, " batch"]

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level
+from plugformer.interfaces import Head, HeadContext, HeadInput, Level
 from plugformer_gallery.multi_task import LABEL_AND_NUMBER
 
 
@@ -39,9 +39,10 @@ class TwoHeads(Head):
         self.number = nn.Linear(model.width, 1)
 
     def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
+        self, hidden: Float[Tensor, "batch length width"], context: HeadInput
     ) -> Float[Tensor, "batch outputs"]:
         """Returns the scores of the classes, and the number."""
+        real = context.real
         total = hidden.masked_fill(~real[..., None], 0.0).sum(dim=1)
         mean = total / real.sum(dim=1, keepdim=True).clamp(min=1)
         return torch.cat([self.label(mean), self.number(mean)], dim=1)

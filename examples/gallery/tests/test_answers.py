@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 import plugformer
 from plugformer.errors import PlugformerError
-from plugformer.interfaces import HeadContext
+from plugformer.interfaces import HeadContext, HeadInput
 from plugformer_testing import contract_tests
 
 test_pointers = contract_tests("head/pointers")
@@ -99,8 +99,8 @@ def test_pointers_are_the_best_in_their_order(pointers: int) -> None:
     head = Pointers(HeadContext(width=8, heads=2, ffn_width=8, outputs=pointers + 1))
     hidden = 3 * torch.randn(4, 6, 8)
     real = torch.tensor([[1] * 6, [0, 1, 1, 0, 1, 1], [1, 1, 1, 0, 0, 0], [0] * 6]).bool()
-    best = head.best(hidden, real)
-    logits = head.logits(hidden, real)
+    best = head.best(hidden, HeadInput(real))
+    logits = head.logits(hidden, HeadInput(real))
     for row in range(3):
         places = real[row].nonzero()[:, 0].tolist()
         scores = torch.stack(
@@ -117,7 +117,7 @@ def test_pointers_are_the_best_in_their_order(pointers: int) -> None:
         for number, place in enumerate(found, start=1):
             expected[places[place]] = number
         assert best.outputs[row].tolist() == expected
-        likelihood = head.likelihoods(hidden[[row]], torch.tensor([expected]), real[[row]])
+        likelihood = head.likelihoods(hidden[[row]], torch.tensor([expected]), HeadInput(real[[row]]))
         torch.testing.assert_close(likelihood.log_probabilities, best.log_probabilities[[row]])
         assert likelihood.correct == real[row].sum()
     assert (best.outputs[3].sum(), best.log_probabilities[3]) == (0, 0)
@@ -164,7 +164,7 @@ def test_the_loss_is_that_of_both() -> None:
     mean = hidden.mean(dim=1)
     labels = cross_entropy(head.label(mean), targets[:, 0].long(), reduction="sum")
     numbers = (head.number(mean)[:, 0] - targets[:, 1]).square().sum()
-    loss, count = head.loss(hidden, targets, real)
+    loss, count = head.loss(hidden, targets, HeadInput(real))
     torch.testing.assert_close(loss, labels + 0.5 * numbers)
     assert count == 3
 

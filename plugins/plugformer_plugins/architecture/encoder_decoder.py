@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from plugformer.interfaces import (
     Encoded,
     Generative,
     Head,
+    HeadInput,
     Level,
     Limits,
     Ragged,
@@ -94,11 +96,17 @@ class EncoderDecoderModel(Generative):
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the decoder's hidden states over the target, the encoder's output in view."""
+        return self.read(batch)[0]
+
+    def read(self, batch: Batch) -> tuple[Float[Tensor, "batch length width"], HeadInput]:
+        """Returns these, and the encoder's output for the head."""
         target = batch.target
         if self.level is Level.NEXT_TOKEN:
             target = before_next(target)
-        hidden: Tensor = self.decoder(target, self.encoder(batch.source))
-        return hidden
+        memory = self.encoder(batch.source)
+        hidden: Tensor = self.decoder(target, memory)
+        weights, real = self.take_cross_attention(), self.targets(batch)[1]
+        return hidden, HeadInput(real, batch.source, memory.hidden, weights, batch.weights)
 
     def begin(self, batch: Batch) -> tuple[Cache, Float[Tensor, "batch width"]]:
         """Returns the decoder's cache for the source and BEGIN, and the hidden state of BEGIN."""
@@ -111,6 +119,12 @@ class EncoderDecoderModel(Generative):
         """Returns the decoder's hidden states of the next tokens."""
         hidden: Tensor = self.decoder(tokens, cache=past)
         return hidden
+
+    def head_input(self, batch: Batch, past: Cache, hidden: Float[Tensor, "batch width"]) -> HeadInput:
+        """Returns the source and the encoder's output."""
+        memory = None if past.memory is None else past.memory.hidden
+        context = super().head_input(batch, past, hidden)
+        return replace(context, memory=memory, cross_attention=self.take_cross_attention())
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the lengths of the sources without END."""

@@ -3,12 +3,12 @@
 from typing import Annotated
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import HeadContext, Level, OutputType
+from plugformer.interfaces import HeadContext, HeadInput, Level, OutputType
 from plugformer_blocks import IGNORED, LOGITS_MEMORY, linear_cross_entropy
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
@@ -56,7 +56,7 @@ class LanguageModel(SmoothedHead):
             nn.init.zeros_(self.bias)
 
     def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
+        self, hidden: Float[Tensor, "batch length width"], context: HeadInput
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every token of the vocabulary at every position."""
         return functional.linear(hidden, self.weight, self.bias)
@@ -65,16 +65,20 @@ class LanguageModel(SmoothedHead):
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the real targets, and their number; smoothed in training."""
         if self.has_other_losses:
-            return super().loss(hidden, targets, real)
+            return super().loss(hidden, targets, context)
+        real, weights = context.real, None
+        if context.weights is not None:
+            weights = context.weighted(torch.ones_like(real, dtype=torch.float32)).flatten()
         loss = linear_cross_entropy(
             hidden.flatten(0, 1),
             self.weight,
             targets.masked_fill(~real, IGNORED).flatten(),
             bias=self.bias,
+            target_weights=weights,
             label_smoothing=self.smoothing,
             memory=self.logits_memory,
         )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Head, HeadContext, Level, Likelihoods, OutputType
+from plugformer.interfaces import Head, HeadContext, HeadInput, Level, Likelihoods, OutputType
 
 Hidden = Float[Tensor, "batch 2 width"]
 Real = Bool[Tensor, "batch 2"]
@@ -38,7 +38,7 @@ class Pair(Head):
         """Returns the hidden states, each divided by its length."""
         return functional.normalize(hidden, dim=-1)
 
-    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch 1"]:
+    def logits(self, hidden: Hidden, context: HeadInput) -> Float[Tensor, "batch 1"]:
         """Returns the cosine of each pair."""
         return self.vectors(hidden).prod(dim=1).sum(dim=-1, keepdim=True)
 
@@ -63,9 +63,9 @@ class CosineRegressor(Pair):
         nn.init.ones_(self.slope)
         nn.init.zeros_(self.intercept)
 
-    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch 1"]:
+    def logits(self, hidden: Hidden, context: HeadInput) -> Float[Tensor, "batch 1"]:
         """Returns the number of each pair."""
-        return self.slope * super().logits(hidden, real) + self.intercept
+        return self.slope * super().logits(hidden, context) + self.intercept
 
     def losses(
         self, logits: Float[Tensor, "batch 1"], targets: Float[Tensor, " batch"]
@@ -107,7 +107,9 @@ class Contrastive(Pair):
         """Returns pairs of different texts."""
         return torch.arange(2 * len(real)).view(-1, 2), 1
 
-    def likelihoods(self, hidden: Hidden, targets: Int[Tensor, " batch *texts"], real: Real) -> Likelihoods:
+    def likelihoods(
+        self, hidden: Hidden, targets: Int[Tensor, " batch *texts"], context: HeadInput
+    ) -> Likelihoods:
         """Returns the loss of each pair among the others; nothing is right or wrong."""
         first, second = self.vectors(hidden).unbind(dim=1)
         numbers = targets.view(len(targets), -1)
@@ -117,4 +119,6 @@ class Contrastive(Pair):
         losses = functional.cross_entropy(scores, right, reduction="none")
         if self.symmetric:
             losses = (losses + functional.cross_entropy(scores.T, right, reduction="none")) / 2
-        return Likelihoods(losses, torch.ones_like(right), log_probabilities=None, correct=None)
+        return Likelihoods(
+            context.weighted(losses), torch.ones_like(right), log_probabilities=None, correct=None
+        )

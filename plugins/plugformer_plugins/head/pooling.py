@@ -3,17 +3,16 @@
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import HeadContext, Level, Likelihoods, OutputType
+from plugformer.interfaces import HeadContext, HeadInput, Level, Likelihoods, OutputType
 from plugformer_blocks import Pooling, pool
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 Hidden = Float[Tensor, "batch length width"]
-Real = Bool[Tensor, "batch length"]
 Loss = tuple[Float[Tensor, ""], Int[Tensor, ""]]
 
 
@@ -43,9 +42,9 @@ class Pooled(SmoothedHead):
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(model.width, model.outputs)
 
-    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch outputs"]:
+    def logits(self, hidden: Hidden, context: HeadInput) -> Float[Tensor, "batch outputs"]:
         """Returns the outputs of each sequence."""
-        logits: Tensor = self.output(self.dropout(self.hidden(pool(hidden, real, self.pooling))))
+        logits: Tensor = self.output(self.dropout(self.hidden(pool(hidden, context.real, self.pooling))))
         return logits
 
 
@@ -79,13 +78,11 @@ class Classifier(Pooled):
             self.hidden = nn.Sequential(nn.Linear(model.width, hidden), function)
             self.output = nn.Linear(hidden, model.outputs)
 
-    def loss(self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real) -> Loss:
+    def loss(self, hidden: Hidden, targets: Int[Tensor, " batch"], context: HeadInput) -> Loss:
         """Returns the cross-entropy summed over the sequences, and their number; smoothed in training."""
         if self.has_other_losses:
-            return super().loss(hidden, targets, real)
-        loss = functional.cross_entropy(
-            self.logits(hidden, real), targets, reduction="sum", label_smoothing=self.smoothing
-        )
+            return super().loss(hidden, targets, context)
+        loss = self.cross_entropy(self.logits(hidden, context), targets, context)
         return loss, targets.new_tensor(targets.numel())
 
 
@@ -104,12 +101,14 @@ class MultiLabelClassifier(Pooled):
         smoothed = targets * (1 - self.smoothing) + self.smoothing / 2
         return functional.binary_cross_entropy_with_logits(logits, smoothed, reduction="none").sum(dim=-1)
 
-    def likelihoods(self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real) -> Likelihoods:
+    def likelihoods(
+        self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], context: HeadInput
+    ) -> Likelihoods:
         """Returns the joint likelihood of each sequence's labels, and whether all are right."""
-        logits = self.logits(hidden, real).float()
+        logits = self.logits(hidden, context).float()
         losses = self.losses(logits, targets.float())
         right = ((logits >= 0) == (targets > 0.5)).all(dim=-1).long()
-        return Likelihoods(losses, torch.ones_like(right), -losses, right)
+        return Likelihoods(context.weighted(losses), torch.ones_like(right), -losses, right)
 
 
 class Regressor(Pooled):

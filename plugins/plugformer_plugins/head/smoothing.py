@@ -2,9 +2,13 @@
 
 from typing import Annotated
 
+from jaxtyping import Float, Int
 from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
 
-from plugformer.interfaces import Head
+from plugformer.interfaces import Head, HeadInput
+from plugformer_blocks import IGNORED
 
 LabelSmoothing = Annotated[
     float, Field(ge=0, lt=1, description="Share of each target that is spread over all outputs in training.")
@@ -30,3 +34,21 @@ class SmoothedHead(Head):
     def smoothing(self) -> float:
         """The share of each target that is spread, in evaluation mode 0."""
         return self.label_smoothing if self.training else 0.0
+
+    def cross_entropy(
+        self,
+        logits: Float[Tensor, "batch *length outputs"],
+        targets: Int[Tensor, " batch *length"],
+        context: HeadInput,
+    ) -> Float[Tensor, ""]:
+        """Returns the sum of the smoothed and weighted cross-entropies, 0 for targets that are IGNORED."""
+        losses = functional.cross_entropy(
+            logits.flatten(0, -2),
+            targets.flatten(),
+            ignore_index=IGNORED,
+            reduction="sum" if context.weights is None else "none",
+            label_smoothing=self.smoothing,
+        )
+        if context.weights is None:
+            return losses
+        return context.weighted(losses.view(targets.shape)).sum()

@@ -2,12 +2,11 @@
 
 from typing import Annotated
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
-from plugformer.interfaces import HeadContext, Level
+from plugformer.interfaces import HeadContext, HeadInput, Level
 from plugformer_blocks import IGNORED
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
@@ -37,7 +36,7 @@ class TokenClassifier(SmoothedHead):
         self.output = nn.Linear(model.width, model.outputs)
 
     def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
+        self, hidden: Float[Tensor, "batch length width"], context: HeadInput
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every label at every token."""
         logits: Tensor = self.output(self.dropout(hidden))
@@ -47,16 +46,11 @@ class TokenClassifier(SmoothedHead):
         self,
         hidden: Float[Tensor, "batch length width"],
         targets: Int[Tensor, "batch length"],
-        real: Bool[Tensor, "batch length"],
+        context: HeadInput,
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the tokens with a target, and their number."""
         if self.has_other_losses:
-            return super().loss(hidden, targets, real)
-        loss = functional.cross_entropy(
-            self.logits(hidden, real).flatten(0, 1),
-            targets.masked_fill(~real, IGNORED).flatten(),  # no shape depends on where targets are
-            ignore_index=IGNORED,
-            reduction="sum",
-            label_smoothing=self.smoothing,
-        )
-        return loss, real.sum()
+            return super().loss(hidden, targets, context)
+        real = context.real
+        counted = targets.masked_fill(~real, IGNORED)  # no shape depends on where targets are
+        return self.cross_entropy(self.logits(hidden, context), counted, context), real.sum()

@@ -1,11 +1,11 @@
 """A linear map to the vocabulary."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from plugformer.interfaces import Head, HeadContext, Level
+from plugformer.interfaces import Head, HeadContext, HeadInput, Level
 
 
 class NewComponent(Head):
@@ -33,7 +33,7 @@ class NewComponent(Head):
             nn.init.kaiming_uniform_(self.weight, a=5**0.5)
 
     def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
+        self, hidden: Float[Tensor, "batch length width"], context: HeadInput
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the logits of every token of the vocabulary."""
         return linear(hidden, self.weight)
