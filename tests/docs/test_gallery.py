@@ -62,6 +62,7 @@ SETTINGS = {
         "model.decoder.cross_attention.attention=mha",
     ],
     "attention/sliding_window": ["model.attention={name: sliding_window, window: 2}"],
+    "head/pointer_generator": ["model.head=pointer_generator", "training.optimizer={name: adamw, lr: 0.02}"],
     "optimizer/muon_adam": ["training.optimizer=muon_adam"],
     "residual/token_merging": ["model.encoder.residual=token_merging"],
 }
