@@ -23,7 +23,7 @@ def main() -> None:
     count = parser.parse_args().pairs
     torch.set_num_threads(1)
     data = multi30k()
-    for name, batches in {"shuffled": data.shuffled(), "of like lengths": data.of_like_length()}.items():
+    for name, batches in {"shuffled": data.shuffled(), "of like lengths": data.by_tokens()}.items():
         trainees = {each: Trainee(SYSTEMS[each], data, batches) for each in (ASSEMBLED, WRITTEN)}
         for trainee in trainees.values():
             trainee.rate(2)
