@@ -64,30 +64,30 @@ class State:
             self.tokens = tuple(torch.cat(pair, dim=-2) for pair in pairs) if self.tokens else new
             return self.tokens
         if not self.tokens or self.tokens[0].shape[-2] < slots.end:
-            old, self.tokens = self.tokens, tuple(_room(each, len(each), slots.capacity) for each in new)
+            rooms = [_room(each, len(each), slots.capacity).zero_() for each in new]
+            old, self.tokens = self.tokens, tuple(rooms)
             for storage, each in zip(self.tokens, old, strict=False):
                 storage.narrow(-2, 0, each.shape[-2]).copy_(each)
         for storage, each in zip(self.tokens, new, strict=True):
             if slots.index is None:
                 storage.narrow(-2, slots.start or 0, each.shape[-2]).copy_(each)
-            else:  # shorter rows have nothing in the last slots, which must be finite all the same
-                storage.narrow(-2, slots.end - each.shape[-2], each.shape[-2]).zero_()
+            else:
                 storage.movedim(-2, 1)[slots.rows, slots.index] = each.movedim(-2, 1)
         if slots.start == 0:
             return new
         return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)
 
     def select(self, rows: Int[Tensor, " rows"], used: int, moved: Int[Tensor, " moved"] | None) -> None:
-        """Keeps these rows, of which the first `used` slots count.
+        """Keeps these rows.
 
         Args:
             rows: Numbers of rows.
-            used: Number of slots in use.
+            used: Number of slots that may be read.
             moved: Which of them come from another place, where there are as many as before; otherwise None.
         """
-        new = (
-            [_room(each, len(rows), each.shape[-2]) for each in self.tokens] if moved is None else self.tokens
-        )
+        new = self.tokens
+        if moved is None:
+            new = tuple(_room(each, len(rows), each.shape[-2]) for each in new)
         for pair in zip(self.tokens, new, strict=True):
             filled = min(used, pair[0].shape[-2])
             old, room = (each.movedim(-2, 1).narrow(1, 0, filled) for each in pair)
@@ -95,7 +95,7 @@ class State:
                 torch.index_select(old, 0, rows, out=room)
             else:
                 room[moved] = old.index_select(0, rows[moved])
-        self.tokens = tuple(new)
+        self.tokens = new
         self.kept = tuple(each.index_select(0, rows) for each in self.kept)
         self.shared = ()
 

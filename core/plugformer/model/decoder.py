@@ -82,13 +82,15 @@ class Cache:
     def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:
         """Keeps these rows of outputs, and these sources; None keeps all. See `Generative.begin`."""
         moved = _moved(rows, self.lengths)
+        # Slots of no token must be finite: they are masked, but zero times NaN is NaN. Even rows have none.
+        used = self.end if self.even else _capacity(self.end)
         for states in self.layers:
             for name, state in states.items():
                 if name != "cross_attention":
-                    state.select(rows, self.end, moved)
+                    state.select(rows, used, moved)
                 elif examples is not None:
-                    state.select(examples, self.end, None)
-        self.numbers.select(rows, self.end, moved)
+                    state.select(examples, used, None)
+        self.numbers.select(rows, used, moved)
         self.lengths = None if self.lengths is None else self.lengths.index_select(0, rows)
         if examples is not None and self.memory is not None:
             self.memory = self.memory.select(examples)
