@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,7 +10,6 @@ from jaxtyping import Int
 from numpy import ndarray
 from torch import nn
 
-from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.task_type import Input
@@ -245,22 +244,6 @@ class StackSpec:
             stack=self.name, layer=layer, layers=layers, view=view, cross=cross, read_by=read_by
         )
 
-    def state_owner(self, place: LayerContext, read: int, name: str) -> LayerContext:
-        """Returns the place of the sublayer in layer `read` whose state that of the same name here reads.
-
-        Raises:
-            ConfigurationError: That is no layer below, or it has another attention or other options.
-        """
-        owner = replace(place, layer=max(read, 0))
-        part, problem = self.layers[place.layer].sublayers[name], ""
-        if not 0 <= read < place.layer:
-            problem = f"layer {read}, expected a layer below\nits author must correct `reads_layer`"
-        elif self.layers[read].sublayers[name] != part:
-            problem = f"{owner}, which has another attention or other options; give both the same attention"
-        if problem:
-            raise ConfigurationError(f"{part.label} in {place} reads the state of {problem}")
-        return owner
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
@@ -305,16 +288,3 @@ class ModelSpec:
         """Returns the context of the component at a place."""
         names = [field.name for field in fields(ModelContext) if field.name != "place"]
         return ModelContext(**{name: getattr(self, name) for name in names}, place=place)
-
-    def head_context(self, outputs: int, tied: nn.Parameter | None) -> HeadContext:
-        """Returns the context of the head."""
-        *_, last = self.stacks.values()
-        shared = vars(self.context(last.place(len(last.layers))))
-        return HeadContext(**shared, outputs=outputs, inputs=self.inputs, tied=tied)
-
-    def residual_context(
-        self, stack: StackSpec, number: int, norm: Callable[[], nn.Module]
-    ) -> ResidualContext:
-        """Returns the context of the residual connection of a layer."""
-        shared = vars(self.context(stack.place(number)))
-        return ResidualContext(**shared, sublayers=tuple(stack.layers[number].sublayers), norm=norm)

@@ -15,6 +15,7 @@ from plugformer.interfaces import (
     EVERYTHING,
     Attention,
     Head,
+    HeadContext,
     Initialization,
     LayerContext,
     Model,
@@ -22,6 +23,7 @@ from plugformer.interfaces import (
     ModelSpec,
     PartSpec,
     PositionalEncoding,
+    ResidualContext,
     Sizes,
     StackSpec,
 )
@@ -124,8 +126,11 @@ class Builder:
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
+        *_, last = self.spec.stacks.values()
+        shared = vars(self.spec.context(last.place(len(last.layers))))
         tied = embedding.weight if self.spec.tied_embeddings else None
-        head: Head = self.make(self.spec.head, self.spec.head_context(outputs, tied))
+        context = HeadContext(**shared, outputs=outputs, inputs=self.spec.inputs, tied=tied)
+        head: Head = self.make(self.spec.head, context)
         stacks = self.spec.architecture.stacks
         offered = {"source"} if any(stack.name == "encoder" for stack in stacks) else set()
         offered |= {"memory", "cross_attention"} if any(stack.cross for stack in stacks) else set()
@@ -138,11 +143,22 @@ class Builder:
 
     def make(self, part: PartSpec, context: ModelContext, sublayer: str = "") -> Any:
         """Returns a component, and records which part it is; `sublayer` is its name in a layer."""
-        component, place = make(part, context), context.place
+        component = make(part, context)
         if isinstance(component, Attention) and component.reads_layer is not None:
-            self.spec.stacks[place.stack].state_owner(place, component.reads_layer, sublayer)
+            self._refuse_other_states(part, context.place, component.reads_layer, sublayer)
         self.parts.append((component, part))
         return component
+
+    def _refuse_other_states(self, part: PartSpec, place: LayerContext, read: int, sublayer: str) -> None:
+        """Raises ConfigurationError if an attention reads no layer below, or one with another attention."""
+        problem, layers = "", self.spec.stacks[place.stack].layers
+        if not 0 <= read < place.layer:
+            problem = "expected a layer below\nits author must correct `reads_layer`"
+        elif layers[read].sublayers[sublayer] != part:
+            problem = "which has another attention or other options; give both the same attention"
+        if problem:
+            owner = f"layer {read} of the {place.stack}"
+            raise ConfigurationError(f"{part.label} in {place} reads the state of {owner}, {problem}")
 
     def _part(self, part: PartSpec, place: LayerContext, sublayer: str = "") -> Any:
         return self.make(part, self.spec.context(place), sublayer)
@@ -158,17 +174,15 @@ class Builder:
         return {"embedding": embedding, "position": position, "layers": layers, "final_norm": norm, **shared}
 
     def _layers(self, stack: StackSpec) -> list[Layer]:
-        """Returns the layers; raises ConfigurationError if one reads a state that is not there."""
+        """Returns the layers; raises ConfigurationError if one reads a state of some tokens only."""
         layers = [self._layer(stack, number) for number in range(len(stack.layers))]
         for number, layer in enumerate(layers):
             for name, read in layer.reads_layers.items():
-                at = stack.place(number, cross=name == "cross_attention")
-                owner = stack.state_owner(at, read, name)
                 if not layer.residual.takes == layers[read].residual.takes == "all":
-                    label = stack.layers[number].sublayers[name].label
+                    reader = f"{stack.layers[number].sublayers[name].label} in {stack.place(number)}"
                     raise ConfigurationError(
-                        f"{label} in {at} reads the state of {owner}, but a residual connection there takes "
-                        "some tokens only; choose another one"
+                        f"{reader} reads the state of layer {read} of the {stack.name}, but a residual "
+                        "connection there takes some tokens only; choose another one"
                     )
         return layers
 
@@ -178,7 +192,8 @@ class Builder:
             name: self._part(part, stack.place(number, cross=name == "cross_attention"), name)
             for name, part in layer.sublayers.items()
         }
-        context = self.spec.residual_context(stack, number, partial(self._part, layer.norm, place))
+        norm, shared = partial(self._part, layer.norm, place), vars(self.spec.context(place))
+        context = ResidualContext(**shared, sublayers=tuple(parts), norm=norm)
         return Layer(sublayers=parts, residual=self.make(layer.residual, context), dropout=self.spec.dropout)
 
 
