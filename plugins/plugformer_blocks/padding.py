@@ -31,9 +31,9 @@ def pad(rows: Ragged, *, begin: bool = False, end: bool = True, length: int = 0)
     tokens = Tokens(torch.from_numpy(ids), torch.from_numpy(real), bool(real.all()))
     if rows.counts is None:
         return tokens
-    grid = len(rows.counts), int(rows.counts.max(initial=0))
-    slots = (np.arange(grid[1]) < rows.counts[:, None]).ravel().nonzero()[0]
-    return replace(tokens, slots=torch.from_numpy(slots), grid=grid)
+    there = np.arange(rows.counts.max(initial=0)) < rows.counts[:, None]
+    numbers = np.where(there, there.cumsum().reshape(there.shape) - 1, -1)
+    return replace(tokens, rows_of=torch.from_numpy(numbers))
 
 
 def pad_targets(targets: Ragged | NDArray[Any] | None, *, length: int = 0) -> Shaped[Tensor, "batch ..."]:

@@ -188,7 +188,7 @@ def sequences_are_padded_as_asked(small: _SmallExperiment) -> None:
         sequences = _sequences(small.batch(lengths=lengths))
         for tokens in sequences:
             real, rows = tokens.mask, small.case.rows
-            expected = len(small.case) if tokens.slots is None else sum(map(len, rows))
+            expected = len(small.case) if tokens.rows_of is None else sum(map(len, rows))
             require.equal(len(real), expected, "the number of rows")
             require.that((tokens.ids[~real] == PADDING).all(), "padding has ids other than PADDING")
             require.that((real.long().diff(dim=1) <= 0).all(), "padding is not on the right")

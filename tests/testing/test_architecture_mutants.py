@@ -158,8 +158,8 @@ class OwnedByTheNext(EncoderOnly):
     def collate(self, encoded, level, **padding):
         batch = super().collate(encoded, level, **padding)
         for tokens in batch.reads.values():
-            if tokens.slots is not None:
-                object.__setattr__(tokens, "slots", tokens.slots.roll(1))
+            if tokens.rows_of is not None:
+                object.__setattr__(tokens, "rows_of", tokens.rows_of.roll(1))
         return batch
 
 

@@ -1,6 +1,5 @@
 """Examples as numbers: encoded, and as the batches that models read."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -23,16 +22,14 @@ class Tokens:
         ids: Token ids, PADDING for padding.
         mask: True for real tokens, BEGIN and END included; False for padding.
         full: Whether there is no padding, known without reading a device.
-        slots: Each row's place, counted by example and row, if examples have several rows.
-        grid: The number of examples, and the most rows that one has, if they have several.
+        rows_of: Numbers of each example's rows, -1 where it has no further one; None if each has one.
         marks: Numbers of the tokens by name, which views read, such as 1 for those of a prefix.
     """
 
     ids: Int[Tensor, "batch length"]
     mask: Bool[Tensor, "batch length"]
     full: bool = False
-    slots: Int[Tensor, " batch"] | None = None
-    grid: tuple[int, int] | None = None
+    rows_of: Int[Tensor, "examples rows"] | None = None
     marks: Mapping[str, Int[Tensor, "batch length"]] = field(default_factory=dict)
 
     def narrow(self, length: int) -> "Tokens":
@@ -53,10 +50,10 @@ class Tokens:
 
     def by_example(self, values: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "examples rows ..."]:
         """Returns a value of each row by example and row; zeros where an example has no further row."""
-        if self.slots is None or self.grid is None:
+        if self.rows_of is None:
             return values[:, None]
-        zeros = values.new_zeros(math.prod(self.grid), *values.shape[1:])
-        return zeros.index_copy(0, self.slots, values).view(*self.grid, *values.shape[1:])
+        missing = self.rows_of.view(*self.rows_of.shape, *[1] * (values.dim() - 1)) < 0
+        return values[self.rows_of.clamp(min=0)].masked_fill(missing, 0)
 
 
 _NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool))
