@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Value, as_text
+from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, as_text
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
@@ -33,7 +33,7 @@ SENTENCES = (
     ("it rains in the north today", "completely other words here"),
     ("nobody has seen the red house", "42"),
 )
-ANSWERS: dict[str, Sequence[tuple[Value, Value]]] = {
+ANSWERS: dict[str, Sequence[tuple[Any, Any]]] = {
     OutputType.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
     OutputType.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
     OutputType.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
@@ -42,7 +42,7 @@ ANSWERS: dict[str, Sequence[tuple[Value, Value]]] = {
 
 def _arguments(metric: Metric, case: Scored, first: int = 0) -> tuple[Any, ...]:
     """Returns a case, from the first example on, as arguments for the `statistics` of a metric."""
-    own: Sequence[tuple[Value, Value]] = metric.check_examples
+    own: Sequence[tuple[Any, Any]] = metric.check_examples
     if not own and not metric.accepts & {OutputType.TEXT, OutputType.LABEL}:
         own = next((ANSWERS[kind] for kind in sorted(metric.accepts) if kind in ANSWERS), ())
     pairs = copy.deepcopy(list(islice(cycle(own or SENTENCES), first, first + len(case.predictions))))

@@ -16,7 +16,7 @@ from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, 
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
 from plugformer.interfaces.position import PositionalEncoding, Positions
-from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
+from plugformer.interfaces.prediction import Level, OutputType, Prediction, as_text
 from plugformer.interfaces.spec import (
     Architecture,
     HeadContext,
@@ -99,7 +99,6 @@ __all__ = [
     "Tokenizer",
     "Tokenizers",
     "Tokens",
-    "Value",
     "View",
     "as_text",
     "evaluating",

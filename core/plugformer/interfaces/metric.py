@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces.prediction import OutputType, Value
+from plugformer.interfaces.prediction import OutputType
 
 
 class Metric(ABC):
@@ -30,7 +30,7 @@ class Metric(ABC):
     higher_is_better: bool = True
     depth: int = 0
     resamples: int = 1000
-    check_examples: Sequence[tuple[Value, Value]] = ()
+    check_examples: Sequence[tuple[Any, Any]] = ()
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-Value = str | float | Sequence[str] | Sequence[float] | Mapping[str, Any]
-"""An answer: a text or the name of a class, a number, a list of these, or several of these by name."""
-
 
 class Level(StrEnum):
     """What a task predicts from. A task type has one level; architectures and heads support some.
@@ -56,7 +53,8 @@ class Prediction:
     """An output and its score.
 
     Attributes:
-        output: The output, of the task's `OutputType`.
+        output: The output, of the task's `OutputType`: a text or the name of a class, a number, a list of
+            these, or several of these by name.
         score: Natural logarithm of the output's probability, at most 0; None without a probability.
         alternatives: Further outputs, the best first, if more than one was requested.
         truncated: Whether the text was too long and the model has read only its beginning.
@@ -64,7 +62,7 @@ class Prediction:
         probabilities: Of all classes by name, or a list of these for each word, if they were requested.
     """
 
-    output: Value
+    output: Any
     score: float | None = None
     alternatives: tuple["Prediction", ...] = ()
     truncated: bool = False
@@ -88,7 +86,7 @@ class Prediction:
         return replace(ranked[0], alternatives=tuple(ranked[1:]))
 
 
-def as_text(value: Value) -> str:
+def as_text(value: Any) -> str:
     """Returns an output as it is printed: lists with spaces, numbers with six digits."""
     if isinstance(value, str):
         return value

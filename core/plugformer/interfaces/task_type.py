@@ -10,7 +10,7 @@ from torch import Tensor
 from plugformer.errors import RegistryError
 from plugformer.interfaces.batch import Encoded
 from plugformer.interfaces.column import Column
-from plugformer.interfaces.prediction import Level, Prediction, Value
+from plugformer.interfaces.prediction import Level, Prediction
 from plugformer.interfaces.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class TaskType(ABC):
         """Returns the same as `answer`, with the `probabilities` of all classes, where there are classes."""
         raise NotImplementedError
 
-    def spans(self, example: Example, output: Value) -> list[Mapping[str, Any]]:
+    def spans(self, example: Example, output: Any) -> list[Mapping[str, Any]]:
         """Returns the labeled parts of a question's text: `start` and `end` (characters), `label`, `text`."""
         raise NotImplementedError
 
@@ -163,7 +163,7 @@ class TaskType(ABC):
         """
         raise NotImplementedError
 
-    def references(self, example: Example) -> list[Value]:
+    def references(self, example: Example) -> list[Any]:
         """Returns the right answers to an example, by default the value of its first output column.
 
         Raises:

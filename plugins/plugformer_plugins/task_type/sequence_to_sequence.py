@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from plugformer.interfaces import Column, Example, Examples, Level, OutputType, TaskType, Tokenizers, Value
+from plugformer.interfaces import Column, Example, Examples, Level, OutputType, TaskType, Tokenizers
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -25,8 +25,7 @@ class SequenceToSequence(TaskType):
 
     def held_out_groups(self, examples: "Dataset") -> "Dataset":
         """Returns an example for each source: its first target, all its references or else targets."""
-        from datasets import Dataset, Features, List
-        from datasets import Value as TypeOf  # predict does not wait for libraries of data
+        from datasets import Dataset, Features, List, Value  # predict does not wait for libraries of data
 
         targets: dict[str, str] = {}
         references: dict[str, dict[str, None]] = {}
@@ -39,7 +38,7 @@ class SequenceToSequence(TaskType):
             "target": list(targets.values()),
             "references": list(map(list, references.values())),
         }
-        text = TypeOf("string")
+        text = Value("string")
         features = Features({"source": text, "target": text, "references": List(text)})
         return Dataset.from_dict(joined, features=features)
 
@@ -50,6 +49,6 @@ class SequenceToSequence(TaskType):
             encoded["output"] = tokenizers.target.encode(examples["target"])
         return encoded
 
-    def references(self, example: Example) -> list[Value]:
+    def references(self, example: Example) -> list[Any]:
         """Returns the references of an example, or its target."""
         return example.get("references") or [example["target"]]

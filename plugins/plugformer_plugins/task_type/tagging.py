@@ -17,7 +17,6 @@ from plugformer.interfaces import (
     Prediction,
     TaskType,
     Tokenizers,
-    Value,
 )
 from plugformer_plugins.task_type.labels import learned_names, number_of, refuse_alternatives
 
@@ -94,7 +93,7 @@ class Tagging(TaskType):
             answers.append(Prediction(output, best.sum().item(), probabilities=each))
         return answers
 
-    def spans(self, example: Example, output: Value) -> list[Mapping[str, Any]]:
+    def spans(self, example: Example, output: Any) -> list[Mapping[str, Any]]:
         """Returns the entities that tags mark in `words`, a text or a list that spaces join.
 
         Tags of all schemes of `entity_f1` are read as the evaluation of CoNLL 2000 reads them: also one that
