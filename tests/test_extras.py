@@ -10,8 +10,9 @@ import pytest
 
 USES = """
 import json, sys
-missing = ["ctranslate2", "matplotlib", "mlflow", "onnx", "onnxruntime", "onnxscript", "outlines_core", "ray"]
-missing += ["sacremoses", "spacy", "starlette", "tensorboard", "transformers", "uvicorn", "wandb"]
+missing = ["ctranslate2", "matplotlib", "mlflow", "onnx", "onnxruntime", "onnxscript", "outlines_core"]
+missing += ["prometheus_client", "ray", "sacremoses", "spacy", "starlette", "tensorboard", "transformers"]
+missing += ["uvicorn", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
@@ -38,6 +39,7 @@ for package, use in {
     "onnxscript": to_onnx,
     "onnxruntime": to_onnx,
     "outlines_core": lambda: output_pattern("[0-9]+"),
+    "prometheus_client": serve,
     "ray": RayExecutor,
     "sacremoses": TokenizedBLEU,
     "spacy": SpacyWords,
@@ -75,6 +77,7 @@ def messages():
         ("patterns", "outlines_core"),
         ("pretrained", "transformers"),
         ("ray", "ray"),
+        ("serve", "prometheus_client"),
         ("serve", "starlette"),
         ("serve", "uvicorn"),
         ("spacy", "spacy"),

@@ -4,33 +4,27 @@ from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from plugformer_cli import record
 from plugformer_serving.answering import Manner
 from plugformer_serving.attention_maps import attention_maps
-from plugformer_serving.completions import completions, models
-from plugformer_serving.description import about, openapi
+from plugformer_serving.completions import complete, list_models
+from plugformer_serving.description import Operation, about, openapi, question_type
 from plugformer_serving.guard import Guard
-from plugformer_serving.hugging_face import hugging_face
+from plugformer_serving.hugging_face import infer, shape_of
 from plugformer_serving.limits import Refused
-from plugformer_serving.reading import (
-    MOST_OUTPUTS,
-    check_names,
-    read_count,
-    read_flag,
-    read_object,
-    read_questions,
-)
+from plugformer_serving.reading import check_count, read_object
+from plugformer_serving.schemas import AnyQuestion, Count, Record, body_of, validated
 from plugformer_serving.service import Service, json_response
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 _PAGE = {
     "/": ("page.html", "text/html"),
@@ -46,67 +40,91 @@ def application(service: Service, hosts: Collection[str] = ()) -> ASGIApp:
         service: The model.
         hosts: Names that it is reached by, such as `localhost`; any name if there are none.
     """
+    described = operations(service)
     routes = [
-        Route("/predict", _predict(service), methods=["POST"]),
-        Route("/", hugging_face(service), methods=["POST"]),
-        Route("/about", _constant(about(service)), methods=["GET"]),
-        Route("/openapi.json", _constant(openapi(service)), methods=["GET"]),
-        Route("/health", _health(service), methods=["GET"]),
-        Route("/metrics", _metrics(service), methods=["GET"]),
+        Route(each.path, _endpoint(service, each), methods=[each.method])
+        for each in (
+            *described,
+            _constant("/about", about(service)),
+            _constant("/openapi.json", openapi(service, described)),
+        )
     ]
     routes += [Route(path, _file(name, kind), methods=["GET"]) for path, (name, kind) in _PAGE.items()]
-    if service.has_attention:
-        routes.append(Route("/attention", _attention(service), methods=["POST"]))
-    if service.continues:
-        routes += [
-            Route("/v1/completions", completions(service), methods=["POST"]),
-            Route("/v1/models", models(service), methods=["GET"]),
-        ]
     handlers: Any = {Refused: _refused, HTTPException: _missing, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Guard(app, hosts, service.metrics, {route.path for route in routes})
 
 
-def _predict(service: Service) -> Endpoint:
-    async def predict(request: Request) -> Response:
-        """Answers texts with the records that `plugformer predict --json` prints."""
-        body = await read_object(request, service.limits)
-        check_names(body, ("inputs", "n_best", "probabilities"))
-        if "inputs" not in body:
-            raise Refused(400, 'the body has no "inputs"; send {"inputs": TEXT}')
-        questions = read_questions(body["inputs"], service.limits)
-        manner = Manner(
-            n_best=read_count(body.get("n_best", 1), "n_best", MOST_OUTPUTS),
-            probabilities=read_flag(body.get("probabilities", False), "probabilities"),
+def operations(service: Service) -> list[Operation]:
+    """Returns what a server does, as it is described in OpenAPI."""
+    question = question_type(service)
+    inputs: Any = question | list[question]  # type: ignore[valid-type]  # made of the task's columns
+    parameters = body_of(shape_of(service)[0], "Parameters")
+    infer_body = body_of(infer, "InferenceRequest", inputs=inputs, parameters=parameters | None)
+    found = [
+        Operation("/predict", predict, body_of(predict, "PredictRequest", inputs=inputs), list[Record]),
+        Operation("/", infer, infer_body, list[Any]),
+        Operation("/health", health),
+        Operation("/metrics", metrics, answer=str),
+    ]
+    if service.has_attention:
+        found.append(
+            Operation("/attention", attention, body_of(attention, "AttentionRequest", inputs=question))
         )
-        answers = await service.answer(questions, manner)
-        return json_response([record(*pair) for pair in zip(questions, answers, strict=True)])
-
-    return predict
-
-
-def _attention(service: Service) -> Endpoint:
-    async def attention(request: Request) -> Response:
-        """Returns the attention weights of one text."""
-        body = await read_object(request, service.limits)
-        check_names(body, ("inputs",))
-        questions = read_questions(body.get("inputs"), service.limits)
-        if len(questions) != 1:
-            raise Refused(400, f"inputs has {len(questions)} texts; attention is that of one")
-        await service.check_tokens(questions)
-        maps = service.worker.call(lambda model: attention_maps(model, questions[0]))
-        return json_response(await service.waited(maps))
-
-    return attention
+    if service.continues:
+        asked = body_of(complete, "CompletionRequest")
+        found += [Operation("/v1/completions", complete, asked), Operation("/v1/models", list_models)]
+    return found
 
 
-def _constant(value: Any) -> Endpoint:
-    async def constant(_: Request) -> Response:
-        """Returns a description that does not change."""
-        return json_response(value)
+def _endpoint(service: Service, operation: Operation) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        if operation.request is None:
+            found = await operation.handle(service)
+        else:
+            body = await read_object(request, service.limits)
+            found = await operation.handle(service, **validated(operation.request, body))
+        return found if isinstance(found, Response) else json_response(found)
 
-    return constant
+    return endpoint
+
+
+def _constant(path: str, value: Any) -> Operation:
+    async def constant(_: Service) -> Any:
+        return value
+
+    return Operation(path, constant)
+
+
+async def predict(
+    service: Service,
+    *,
+    inputs: AnyQuestion | list[AnyQuestion],
+    n_best: Count = 1,
+    probabilities: bool = False,
+) -> list[dict[str, Any]]:
+    """What `plugformer predict --json` prints of each text."""
+    questions = check_count(inputs, service.limits)
+    answers = await service.answer(questions, Manner(n_best=n_best, probabilities=probabilities))
+    return [record(*pair) for pair in zip(questions, answers, strict=True)]
+
+
+async def attention(service: Service, *, inputs: AnyQuestion) -> dict[str, Any]:
+    """The weights of each attention, for one text."""
+    await service.check_tokens([inputs])
+    return await service.waited(service.worker.call(lambda model: attention_maps(model, inputs)))
+
+
+async def health(service: Service) -> Response:
+    """Whether the model answers."""
+    alive = service.worker.alive
+    return json_response({"status": "ok" if alive else "failed"}, 200 if alive else 503)
+
+
+async def metrics(service: Service) -> Response:
+    """Counts for Prometheus."""
+    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _file(name: str, kind: str) -> Endpoint:
@@ -117,24 +135,6 @@ def _file(name: str, kind: str) -> Endpoint:
         return Response(content, headers={"cache-control": "no-cache"}, media_type=kind)
 
     return file
-
-
-def _health(service: Service) -> Endpoint:
-    async def health(_: Request) -> Response:
-        """Says whether the model answers."""
-        alive = service.worker.alive
-        return json_response({"status": "ok" if alive else "failed"}, 200 if alive else 503)
-
-    return health
-
-
-def _metrics(service: Service) -> Endpoint:
-    async def metrics(_: Request) -> Response:
-        """Returns counts for Prometheus."""
-        text = service.metrics.text(service.worker.waiting)
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
-
-    return metrics
 
 
 async def _refused(_: Request, error: Refused) -> Response:

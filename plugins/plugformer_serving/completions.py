@@ -6,21 +6,21 @@ https://platform.openai.com/docs/api-reference/completions
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from starlette.requests import Request
+from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import Prediction, Tokenizer
 from plugformer_serving.answering import Numbered
-from plugformer_serving.completion_request import Wanted, read_wanted
+from plugformer_serving.completion_request import Seed, Stop, Temperature, Tokens, TopP, Wanted, wanted
 from plugformer_serving.limits import Refused
-from plugformer_serving.reading import read_object
-from plugformer_serving.service import Service, as_json, json_response
+from plugformer_serving.schemas import Count, shown
+from plugformer_serving.service import Service, as_json
 
 
 @dataclass(eq=False)
@@ -152,33 +152,49 @@ class Completion:
         return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
 
 
-def completions(service: Service) -> Callable[[Request], Awaitable[Response]]:
-    """Returns the endpoint that continues prompts."""
+async def complete(
+    service: Service,
+    *,
+    prompt: str | Annotated[list[str], Field(min_length=1)],
+    model: str | None = None,
+    max_tokens: Tokens = None,
+    n: Count = 1,
+    stop: Stop = None,
+    stream: bool = False,
+    echo: bool = False,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    user: Any = None,
+) -> Any:
+    """OpenAI's completions: continues one or several prompts."""
+    if model not in (None, service.name):
+        raise Refused(404, f"there is no model {shown(model)}; this server has {shown(service.name)}")
+    prompts = [prompt] if isinstance(prompt, str) else prompt
+    asked = wanted(service, prompts, n, max_tokens, stop, temperature=temperature, top_p=top_p, seed=seed)
+    loop, parts = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str] | None]()
 
-    async def complete(request: Request) -> Response:
-        """Continues one or several prompts, as OpenAI's completions."""
-        wanted = read_wanted(service, await read_object(request, service.limits))
-        loop, parts = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str] | None]()
+    def tell(index: int, more: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(parts.put_nowait, (index, more))
 
-        def tell(index: int, more: str) -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(parts.put_nowait, (index, more))
+    completion = Completion(service, asked, tell)
+    if stream:
+        answered = asyncio.ensure_future(service.answer_numbered(completion.texts, asked.manner))
+        answered.add_done_callback(lambda _: parts.put_nowait(None))  # behind all parts
+        return await _streamed(completion, answered, parts, echo=echo)
+    completion.end(await service.answer_numbered(completion.texts, asked.manner))
+    choices = [
+        completion.part(index, f"{choice.prompt if echo else ''}{choice.text}", completion.reason(choice))
+        for index, choice in enumerate(completion.choices)
+    ]
+    return {**completion.frame, "choices": choices, "usage": completion.usage()}
 
-        completion = Completion(service, wanted, tell)
-        if wanted.stream:
-            answered = asyncio.ensure_future(service.answer_numbered(completion.texts, wanted.manner))
-            answered.add_done_callback(lambda _: parts.put_nowait(None))  # behind all parts
-            return await _streamed(completion, answered, parts, echo=wanted.echo)
-        completion.end(await service.answer_numbered(completion.texts, wanted.manner))
-        choices = [
-            completion.part(
-                index, f"{choice.prompt if wanted.echo else ''}{choice.text}", completion.reason(choice)
-            )
-            for index, choice in enumerate(completion.choices)
-        ]
-        return json_response({**completion.frame, "choices": choices, "usage": completion.usage()})
 
-    return complete
+async def list_models(service: Service) -> dict[str, Any]:
+    """The model's name, as OpenAI lists models."""
+    model = {"id": service.name, "object": "model", "created": 0, "owned_by": "plugformer"}
+    return {"object": "list", "data": [model]}
 
 
 async def _streamed(
@@ -221,14 +237,3 @@ async def _streamed(
             answered.cancel()
 
     return StreamingResponse(events(), media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-
-def models(service: Service) -> Callable[[Request], Awaitable[Response]]:
-    """Returns the endpoint that lists the model."""
-
-    async def list_models(_: Request) -> Response:
-        """Names the model, as OpenAI's list of models."""
-        model = {"id": service.name, "object": "model", "created": 0, "owned_by": "plugformer"}
-        return json_response({"object": "list", "data": [model]})
-
-    return list_models

@@ -1,11 +1,15 @@
 """What a server says about its model: for the page, and as OpenAPI."""
 
 import random
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, WithJsonSchema
 
 from plugformer import __version__
 from plugformer.interfaces import Column
-from plugformer_serving.reading import MOST_OUTPUTS
+from plugformer_serving.schemas import MOST_OUTPUTS, AnyQuestion, Body
 from plugformer_serving.service import Service
 
 
@@ -64,80 +68,62 @@ def about(service: Service) -> dict[str, Any]:
     }
 
 
-def openapi(service: Service) -> dict[str, Any]:
-    """Returns the description of the paths in OpenAPI 3.1, with the columns of the task."""
-    question = {
-        "anyOf": [
-            {"type": "string"},
-            {
-                "type": "object",
-                "properties": column_schemas(service),
-                "required": required_columns(service),
-            },
-        ]
-    }
-    output: dict[str, Any] = {"description": "The output; null if there is an error."}
-    answer = {
-        "type": "object",
-        "properties": {
-            "input": question,
-            "output": output,
-            "score": {"type": ["number", "null"], "description": "Natural logarithm of the probability."},
-            "error": {"type": "string"},
-            "truncated": {"type": "boolean"},
-            "unknown": {"type": "array", "items": {"type": "string"}},
-            "alternatives": {"type": "array", "items": {"type": "object"}},
-            "probabilities": {"description": "Of all classes, or of those of each word."},
-        },
-        "required": ["input", "output"],
-    }
-    inputs = {"anyOf": [*question["anyOf"], {"type": "array", "items": question}]}
-    count = {"type": "integer", "minimum": 1, "maximum": MOST_OUTPUTS, "default": 1}
-    flag = {"type": "boolean", "default": False}
-    paths = {
-        "/predict": _post(
-            "What `plugformer predict --json` prints of each text.",
-            {"inputs": inputs, "n_best": count, "probabilities": flag},
-            ["inputs"],
-            {"type": "array", "items": answer},
-        ),
-        "/": _post(
-            "The request and answer of Hugging Face's inference API.",
-            {"inputs": {}, "parameters": {"type": "object"}},
-            ["inputs"],
-            {"type": "array"},
-        ),
-        "/health": _get("Whether the model answers.", "application/json"),
-        "/metrics": _get("Counts for Prometheus.", "text/plain"),
-    }
-    if service.has_attention:
-        paths["/attention"] = _post(
-            "The weights of each attention, for one text.",
-            {"inputs": question},
-            ["inputs"],
-            {"type": "object"},
-        )
-    if service.continues:
-        text, number = {"type": "string"}, {"type": "number"}
-        properties = {
-            "model": text,
-            "prompt": {"anyOf": [text, {"type": "array", "items": text}]},
-            "max_tokens": {"type": "integer", "minimum": 1},
-            "n": count,
-            "stop": {"anyOf": [text, {"type": "array", "items": text}]},
-            "stream": flag,
-            "temperature": number,
-            "top_p": number,
-            "seed": {"type": "integer"},
-            "echo": flag,
+@dataclass(frozen=True)
+class Operation:
+    """What a server does at a path.
+
+    Attributes:
+        path: The path.
+        handle: Answers, given the service and the body by name. Its docstring is the summary.
+        request: What is asked, in the body of a POST; nothing if it is None, by GET.
+        answer: What the answer is.
+    """
+
+    path: str
+    handle: Callable[..., Awaitable[Any]]
+    request: type[Body] | None = None
+    answer: Any = dict[str, Any]
+
+    @property
+    def method(self) -> str:
+        """The method of HTTP."""
+        return "GET" if self.request is None else "POST"
+
+
+def question_type(service: Service) -> Any:
+    """Returns the type of questions: texts, or objects with the columns of the task."""
+    columns = {"type": "object", "properties": column_schemas(service), "required": required_columns(service)}
+    return Annotated[AnyQuestion, WithJsonSchema({"anyOf": [{"type": "string"}, columns]})]
+
+
+def openapi(service: Service, operations: Iterable[Operation]) -> dict[str, Any]:
+    """Returns the description of operations in OpenAPI 3.1."""
+    types: list[Any] = []
+    for each in operations:
+        types.append((each.path, "serialization", TypeAdapter(each.answer)))
+        if each.request is not None:
+            types.append((each.path, "validation", TypeAdapter(each.request)))
+    schemas, shared = TypeAdapter.json_schemas(types, ref_template="#/components/schemas/{model}")
+    paths: dict[str, Any] = {}
+    for each in operations:
+        kind = "text/plain" if each.answer is str else "application/json"
+        good = _content(schemas[each.path, "serialization"], kind) | {"description": "The answer."}
+        described: dict[str, Any] = {
+            "summary": (each.handle.__doc__ or "").partition("\n")[0],
+            "responses": {"200": good},
         }
-        answered = {"type": "object"}
-        paths["/v1/completions"] = _post("OpenAI's completions.", properties, ["prompt"], answered)
-        paths["/v1/models"] = _get("The model's name, as OpenAI lists models.", "application/json")
+        if each.request is not None:
+            described["requestBody"] = _content(schemas[each.path, "validation"]) | {"required": True}
+            described["responses"] |= {
+                status: _content(_ERROR) | {"description": text} for status, text in _STATUSES.items()
+            }
+        paths[each.path] = {each.method.lower(): described}
     info = {"title": service.name, "description": service.trained.task.description, "version": __version__}
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
+    components = {"schemas": shared.get("$defs", {})}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
 
+_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
 _STATUSES = {
     "400": "The request is wrong; `error` says why.",
     "413": "The request is too large.",
@@ -147,21 +133,5 @@ _STATUSES = {
 }
 
 
-def _post(
-    summary: str, properties: dict[str, Any], required: list[str], answer: dict[str, Any]
-) -> dict[str, Any]:
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    error = {"type": "object", "properties": {"error": {"type": "string"}}}
-    responses = {
-        status: {"description": text, "content": {"application/json": {"schema": error}}}
-        for status, text in _STATUSES.items()
-    }
-    good = {"description": "The answer.", "content": {"application/json": {"schema": answer}}}
-    body = {"required": True, "content": {"application/json": {"schema": schema}}}
-    return {"post": {"summary": summary, "requestBody": body, "responses": {"200": good, **responses}}}
-
-
-def _get(summary: str, kind: str) -> dict[str, Any]:
-    return {
-        "get": {"summary": summary, "responses": {"200": {"description": summary, "content": {kind: {}}}}}
-    }
+def _content(schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+    return {"content": {kind: {"schema": schema}}}

@@ -1,12 +1,12 @@
 """What stands before every request: only expected hosts and origins, counted and with safe headers."""
 
-import json
 import time
 from collections.abc import Collection
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plugformer_serving.metrics import Metrics
@@ -61,12 +61,14 @@ class Guard:
 
         try:
             if refusal := self._refusal(Headers(scope=scope)):
-                await _respond(watched, *refusal)
+                status, reason = refusal
+                await JSONResponse({"error": reason}, status)(scope, receive, watched)
             else:
                 await self._app(scope, receive, watched)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
-            self._metrics.request(path, status, time.monotonic() - began)
+            self._metrics.requests.labels(path, status).inc()
+            self._metrics.seconds.observe(time.monotonic() - began)
 
     def _refusal(self, headers: Headers) -> tuple[int, str] | None:
         """Returns status and reason if a request is for another host, or from another origin."""
@@ -96,10 +98,3 @@ def _is_loopback(name: str, hosts: Collection[str]) -> bool:
         return "localhost" in hosts and ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-async def _respond(send: Send, status: int, reason: str) -> None:
-    body = json.dumps({"error": reason}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -3,21 +3,18 @@
 import asyncio
 import json
 import math
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
-from plugformer.errors import DataError, nearest
+from plugformer.errors import DataError
 from plugformer_blocks import unique_keys
 from plugformer_serving.answering import Question
 from plugformer_serving.limits import Limits, Refused
+from plugformer_serving.schemas import shown
 
 DEEPEST = 16
 """Lists and objects in one another, of a body."""
-
-MOST_OUTPUTS = 100
-"""Outputs for each text, at most."""
 
 
 async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
@@ -61,7 +58,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise Refused(400, f"the body is no JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Refused(400, f"the body is {kind_of(value)}, expected an object")
+        raise Refused(400, f"the body is {shown(value)}, expected an object")
     _check_values(value)
     return value
 
@@ -83,64 +80,12 @@ def _check_values(value: Any) -> None:
     raise Refused(400, f"lists and objects are nested deeper than {DEEPEST}")
 
 
-def check_names(found: Mapping[str, Any], known: tuple[str, ...], where: str = "") -> None:
-    """Refuses names of an object that are unknown (400)."""
-    for name in found:
-        if name not in known:
-            expected = ", ".join(known)
-            hint = nearest(name[:80], known)
-            raise Refused(400, f"unknown name {name[:80]!r}{where}{hint}; expected {expected}")
-
-
-def read_questions(inputs: Any, limits: Limits) -> list[Question]:
-    """Returns the texts of a request: one, an object of columns, or a list of these.
-
-    Raises:
-        Refused: They are something else (400), or there are too many (413).
-    """
+def check_count(inputs: Any, limits: Limits) -> list[Question]:
+    """Returns the texts of a request as a list; Refused (413) if there are too many."""
     items = inputs if isinstance(inputs, list) else [inputs]
     if len(items) > limits.items:
         raise Refused(413, f"inputs has {len(items):,} items; send {limits.items:,} at most")
-    for place, item in enumerate(items):
-        if not isinstance(item, str | dict) or item == {}:
-            where = f"inputs[{place}]" if isinstance(inputs, list) else "inputs"
-            raise Refused(400, f"{where} is {kind_of(item)}, expected a text or an object of columns")
     return items
-
-
-def read_count(value: Any, name: str, most: int) -> int:
-    """Returns an integer from 1 to `most`; Refused (400) if it is something else."""
-    if type(value) is not int or not 1 <= value <= most:
-        raise Refused(400, f"{name} is {shown(value)}, expected an integer from 1 to {most:,}")
-    return value
-
-
-def read_number(value: Any, name: str, least: float, most: float) -> float:
-    """Returns a number within bounds; Refused (400) if it is something else."""
-    if type(value) not in (int, float) or not least <= value <= most:
-        raise Refused(400, f"{name} is {shown(value)}, expected a number from {least:g} to {most:g}")
-    return float(value)
-
-
-def read_flag(value: Any, name: str) -> bool:
-    """Returns true or false; Refused (400) if it is something else."""
-    if not isinstance(value, bool):
-        raise Refused(400, f"{name} is {shown(value)}, expected true or false")
-    return value
-
-
-def shown(value: Any) -> str:
-    """Returns a value as JSON, shortened."""
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def kind_of(value: Any) -> str:
-    """Returns what a JSON value is, in words."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    kinds = ((str, "a text"), (list, "a list"), (dict, "an empty object" if value == {} else "an object"))
-    return next((words for kind, words in kinds if isinstance(value, kind)), "a number")
 
 
 def _too_large(limits: Limits) -> Refused:

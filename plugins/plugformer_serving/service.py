@@ -39,6 +39,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.worker = Worker(self.trained, self.limits, self.metrics)
+        self.metrics.waiting.set_function(lambda: self.worker.waiting)
 
     @property
     def name(self) -> str:

@@ -172,7 +172,7 @@ class Worker:
         try:
             for group in groups.values():
                 texts = [job.texts[place] for job, place in group]
-                self._metrics.batch(len(texts))
+                self._metrics.batches.observe(len(texts))
                 answers = self._model.answer_numbered(texts, group[0][0].manner)
                 for (job, place), answer in zip(group, answers, strict=True):
                     found[job][place] = answer

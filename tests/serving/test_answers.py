@@ -75,7 +75,7 @@ def test_requests_at_once_share_batches_and_get_their_own_answers(served):
     for response, texts in zip(found, asked, strict=True):
         same(response.json(), records(server.trained, texts))
     before, after = (
-        int(text.split("plugformer_batch_texts_count ")[1].split()[0])
+        float(text.split("plugformer_batch_texts_count ")[1].split()[0])
         for text in (batches, server.client.get("/metrics").text)
     )
     assert after - before < len(asked)

@@ -133,10 +133,10 @@ def test_temperature_seed_and_top_p_are_those_of_the_decoding(served):
 @pytest.mark.parametrize(
     ("body", "status", "reason"),
     [
-        ({"prompt": None}, 400, "prompt is null"),
-        ({"prompt": [1, 2]}, 400, "prompt is [1, 2]"),
+        ({"prompt": None}, 400, "prompt is missing"),
+        ({"prompt": [1, 2]}, 400, "prompt[0] is 1"),
         ({"prompt": "rain", "n": "2"}, 400, 'n is "2"'),
-        ({"prompt": "rain", "stop": [""]}, 400, "stop is"),
+        ({"prompt": "rain", "stop": [""]}, 400, 'stop[0] is ""'),
         ({"prompt": "rain", "max_tokens": 1e9}, 400, "max_tokens is"),
         ({"prompt": "rain", "temperature": -1}, 400, "temperature is -1"),
         ({"prompt": "rain", "best_of": 2}, 400, "unknown name 'best_of'"),

@@ -102,7 +102,7 @@ def test_vectors_and_similarities(served, client):
 @pytest.mark.parametrize(
     ("name", "body", "reason"),
     [
-        ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "unknown name 'top' in parameters"),
+        ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "parameters: unknown name 'top'"),
         ("classes", {"inputs": "rain", "parameters": {"top_k": 0}}, "top_k is 0"),
         ("classes", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}, "compares no sentences"),
         ("tags", {"inputs": "rain", "parameters": {"aggregation_strategy": "best"}}, "aggregation_strategy"),

@@ -74,9 +74,7 @@ def test_every_path_is_described(served):
     for path, methods in described["paths"].items():
         for method in methods:
             assert server.client.request(method, path).status_code != 404
-    assert served("number").client.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"][
-        "content"
-    ]["application/json"]["schema"]["properties"]["inputs"]["anyOf"][1]["properties"].keys() == {
-        "first",
-        "second",
-    }
+    schemas = served("number").client.get("/openapi.json").json()["components"]["schemas"]
+    _, columns = schemas["AttentionRequest"]["properties"]["inputs"]["anyOf"]
+    assert columns["properties"].keys() == {"first", "second"}
+    assert schemas["PredictRequest"]["properties"]["n_best"]["maximum"] == 100
