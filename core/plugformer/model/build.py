@@ -131,9 +131,8 @@ class Builder:
         tied = embedding.weight if self.spec.tied_embeddings else None
         context = HeadContext(**shared, outputs=outputs, inputs=self.spec.inputs, tied=tied)
         head: Head = self.make(self.spec.head, context)
-        stacks = self.spec.architecture.stacks
-        offered = {"source"} if any(stack.name == "encoder" for stack in stacks) else set()
-        offered |= {"memory", "cross_attention"} if any(stack.cross for stack in stacks) else set()
+        offered = {"source"} if "encoder" in self.spec.stacks else set()
+        offered |= {"memory", "cross_attention"} if len(self.spec.stacks) == 2 else set()
         if missing := sorted(head.reads - offered):
             raise ConfigurationError(
                 f"{self.spec.head.label} reads {' and '.join(missing)}, which "
