@@ -16,7 +16,6 @@ from plugformer.configuration.task import TrainingSettings
 from plugformer.data import prepare
 from plugformer.data.encoding import ONE, Counts, Lengths, evaluation_order
 from plugformer.data.ladder import RUNGS, Ladder, PlannedBatch
-from plugformer.training import fitting
 from plugformer.training.fitting import epochs_of, ladder_of
 from plugformer.validation import validate
 
@@ -169,14 +168,12 @@ def test_examples_of_a_batch_are_alike_unless_it_has_a_size() -> None:
         ("cpu", False, False),
     ],
 )
-def test_shapes_come_again_where_that_saves_time(
-    device: str, compiled: Any, padded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shapes_come_again_where_that_saves_time(device: str, compiled: Any, padded: bool) -> None:
     """Which examples share a batch, and the order, are those of all devices."""
-    monkeypatch.setattr(fitting, "PartialState", lambda: SimpleNamespace(device=torch.device(device)))
+    processes: Any = SimpleNamespace(device=torch.device(device))
     split: Any = SimpleNamespace(lengths=translations(300), counts=ONE)
     training = TrainingSettings(batch_tokens=512, compile=compiled)
-    found = ladder_of(training, split).batches(split.lengths, ONE, 1, 0)
+    found = ladder_of(training, split, processes).batches(split.lengths, ONE, 1, 0)
     expected = Ladder(split.lengths, tokens=512).batches(split.lengths, ONE, 1, 0)
     assert [batch.rows for batch in found] == [batch.rows for batch in expected]
     assert [batch.lengths for batch in found] == [batch.lengths if padded else [] for batch in expected]
