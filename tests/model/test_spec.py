@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from plugformer.configuration import resolve
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import EVERYTHING, PartSpec, Sizes, StackSpec
+from plugformer.interfaces import PartSpec, Sizes
 from plugformer.model import build
 from plugformer.validation import validate
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
@@ -64,9 +64,3 @@ def test_parts_are_compared_by_what_they_make(registry, task):
     assert first.sublayers["attention"] == second.sublayers["attention"]
     assert first.sublayers["attention"] == PartSpec(GroupedQueryAttention, {"kv_heads": 2, "bias": True})
     assert first.sublayers["attention"] != PartSpec(GroupedQueryAttention, {"kv_heads": 1, "bias": True})
-
-
-def test_a_stack_has_layers():
-    part = PartSpec(dict)
-    with pytest.raises(ConfigurationError, match="encoder"):
-        StackSpec(name="encoder", view=EVERYTHING, layers=(), position=part, norm=part)
