@@ -83,8 +83,8 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
             have the primary metric; all mistakes of all arms, with their places.
     """
 
-    def order(path: str) -> tuple[bool, int]:  # options after what the file says, longer paths after shorter
-        return study.origin(("set", path)).line is None, path.count(".")
+    def order(path: str) -> tuple[bool, int, bool]:  # what the file says before options, shorter paths, names
+        return study.origin(("set", path)).line is None, path.count("."), not path.endswith(".name")
 
     registry = with_manifest(study.tree, registry)[1]
     common = [study.layer(path, ("set", path)) for path in sorted(study.changes, key=order)]

@@ -188,7 +188,7 @@ def read_study(
     for key, value in keys.items():
         if value is not None:
             option = Tree.of(value, Origin(f"--{key} {value}", folder=Path.cwd()))
-            tree = tree.replaced((key,), option)
+            tree = tree.with_value((key,), option)
     checked = check_settings(tree, Study)
     checked._tree = tree
     if findings := list(_contradictions(checked)):
@@ -208,12 +208,12 @@ def _with_options(tree: Tree, options: dict[str, Sequence[str]]) -> Tree:
             raise ConfigurationError(f"{origin}  {name}: is set twice; also by {before}")
         given[key, name] = origin
         if key != "swap":
-            tree = tree.replaced((key, name), value)
+            tree = tree.with_value((key, name), value)
             continue
         factor = merge_layers([Tree.of(name, origin).under(("path",)), value.under(("values",))])
         name = name if str(path[-1]) in factors else str(path[-1])
         factors.add(name)
-        tree = tree.replaced(("factors", name), factor)
+        tree = tree.with_value(("factors", name), factor)
     return tree
 
 

@@ -10,7 +10,8 @@ from plugformer.configuration import resolve
 from plugformer.configuration.overrides import merge_layers, read_overrides, shadowed
 from plugformer.configuration.structure import default_blocks
 from plugformer.errors import ConfigurationError
-from plugformer.yaml_tree import Tree, read_mapping
+from plugformer.yaml_reader import read_mapping
+from plugformer.yaml_tree import Tree
 
 
 def layer(text: str, name: str = "task.yaml") -> Tree:
@@ -162,6 +163,21 @@ def test_a_part_of_all_names_the_other_that_stays(write, registry, base) -> None
     assert task.model.encoder.norm is None
 
 
+def test_a_side_without_a_name_has_the_tokenizer_of_both(base, registry) -> None:
+    settings = ["tokenizer.target.min_frequency=2"]
+    tokenizer = resolve("base.yaml", settings, registry).task.tokenizer
+    assert (tokenizer.source.name, tokenizer.target.name) == ("characters", "characters")
+    assert (tokenizer.source.options, tokenizer.target.options) == ({}, {"min_frequency": 2})
+    assert not tokenizer.shared
+
+
+def test_a_side_with_a_name_has_nothing_of_the_tokenizer_of_both(base, registry) -> None:
+    settings = ["tokenizer={name: characters, min_frequency: 2}", "tokenizer.target=words"]
+    tokenizer = resolve("base.yaml", settings, registry).task.tokenizer
+    assert (tokenizer.source.options, tokenizer.target.options) == ({"min_frequency": 2}, {})
+    assert tokenizer.target.name == "words"
+
+
 def test_an_item_that_a_list_lacks_is_refused() -> None:
     base, over = layer("evaluation: {metrics: [bleu, chrf]}"), read_overrides(["evaluation.metrics.2=a"])
     message = r"--set evaluation\.metrics\.2=a  evaluation\.metrics\.2: there is no item 2 in a list of 2"
@@ -170,7 +186,7 @@ def test_an_item_that_a_list_lacks_is_refused() -> None:
 
 
 def test_default_components_lend_their_names_to_options() -> None:
-    tree = merge_layers([Tree(default_blocks(), {}, {}), layer("training: {optimizer: {weight_decay: 0.1}}")])
+    tree = merge_layers([Tree(default_blocks(), {}), layer("training: {optimizer: {weight_decay: 0.1}}")])
     optimizer = tree.get(("training", "optimizer"))
     assert optimizer == {"name": "adamw", "lr": 0.001, "weight_decay": 0.1}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plugformer.configuration import Task, dump, resolve
 from plugformer.configuration.resolving import check_components
 from plugformer.registry import Registry
-from plugformer.yaml_tree import read_mapping
+from plugformer.yaml_reader import read_mapping
 
 
 @pytest.mark.parametrize(

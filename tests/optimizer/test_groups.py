@@ -8,8 +8,7 @@ import torch
 import yaml
 from torch import nn
 
-from plugformer.configuration import resolve
-from plugformer.configuration.resolving import dump
+from plugformer.configuration import dump, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import optimizer_of

@@ -5,7 +5,6 @@ all its options, or another choice (`steps` for `epochs`). A number is the key o
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from plugformer.configuration.task import Component, Overrides, Settings, Task, 
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.registry.options import model_at
-from plugformer.yaml_tree import KeyPath, Origin, Problem, Tree, dotted, read_text
+from plugformer.yaml_reader import read_text
+from plugformer.yaml_tree import KeyPath, Origin, Places, Problem, Tree, dotted
 
-EMPTY = Tree({}, {}, {})
+EMPTY = Tree({}, {})
 
 
 def read_overrides(arguments: Iterable[str]) -> Tree:
@@ -43,7 +43,7 @@ def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Tree]:
     path = setting_keys(key.strip())
     if not equals or "" in path:
         raise Problem(origin, (), "expected KEY=VALUE with a dotted key, such as model.attention=gqa").error
-    return path, read_text(text, origin) or Tree(None, {(): origin}, {})
+    return path, read_text(text, origin) or Tree.of(None, origin)
 
 
 def setting_keys(dotted: str) -> KeyPath:
@@ -69,16 +69,17 @@ def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> 
         RegistryError: The name of a class cannot be that of a component.
     """
     classes: Classes = {}
-    origins: dict[KeyPath, Origin] = {}
-    read = _value(value, name, (), classes, origins)
+    places: Places = {}
+    read = _value(value, name, (), classes, places)
     if not isinstance(read, dict):
         raise ConfigurationError(f"{name}: expected a dictionary, found {value!r}")
-    return Tree(read, origins, origins), registry.with_components(classes) if classes else registry
+    return Tree(read, places), registry.with_components(classes) if classes else registry
 
 
-def _value(value: Any, place: str, path: KeyPath, classes: Classes, origins: dict[KeyPath, Origin]) -> Any:
-    """Returns a value of Python as a task file has it; adds its origins, and the classes in it."""
-    origin = origins[path] = Origin(place, folder=Path.cwd())
+def _value(value: Any, place: str, path: KeyPath, classes: Classes, places: Places) -> Any:
+    """Returns a value of Python as a task file has it; adds its places, and the classes in it."""
+    origin = Origin(place, folder=Path.cwd())
+    places[path] = origin, origin
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
         value = {"name": value[0], **value[1]}
     if isinstance(value, type):
@@ -89,15 +90,13 @@ def _value(value: Any, place: str, path: KeyPath, classes: Classes, origins: dic
         if strange := [key for key in value if isinstance(key, bool) or not isinstance(key, str | int)]:
             raise Problem(origin, (), f"a key must be text or a whole number, found {strange[0]!r}").error
         return {
-            key: _value(item, f"{place}[{key!r}]", (*path, key), classes, origins)
+            key: _value(item, f"{place}[{key!r}]", (*path, key), classes, places)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [
-            _value(item, f"{place}[{at}]", (*path, at), classes, origins) for at, item in enumerate(value)
-        ]
+        return [_value(item, f"{place}[{at}]", (*path, at), classes, places) for at, item in enumerate(value)]
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy or PyTorch
-        return _value(value.item(), place, path, classes, origins)
+        return _value(value.item(), place, path, classes, places)
     expected = "expected text, a number, a boolean, None, a list, a dictionary or a component class"
     raise Problem(origin, (), f"{expected}; found {value!r}").error
 
@@ -121,16 +120,15 @@ def merge_layers(layers: Iterable[Tree]) -> Tree:
 
 def merged(base: Tree, over: Tree) -> Tree:
     """Merges a layer over those below it."""
-    tree = Tree(_over(base.value, over.value, (), over), {}, base.keys | over.keys)
-    mappings = {path for path in base.origins if isinstance(tree.get(path), dict)}
-    for path, origin in base.origins.items():
-        if path in mappings or tree.get(path) is base.get(path):
-            tree.origins[path] = origin
-    # A mapping around a setting of --set has its place in a file, if it is in one.
-    news = over.origins.items()
-    return replace(
-        tree, origins=tree.origins | {path: at for path, at in news if at.line or path not in mappings}
-    )
+    tree = Tree(_over(base.value, over.value, (), over), {})
+    for path, place in base.places.items():
+        if isinstance(tree.get(path), dict) or tree.get(path) is base.get(path):
+            tree.places[path] = place
+    for path, place in over.places.items():
+        # A mapping around a setting of --set keeps its place in a file, if it is in one.
+        if place[0].line or path not in tree.places or not isinstance(tree.get(path), dict):
+            tree.places[path] = place
+    return tree
 
 
 def _over(base: Any, value: Any, path: KeyPath, over: Tree) -> Any:
@@ -164,7 +162,7 @@ def _items(base: list[Any], changes: Mapping[int, Any], path: KeyPath, over: Tre
 
 def shadowed(base: Tree, over: Tree) -> Iterator[Problem]:
     """Yields parts of the whole model that leave those of a stack or a layer in a layer below as they are."""
-    for path, origin in base.origins.items():
+    for path, (origin, _) in base.places.items():
         *outer, key = path if path[:1] == ("model",) and base.get(path) is not None else ("",)
         model = model_at(Task, tuple(outer))
         if model is None or not issubclass(model, Overrides) or key in model.independent:

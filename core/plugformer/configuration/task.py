@@ -130,11 +130,10 @@ class TokenizerSettings(Settings):
     @classmethod
     def replaced(cls, base: Mapping[Key, Any], over: Mapping[Key, Any]) -> set[Key]:
         """Returns what a tokenizer for both sides, one for a side, or those of a run take the place of."""
+        split: set[Key] = {"run", "shared"} if {"source", "target"} & over.keys() else set()
         if "name" in over:
-            return {*base} - {"shared"}
-        if {"source", "target"} & over.keys():
-            return {"run", "shared"}
-        return {*base} if "run" in over else set()
+            return {*base} - {"shared"} | split
+        return {*base} if "run" in over and not split else split
 
     @model_validator(mode="after")
     def _shared_is_one(self) -> Self:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from plugformer.errors import ConfigurationError, nearest
-from plugformer.yaml_tree import Key, KeyPath, Problem, Tree, read_mapping
+from plugformer.yaml_reader import read_mapping
+from plugformer.yaml_tree import Key, KeyPath, Problem, Tree
 
 
 class Kind(StrEnum):

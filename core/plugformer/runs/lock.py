@@ -27,8 +27,8 @@ from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import RESTORE, read_file
 from plugformer.validation import unfit_decoding, unfit_metrics
+from plugformer.yaml_reader import read_file as read_yaml
 from plugformer.yaml_tree import Key, Problem, Tree, dotted, report
-from plugformer.yaml_tree import read_file as read_yaml
 
 LIBRARIES = ("datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """Libraries besides torch that compute; `environment` notes their versions."""
@@ -224,7 +224,7 @@ def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]
     tree = read_overrides(overrides)
     problems = [
         Problem(origin, path, words, "train a new run to change it")
-        for path, origin in tree.origins.items()
+        for path, (origin, _) in tree.places.items()
         if not isinstance(tree.get(path), dict) and path[: len(allowed[0])] not in allowed
     ]
     if problems:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import ConfigurationError
-from plugformer.yaml_tree import Origin, Tree, read_file, read_mapping
+from plugformer.yaml_reader import read_file, read_mapping
+from plugformer.yaml_tree import Origin, Tree
 
 
 def read(text: str | bytes) -> Tree:
@@ -60,7 +61,7 @@ def test_nodes_know_their_places() -> None:
 def test_parts_of_trees_keep_their_places() -> None:
     tree = read("a:\n  b: {c: 1}\n").at(("a", "b"))
     assert tree.value == {"c": 1}
-    moved = tree.under(("x", "y")).replaced(("x", "z"), Tree.of(2, Origin("two")))
+    moved = tree.under(("x", "y")).with_value(("x", "z"), Tree.of(2, Origin("two")))
     assert moved.value == {"x": {"y": {"c": 1}, "z": 2}}
     assert str(moved.origin(("x", "y", "c"))) == "task.yaml:2:10"
     assert str(moved.origin(("x", "z"))) == "two"
