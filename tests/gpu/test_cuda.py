@@ -105,6 +105,17 @@ def test_a_run_of_the_gpu_says_so(trained):
     assert load(trained.directory).device.type == GPU.type
 
 
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_steps_of_decoding_are_replayed(tiny_model, registry, search, monkeypatch):
+    calls, replay = Counter(), torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(
+        torch.cuda.CUDAGraph, "replay", lambda graph: (calls.update(["replay"]), replay(graph))[1]
+    )
+    with torch.no_grad():
+        answers(tiny_model().eval().to(GPU), registry, search, GPU)
+    assert calls["replay"] > 2
+
+
 @pytest.mark.parametrize("decoding", ["greedy", "sampling", "beam"])
 def test_a_run_answers_as_on_the_cpu(trained, decoding):
     mine, yours = (

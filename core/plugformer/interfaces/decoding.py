@@ -14,6 +14,7 @@ from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.head import HeadInput
 from plugformer.interfaces.model import Generative
 from plugformer.interfaces.output_layer import PackedMatrices, Precision, largest
+from plugformer.interfaces.step_graph import StepGraph
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 
 _PORTION = 2**20  # scores that a processor's cache holds
@@ -176,12 +177,13 @@ class Session:
         self._inputs: Sequence[int] = range(len(sentence_ids))
         self._past, self._hidden = model.begin(batch)
         self._context = model.head_input(batch, self._past, self._hidden)
+        self._graph = StepGraph(model, self._past) if batch.device.type == "cuda" else None
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
         # Rows that have ended do not grow. They are computed all the same, so there is no padding.
         new = Tokens(tokens[:, None], ~self.finished[:, None], full=True)
-        return self.model.step(new, self._past)[:, -1]
+        return self.model.step(new, self._past)[:, -1] if self._graph is None else self._graph.step(new)
 
     @property
     def looks(self) -> bool:
