@@ -37,8 +37,6 @@ def command(
     """
     from typing import get_args
 
-    from accelerate import PartialState
-
     from plugformer.configuration import read_file
     from plugformer.runs import RunDirectory, located
     from plugformer_tracking.session import Session
@@ -56,7 +54,6 @@ def command(
     if not directory.metrics.exists():
         raise RunError(f"{run} has no metrics.jsonl: nothing has been logged")
     directory.refuse_damaged()
-    PartialState()
     folder = out or directory.path.absolute().parent / "tracking"
     memory = folder / f"{directory.path.absolute().name}.json" if out else directory.path / "tracking.json"
     settings = read_file(directory.task, str(directory.task)).value

@@ -16,9 +16,8 @@ from plugformer_tracking.trackers import Name, require
 class Track(Hook):
     """Tells experiment trackers the settings, the lines of `metrics.jsonl` and the final metrics.
 
-    Through the trackers of Accelerate: https://huggingface.co/docs/accelerate/usage_guides/tracking. The main
-    process alone does. A tracker that fails is left out with a warning. `tracking.json` in the run keeps the
-    identifiers of the trackers' runs: a resumed training continues them.
+    Each by its own library, in the main process alone. A tracker that fails is left out with a warning.
+    `tracking.json` in the run keeps the identifiers of the trackers' runs: a resumed training continues them.
 
     Args:
         to: The trackers. Weights & Biases works offline unless `WANDB_MODE` says otherwise, and MLflow with

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from plugformer.errors import described
-from plugformer_tracking.trackers import Name, start, stop
+from plugformer_tracking.trackers import TRACKERS, Name, Tracker
 
 if TYPE_CHECKING:
-    from accelerate.tracking import GeneralTracker
-
     from plugformer.runs import RunDirectory
 
 _LOG = logging.getLogger(__name__)
@@ -49,7 +47,7 @@ class Session:
         self._memory = memory
         self._read = 0
         self._known: dict[str, Any] = {"name": f"{run.path.absolute().name}-{uuid4().hex[:8]}"}
-        self._open: dict[Name, GeneralTracker] = {}
+        self._open: dict[Name, Tracker] = {}
         with suppress(OSError, ValueError):  # it does not exist yet, or is damaged
             self._known |= json.loads(memory.read_text(encoding="utf-8"))
         for name in dict.fromkeys(names):
@@ -87,24 +85,22 @@ class Session:
     def finish(self) -> None:
         """Ends the trackers."""
         for name, tracker in list(self._open.items()):
-            self._attempt(name, partial(stop, name, tracker))
+            self._attempt(name, tracker.finish)
         self._open.clear()
 
     def _start(self, name: Name, settings: Mapping[str, Any], project: str, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
         begun = self._known.get(name)
-        identifier = None if begun is None else begun["run"]
-        tracker, identifier = start(name, self._known["name"], project, directory, identifier)
+        tracker = TRACKERS[name](self._known["name"], project, directory, begun and begun["run"])
         self._open[name] = tracker
         if begun is None:
-            self._known[name] = {"run": identifier, "told": {}}
-            tracker.store_init_configuration(dict(flat(settings)))
+            self._known[name] = {"run": tracker.identifier, "told": {}}
+            tracker.configure(dict(flat(settings)))
 
     def _tell(self, event: str, values: Mapping[str, float], step: int) -> None:
         for name, tracker in list(self._open.items()):
             told = self._known[name]["told"]
-            if step > told.get(event, -1) and self._attempt(
-                name, partial(tracker.log, dict(values), step=step)
-            ):
+            if step > told.get(event, -1) and self._attempt(name, partial(tracker.log, values, step)):
                 told[event] = step
 
     def _attempt(self, name: Name, action: Callable[[], object]) -> bool:

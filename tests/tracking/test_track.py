@@ -14,6 +14,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl, must_not_fail
 from plugformer.runs import RunDirectory, load_tensors
 from plugformer_cli.main import main
+from plugformer_tracking.trackers import TRACKERS
 
 NOT_TOLD = {"event", "step", "epoch", "seconds", "best"}
 
@@ -192,14 +193,12 @@ def test_a_resumed_training_continues_the_same_runs(train_tiny, tmp_path):
 def test_a_failing_tracker_warns_once_and_is_told_later(
     train_tiny, trained, tmp_path, monkeypatch, caplog, capsys
 ):
-    from accelerate.tracking import TensorBoardTracker
-
     def fail(*_, **__):
         raise OSError("no room")
 
     run = tmp_path / "run"
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "plugformer_tracking"):
-        patch.setattr(TensorBoardTracker, "log", fail)
+        patch.setattr(TRACKERS["tensorboard"], "log", fail)
         train_tiny(run, hooks("tensorboard", directory=tmp_path / "tracking"), "training.keep_checkpoints=2")
     (warning,) = (record.getMessage() for record in caplog.records if "switched off" in record.getMessage())
     assert "the tracker tensorboard is switched off: OSError: no room" in warning
