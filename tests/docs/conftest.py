@@ -7,9 +7,9 @@ are not run.
 
 Comments, which readers of the site do not see, say where a test departs from the page:
 
-    <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short;
-                                      a `--set` here replaces the command's own of the same key; one that is
-                                      resumed for more updates ends after six
+    <!-- test append: ARGUMENTS -->   given to every `plugformer train`, `ablate` and `info --data`, to cut
+                                      them short; a `--set` here replaces the command's own of the same
+                                      key; one that is resumed for more updates ends after six
     <!-- test absent: WORD -->        from here on, commands that have it are not typed: it is not installed
                                       or does not end; repeatable
     <!-- test first: COMMAND -->      run before the next block
@@ -131,7 +131,8 @@ class Page:
 
     def run(self, command: str) -> tuple[object, str]:
         """Runs a command: Plugformer's own in this process, which has torch already."""
-        if command.startswith(("plugformer train", "plugformer ablate")) and "--resume" not in command:
+        reads = command.startswith(("plugformer train", "plugformer ablate")) or command.endswith(" --data")
+        if reads and "--resume" not in command:
             command = f"{self._without_replaced(command)} {self.append}"
         command = _LONGER.sub(r"\g<1>6", command)
         before, pipe, last = command.rpartition(" | ")
