@@ -15,7 +15,7 @@ from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
 from plugformer.interfaces import ABSENT, Batch, Sizes, Tokens
 from plugformer.model import build
-from plugformer.registry import Kind, Registry
+from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
@@ -87,20 +87,9 @@ def test_learns_from_padded_batches(losses, tiny_task, sentences):
     assert values[-1] < values[0] - 0.3
 
 
-def test_every_feed_forward_learns(losses, tiny_task, pairs, any_feed_forward):
-    assert_falls(losses(tiny_task(f"model.feed_forward={any_feed_forward}"), pairs))
-
-
-def test_every_norm_learns(losses, tiny_task, pairs, any_norm):
-    assert_falls(losses(tiny_task(f"model.norm={any_norm}"), pairs))
-
-
-def test_every_residual_learns(losses, tiny_task, pairs, any_residual):
-    assert_falls(losses(tiny_task(f"model.residual={any_residual}"), pairs))
-
-
-def test_every_initialization_learns(losses, tiny_task, pairs, any_initialization):
-    assert_falls(losses(tiny_task(f"model.initialization={any_initialization}"), pairs))
+def test_every_part_learns(losses, tiny_task, pairs, any_parts):
+    settings = (each for each in any_parts if each.startswith("model."))
+    assert_falls(losses(tiny_task(*settings), pairs))
 
 
 def test_every_optimizer_learns(losses, tiny_task, pairs, any_optimizer):
@@ -109,11 +98,6 @@ def test_every_optimizer_learns(losses, tiny_task, pairs, any_optimizer):
 
 def test_every_schedule_learns(losses, tiny_task, pairs, any_schedule):
     assert_falls(losses(tiny_task(f"training.schedule={any_schedule}"), pairs))
-
-
-def test_every_pair_of_attention_and_position_learns(losses, tiny_task, pairs, any_attention, any_position):
-    overrides = [f"model.attention={any_attention}", f"model.position={any_position}"]
-    assert_falls(losses(tiny_task(*overrides), pairs))
 
 
 @pytest.mark.parametrize(
@@ -189,24 +173,7 @@ def test_every_head_learns(losses, tiny_task, sentences, pairs, targets, tmp_pat
     assert learned
 
 
-@pytest.mark.parametrize(
-    "entry", Registry.discover().entries(), ids=lambda entry: f"{entry.kind}-{entry.name}"
-)
-def test_every_entry_says_what_it_is_and_where_it_comes_from(entry):
-    assert entry.summary.endswith("."), "a summary is one sentence"
-    assert entry.source.startswith("https://")
-
-
-def test_every_neural_kind_is_learned_with():
-    tested = {name.removeprefix("test_every_").removesuffix("_learns") for name in globals()}
-    assert "pair_of_attention_and_position" in tested
-    neural = {
-        Kind.FEED_FORWARD,
-        Kind.NORM,
-        Kind.RESIDUAL,
-        Kind.HEAD,
-        Kind.INITIALIZATION,
-        Kind.SCHEDULE,
-        Kind.OPTIMIZER,
-    }
-    assert neural <= tested
+def test_every_entry_says_what_it_is_and_where_it_comes_from(registry):
+    for entry in registry.entries():
+        assert entry.summary.endswith("."), f"{entry}: a summary is one sentence"
+        assert entry.source.startswith("https://"), entry

@@ -73,8 +73,7 @@ def formula(query, key, value, allowed, bias, scale):
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("biased", [False, True], ids=["unbiased", "biased"])
-@pytest.mark.parametrize("groups", [HEADS, GROUPS])
+@pytest.mark.parametrize(("biased", "groups"), [(False, HEADS), (True, GROUPS), (False, GROUPS)])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize(("narrow", "further"), [(False, False), (True, False), (True, True)])
 def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups, biased, causal, observed):
@@ -120,9 +119,8 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("groups", [HEADS, 1])
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize(("scale", "groups"), [(None, HEADS), (0.3, 1)])
 def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, causal, observed):
     """Shaw et al. 2018, equation 4: (q k + q a) / sqrt(d), a by the distance of query and key."""
     encoding = Relative()

@@ -148,9 +148,7 @@ def test_the_loss_of_every_attention(tiny_model, any_attention):
     assert_loss_is_the_same(model, pairs(SOURCES, TARGETS), there)
 
 
-@pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
-def test_decoding_with_every_attention(tiny_model, registry, any_attention, search):
-    setting = f"model.attention={any_attention}"
+def assert_answers_are_the_same(tiny_model, registry, setting, search="beam"):
     model, there = tiny_model(setting).eval(), moved(tiny_model(setting)).eval()
     with torch.no_grad():
         expected = answers(model, registry, search, "cpu")
@@ -158,14 +156,17 @@ def test_decoding_with_every_attention(tiny_model, registry, any_attention, sear
             assert answers(there, registry, search, ELSEWHERE) == expected
 
 
-@pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_decoding_with_every_position(tiny_model, registry, any_position, search):
-    setting = f"model.position={any_position}"
-    model, there = tiny_model(setting).eval(), moved(tiny_model(setting)).eval()
-    with torch.no_grad():
-        expected = answers(model, registry, search, "cpu")
-        with elsewhere():
-            assert answers(there, registry, search, ELSEWHERE) == expected
+def test_decoding_with_every_attention(tiny_model, registry, any_attention):
+    assert_answers_are_the_same(tiny_model, registry, f"model.attention={any_attention}")
+
+
+def test_decoding_with_every_position(tiny_model, registry, any_position):
+    assert_answers_are_the_same(tiny_model, registry, f"model.position={any_position}")
+
+
+@pytest.mark.parametrize("search", ["greedy", "sampling"])
+def test_other_searches(tiny_model, registry, search):
+    assert_answers_are_the_same(tiny_model, registry, "model.attention=mha", search)
 
 
 def test_tensors_of_two_devices_are_refused():

@@ -23,7 +23,7 @@ def model(tiny_model, residual, activation, final_norm, training):
         f"model.final_norm={str(final_norm).lower()}",
         f"model.layers={LAYERS}",
         "model.position=none",
-        "model.embeddings.shared=false",
+        "model.embeddings={shared: false, tied: false}",
     ]
     return randomized(tiny_model(*overrides)).double().train(training)
 
@@ -97,12 +97,6 @@ def assert_same_gradients(found: list[tuple[list[Tensor], Tensor]], stack: nn.Mo
         torch.testing.assert_close(torch.cat([each.grad for each in own]), other.grad)
 
 
-def scalar(hidden: Tensor, real: Tensor) -> Tensor:
-    """Returns a number that every real position's every coordinate moves in its own way."""
-    weights = torch.linspace(-1, 1, hidden.numel(), dtype=hidden.dtype).view(hidden.shape)
-    return (hidden * weights)[real].sum()
-
-
 def embedded(embedding: nn.Module, ids: Tensor) -> Tensor:
     return embedding.weight.detach()[ids].requires_grad_()
 
@@ -116,59 +110,16 @@ def gradient_by_token(ids: Tensor, gradient: Tensor, vocabulary: int) -> Tensor:
 @variants
 @modes
 @pytest.mark.parametrize("padding", ["none", "right"])
-def test_encoder(model, reference, sentences, padding):
-    found = pairs(model.encoder, reference.encoder)
-    copy(found)
-    source = sentences(padding)
-    hidden = model.encoder(source).hidden
-    x = embedded(model.encoder.embedding, source.ids)
-    expected = reference.encoder(x, src_key_padding_mask=~source.mask)
-    torch.testing.assert_close(hidden[source.mask], expected[source.mask])
-
-    scalar(hidden, source.mask).backward()
-    scalar(expected, source.mask).backward()
-    assert_same_gradients(found, model.encoder)
-    weight = model.encoder.embedding.weight
-    torch.testing.assert_close(weight.grad, gradient_by_token(source.ids, x.grad, len(weight)))
-
-
-@variants
-@modes
-@pytest.mark.parametrize("padding", ["none", "right"])
-def test_decoder(model, reference, sentences, padding):
-    found = pairs(model.decoder, reference.decoder)
-    copy(found)
-    target, memory = sentences(padding, begin=True), model.encoder(sentences())
-    hidden = model.decoder(target, memory)
-    x = embedded(model.decoder.embedding, target.ids)
-    expected = reference.decoder(
-        x,
-        memory.hidden.detach(),
-        tgt_mask=future(target.ids.shape[1]),
-        tgt_key_padding_mask=~target.mask,
-        memory_key_padding_mask=~memory.positions.mask,
-    )
-    torch.testing.assert_close(hidden[target.mask], expected[target.mask])
-
-    scalar(hidden, target.mask).backward()
-    scalar(expected, target.mask).backward()
-    assert_same_gradients(found, model.decoder)
-    weight = model.decoder.embedding.weight
-    torch.testing.assert_close(weight.grad, gradient_by_token(target.ids, x.grad, len(weight)))
-
-
-@variants
-@modes
-@pytest.mark.parametrize("padding", ["none", "right"])
 def test_whole_model(model, reference, sentences, padding):
     found = {name: pairs(getattr(model, name), getattr(reference, name)) for name in ("encoder", "decoder")}
     copy(found["encoder"] + found["decoder"])
     source, target = sentences(padding), sentences(padding, begin=True, shift=3)
     before, after = target.ids[:, :-1], target.ids[:, 1:]
     real = target.mask[:, 1:]
+    read, written = embedded(model.encoder.embedding, source.ids), embedded(model.decoder.embedding, before)
     hidden = reference(
-        embedded(model.encoder.embedding, source.ids),
-        embedded(model.decoder.embedding, before),
+        read,
+        written,
         tgt_mask=future(before.shape[1]),
         src_key_padding_mask=~source.mask,
         tgt_key_padding_mask=~target.mask[:, :-1],
@@ -192,6 +143,9 @@ def test_whole_model(model, reference, sentences, padding):
     loss.backward()
     for name, parameters in found.items():
         assert_same_gradients(parameters, getattr(model, name))
+    for stack, ids, x in ((model.encoder, source.ids, read), (model.decoder, before, written)):
+        weight = stack.embedding.weight
+        torch.testing.assert_close(weight.grad, gradient_by_token(ids, x.grad, len(weight)))
 
 
 def future(length: int) -> Tensor:

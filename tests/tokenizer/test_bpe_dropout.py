@@ -10,7 +10,6 @@ from plugformer_testing import contract_tests
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider widest"] * 5
 
-test_bpe_dropout = contract_tests("tokenizer/bpe_dropout")
 test_every_merge_dropped = contract_tests("tokenizer/bpe_dropout", options={"dropout": 1.0})
 
 
