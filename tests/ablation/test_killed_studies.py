@@ -17,7 +17,7 @@ MEASURED = ("peak_memory_mb", "seconds", "directory")
 
 
 def begin(out):
-    changed = ["training.steps=200", "training.evaluate_every=10"]
+    changed = ["training.steps=100", "training.evaluate_every=10"]
     settings = [each for each in SETTINGS if not each.startswith(("training.steps", "training.eval"))]
     chosen = [word for each in (*settings, *changed) for word in ("--set", each)]
     command = [

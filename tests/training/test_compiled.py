@@ -40,11 +40,11 @@ def losses(directory):
 @pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 def test_compiled_layers_train_as_others_do(tmp_path, train_tiny, short_settings):
-    settings = ("model.layers=2", "model.dropout=0.0", "training.steps=4")
+    settings = ("model.layers=2", "model.dropout=0.0", "training.steps=2")
     compiling = ("training.gradient_checkpointing=true", "training.compile=true")
     whole = compiled(tmp_path / "compiled", short_settings(*settings, *compiling))
     assert whole["graphs"][0][0] >= 2  # of an encoder layer and of a decoder layer, whatever their number
-    assert whole["graphs"][-1][0] <= 8  # of each for four shapes
+    assert whole["graphs"][-1][0] <= 4  # of each for two shapes
     assert {breaks for _, breaks in whole["graphs"]} == {0}
     assert sum("training.compile: the first updates" in notice for notice in whole["notices"]) == 1
 
@@ -90,11 +90,11 @@ def test_what_is_compiled(setting, device, steps, expected):
 
 
 @pytest.mark.long
-def test_no_pair_of_parts_breaks_the_graph_of_a_layer():
+def test_no_part_breaks_the_graph_of_a_layer():
     program = Path(__file__).with_name("graph_breaks.py")
     ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert len(ended.stdout.splitlines()) >= 49  # as many as pairs of positions and networks
+    assert len(ended.stdout.splitlines()) >= 28  # as many as pairs of attentions and positions
 
 
 @pytest.mark.parametrize("automatic", [True, False])
