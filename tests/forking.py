@@ -22,7 +22,6 @@ import pytest
 PRELOADED = [
     "plugformer_cli.main",
     "plugformer_ablation.training",
-    "accelerate",
     "datasets",
     "evaluate",
     "scipy.stats",

