@@ -25,7 +25,6 @@ _PRELOADED = [
     "evaluate",
     "scipy.stats",
     "torch._dynamo",  # imported when an optimizer of PyTorch is created
-    "torch.distributed.tensor",  # imported by Accelerate
 ]
 
 
