@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,8 +15,10 @@ from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.head import HeadInput
 from plugformer.interfaces.model import Generative
 from plugformer.interfaces.output_layer import PackedMatrices, Precision, largest
-from plugformer.interfaces.step_graph import StepGraph
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
+
+if TYPE_CHECKING:
+    from plugformer.interfaces.step_graph import StepGraph
 
 _PORTION = 2**20  # scores that a processor's cache holds
 
@@ -177,7 +180,7 @@ class Session:
         self._inputs: Sequence[int] = range(len(sentence_ids))
         self._past, self._hidden = model.begin(batch)
         self._context = model.head_input(batch, self._past, self._hidden)
-        self._graph = StepGraph(model, self._past) if batch.device.type == "cuda" else None
+        self._graph = _step_graph(model, self._past) if batch.device.type == "cuda" else None
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
@@ -305,3 +308,9 @@ def not_finite(key: int) -> NotFiniteError:
         f"the model gives numbers that are not finite for input {key + 1} (counted from 1)\n  its training "
         "has diverged, or a component is wrong; test components with `plugformer check`"
     )
+
+
+def _step_graph(model: Generative, past: object) -> "StepGraph":
+    from plugformer.interfaces.step_graph import StepGraph  # on a GPU alone
+
+    return StepGraph(model, past)

@@ -16,7 +16,6 @@ from plugformer.hooks.specification import Run
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
-from plugformer.training.explaining import explained
 from plugformer.training.strategy import TrainingStrategy
 
 T = TypeVar("T")
@@ -92,6 +91,8 @@ class NotFiniteGuard:
             if progress.skipped_in_a_row < MOST_IN_A_ROW:
                 return
             problem += f" {progress.skipped_in_a_row} updates in a row had to be skipped."
+        from plugformer.training.explaining import explained
+
         plain = [replace(batch, asked=Batch.asked) for batch in update.batches]  # without the split
         batches = [batch for share in self.processes.gather(plain) for batch in share]
         with self.strategy.full_model() as model, self.strategy.computing():
