@@ -141,6 +141,7 @@ class AnswerFile:
         task_type: Of the model.
         n_best: Lines of text for each question.
         scores: Whether these begin with the probability and a tab.
+        header: Names of the columns of a table without rows, which are known once it has been read.
     """
 
     out: Path
@@ -148,6 +149,7 @@ class AnswerFile:
     task_type: "TaskType"
     n_best: int
     scores: bool
+    header: Sequence[str] = ()
 
     def columns_and_count(self, read: Callable[[], Iterable[Question]]) -> tuple[list[str], int]:
         """Returns the columns of all questions, and the number of these.
@@ -161,7 +163,7 @@ class AnswerFile:
             columns |= dict.fromkeys(question.cells)
         if ending(self.out) == ".parquet":
             schema_of([*columns], (question.cells for question in read()))
-        return [*columns], count
+        return [*(columns or self.header)], count
 
     def write(
         self, columns: Sequence[str], answers: Callable[[], Iterable[tuple[Question, dict[str, Any]]]]

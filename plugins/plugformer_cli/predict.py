@@ -183,10 +183,11 @@ def command(
             candidates = None if among is None else [str(line.asked) for line in lines_of(among)]
             answer = by_vectors(model, candidates, name, n_best)
         question = partial(text_question, is_json=json_lines)
+        header: list[str] = []
         read: Callable[[], Iterator[Question]] = partial(map, question, texts or ())
         if file is not None and is_table:
             needed, optional = _inputs(model, only=name if by_vector else None)
-            read = partial(rows_of, file, needed, optional, places, header=not no_header)
+            read = partial(rows_of, file, needed, optional, places, header=not no_header, names=header)
         elif file is not None:
             read = partial(lines_of, file, is_json=json_lines)
         answers = partial(records, answer, threshold=threshold)
@@ -215,7 +216,7 @@ def command(
             "--input": name,
         }
         columns = _columns(model, requested)
-        form = AnswerFile(out, columns, model.experiment.task_type, n_best, scores=scores)
+        form = AnswerFile(out, columns, model.experiment.task_type, n_best, scores, header)
         _write(form, UnfinishedAnswers(out, requested), read, answers, processes, resume=resume)
 
 

@@ -58,6 +58,7 @@ def rows_of(
     places: Mapping[str, Sequence[str]] | None = None,
     *,
     header: bool = True,
+    names: list[str],
 ) -> Iterator[Question]:
     """Yields the rows of a table as questions, with an input of the task in some of its columns.
 
@@ -67,6 +68,7 @@ def rows_of(
         optional: Names of inputs that a table may lack.
         places: For inputs the columns of the table, by name or number from 1, if they have other names.
         header: Whether the first line of .csv and .tsv names the columns.
+        names: Receives the names of the columns, of a table without rows as well.
 
     Raises:
         ConfigurationError: A column or an input is not there, or two columns have the same name.
@@ -81,7 +83,6 @@ def rows_of(
             raise ConfigurationError(f"--column: {problem}; expected {' or '.join(known)}")
     for number, name in enumerate(needed, start=1):
         columns.setdefault(name, [name if header else str(number)])
-    names: list[str] = []
     inputs: dict[str, list[int]] = {}
 
     def find(header: Sequence[str], count: int) -> list[int]:

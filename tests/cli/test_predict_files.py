@@ -100,6 +100,12 @@ def test_all_columns_are_carried_through_in_order(predict, classifier, tmp_path,
     assert [path.name for path in out.parent.iterdir()] == [out.name]
 
 
+def test_a_table_without_rows_keeps_its_columns(predict, classifier, tmp_path):
+    (tmp_path / "rows.csv").write_text("id,text\n")
+    assert predict(classifier, "--file", "rows.csv", "--out", "out.csv").status == 0
+    assert (tmp_path / "out.csv").read_text() == "id,text,prediction,probability,error\n"
+
+
 def test_columns_by_other_names_and_numbers(predict, classifier, tmp_path):
     rows = [{"prediction": "p", "a": "b", "b": "c"}]
     out, file = tmp_path / "out.jsonl", write(tmp_path / "rows.csv", rows)
