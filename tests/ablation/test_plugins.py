@@ -34,7 +34,7 @@ def made_of(results, component):
 def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(manifest, console, tmp_path):
     study = declared("model.feed_forward=[gelu, {name: squared_relu, bias: false}]", seeds=1)
     registry = Registry.discover().with_local(manifest)
-    results = run_study(study, tmp_path / "s", registry, LocalExecutor(1), console)
+    results = run_study(study, tmp_path / "s", registry, LocalExecutor(1), console, costs=False)
     assert [cell.failure for cell in results.cells] == [None, None]
     assert made_of(results, "feed_forward/squared_relu")["distribution"] == "local"
     assert run(study, tmp_path / "s", registry, console)[1] == []
