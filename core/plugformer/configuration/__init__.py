@@ -11,12 +11,12 @@ from plugformer.configuration.overrides import (
     setting_keys,
 )
 from plugformer.configuration.resolving import (
+    dump,
     is_file,
     resolve,
     short_name,
     with_manifest,
 )
-from plugformer.configuration.saving import dump
 from plugformer.configuration.structure import check_settings
 from plugformer.configuration.task import Component, ModelSettings, Settings, Task, TrainingSettings
 from plugformer.registry.options import options_model, shown

@@ -1,4 +1,4 @@
-"""From a task's name or file to settings that have been checked."""
+"""From a task's name or file to settings that have been checked, and from settings to a file."""
 
 import os
 import re
@@ -10,7 +10,8 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+import yaml
+from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.overrides import (
     Changes,
@@ -19,6 +20,7 @@ from plugformer.configuration.overrides import (
     read_dictionary,
     read_overrides,
     shadowed,
+    with_weights,
 )
 from plugformer.configuration.structure import (
     check_structure,
@@ -27,12 +29,11 @@ from plugformer.configuration.structure import (
     kind_at,
     located,
 )
-from plugformer.configuration.task import Component, Task
-from plugformer.configuration.weights import with_weights
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain, keys_of, options_model, written_options
-from plugformer.yaml_reader import file_within, read_file
+from plugformer.yaml_reader import file_within, read_file, resolve_scalar
 from plugformer.yaml_tree import (
     Key,
     KeyPath,
@@ -308,3 +309,42 @@ def _absolute(written: Any, value: Any, tree: Tree, path: KeyPath) -> Any:
         pairs = enumerate(zip(written, value, strict=True))
         return [_absolute(item, part, tree, (*path, index)) for index, (item, part) in pairs]
     return written
+
+
+def dump(task: Task) -> str:
+    """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
+    return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that YAML 1.2 would read as something else, and writes nothing as an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class decides by value)
+        return True
+
+    def text(self, text: str) -> yaml.ScalarNode:
+        # Unprintable characters are escaped: PyYAML would fold some line breaks, such as U+0085, into spaces.
+        is_ambiguous = resolve_scalar(text) != text or not text.isprintable()
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_ambiguous else None)
+
+
+_Dumper.add_representer(str, _Dumper.text)
+
+
+def _plain(value: Any) -> Any:
+    """Returns settings as a file has them: without absent ones, and overrides that override nothing."""
+    if isinstance(value, TokenizerSettings) and value.source == value.target:
+        run = {} if value.run is None else {"run": value.run}
+        return {**_plain(value.source), "shared": value.shared, **run}
+    if isinstance(value, BaseModel):
+        written = {}
+        for key, field in type(value).model_fields.items():
+            plain = _plain(item := getattr(value, key))
+            if not (item == field.default and plain in (None, {}, [], "")):
+                written[field.alias or key] = plain
+        if isinstance(value, Component):
+            return {**({"name": value.name} if value.name else {}), **value.options, **written}
+        return written
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
