@@ -60,6 +60,8 @@ class UnfinishedAnswers:
             if not resume:
                 raise ConfigurationError(f"--out {self._out} exists; delete it, or choose another")
             return False
+        if resume and self.file.exists() and not self._is_begun():
+            self.file.unlink()  # the command ended while it wrote the first line
         if not self.file.exists():
             self.file.parent.mkdir(parents=True, exist_ok=True)
             self._append([{"requested": self._requested}])
@@ -70,6 +72,11 @@ class UnfinishedAnswers:
                 f"{self.file} holds answers of an interrupted command; add --resume, or delete it"
             )
         return True
+
+    def _is_begun(self) -> bool:
+        """Returns whether the first line has been written whole."""
+        with self.file.open("rb") as stream:
+            return stream.readline().endswith(b"\n")
 
     def _cut(self) -> None:
         """Cuts off what follows the last line that is sound, if the same was requested."""

@@ -329,11 +329,21 @@ def test_what_is_damaged_is_answered_again(predict, classifier, tmp_path, monkey
 def test_answers_to_an_unknown_command_are_refused(predict, classifier, tmp_path):
     arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--out", "out.csv", "--resume")
     begun = tmp_path / "out.csv.part"
-    for content in (b"", b"[]\n", b'{"rows": 1}\n'):
+    for content in (b"[]\n", b'{"rows": 1}\n'):
         begun.write_bytes(content)
         outcome = predict(*arguments)
         assert (outcome.status, begun.read_bytes()) == (2, content)
         assert "out.csv.part is damaged in its first line" in outcome.err
+
+
+@pytest.mark.parametrize("content", [b"", b'{"requested": {"--fi'])
+def test_a_command_that_ended_before_its_first_line_begins_again(predict, classifier, tmp_path, content):
+    arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--out")
+    assert predict(*arguments, "whole.csv").status == 0
+    (tmp_path / "out.csv.part").write_bytes(content)
+    outcome = predict(*arguments, "out.csv", "--resume")
+    assert outcome.status == 0, outcome.err
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 def test_a_complete_file_whose_rows_have_no_answer_has_the_same_status_again(
