@@ -202,7 +202,7 @@ def _joined() -> Processes:
     local, best = int(os.environ.get("LOCAL_RANK", "0")), chosen_device()
     device = torch.device("cpu")
     if best.type not in ("cpu", "mps"):  # no process group knows mps
-        device = torch.device(best.type, local)
+        device = chosen_device(f"{best.type}:{local}")
         torch.accelerator.set_device_index(local)
     distributed.init_process_group(distributed.get_default_backend_for_device(device), timeout=STEP)
     return Processes(distributed.get_rank(), distributed.get_world_size(), local=local, device=device)

@@ -40,7 +40,7 @@ def generator_states(device: torch.device = CPU) -> dict[str, Tensor]:
         _NUMPY + _GAUSS: torch.tensor(rest, dtype=torch.float64),  # with the place in the key before it
     }
     if device.type != "cpu":
-        states[_DEVICE + device.type] = torch.get_device_module(device).get_rng_state()
+        states[_DEVICE + device.type] = torch.get_device_module(device).get_rng_state(*_numbered(device))
     return states
 
 
@@ -53,7 +53,12 @@ def restore_generators(states: Mapping[str, Tensor], device: torch.device = CPU)
     np.random.set_state(("MT19937", key, int(position), int(has_gauss), second))
     torch.set_rng_state(states[_CPU])
     if device.type == device_type(states) != "cpu":
-        torch.get_device_module(device).set_rng_state(states[_DEVICE + device.type])
+        torch.get_device_module(device).set_rng_state(states[_DEVICE + device.type], *_numbered(device))
+
+
+def _numbered(device: torch.device) -> tuple[torch.device, ...]:
+    """Returns the device, where a machine can have several of its type."""
+    return () if device.type == "mps" else (device,)
 
 
 def device_type(states: Mapping[str, Tensor]) -> str:
