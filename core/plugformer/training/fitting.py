@@ -53,7 +53,7 @@ def fit(
     trainer = _trainer(trained, data, hooks, processes)
     if compiles(settings, processes.device, trainer.run.steps):
         automatic = settings.compile == "auto"
-        compile_model(trained.model, processes.device, automatic=automatic)
+        compile_model(trainer.strategy.trained, processes.device, automatic=automatic)
         notify("training.compile: the first updates compile the model, which can take minutes")
     seed_generators(settings.replicate_seed, processes.index)  # of dropout
     directory, run = trainer.directory, trainer.run
