@@ -3,15 +3,18 @@
 import io
 import json
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
 from rich.console import Console
+from tests.batches import pairs
 
 from plugformer.errors import InterruptedRunError, NotFiniteError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors
+from plugformer.training.explaining import explained
 from plugformer.training.train import resume
 from plugformer_cli.progress import ProgressDisplay
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoderModel
@@ -28,8 +31,8 @@ def poisoned(monkeypatch):
     """Makes the loss of every batch that holds one row infinite."""
     loss = EncoderDecoderModel.forward
 
-    def forward(self, batch):
-        found = loss(self, batch)
+    def forward(self, batch, objective=None):
+        found = loss(self, batch, objective)
         return found._replace(total=found.total * torch.inf) if POISON in batch.rows else found
 
     monkeypatch.setattr(EncoderDecoderModel, "forward", forward)
@@ -127,6 +130,15 @@ def test_gradients_alone(train_tiny, tmp_path, clipping):
     with pytest.raises(NotFiniteError) as caught:
         train_tiny(tmp_path / "run", f"training.gradient_clipping={clipping}", observers=[Breaker()])
     assert "Non-finite gradients: head.weight." in str(caught.value)
+
+
+def test_the_loss_that_a_hook_computes_is_explained(tiny_model):
+    def objective(model, batch):
+        loss = model(batch)
+        return loss._replace(total=loss.total * torch.nan)
+
+    said = explained(tiny_model(), [replace(pairs([[5, 6]], [[7]]), rows=[3])], objective)
+    assert said.startswith("First non-finite output: the model (EncoderDecoderModel)")
 
 
 def test_with_accumulation_the_batch_at_fault_is_named(train_tiny, tmp_path, poisoned):

@@ -10,16 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from plugformer.interfaces import Batch, Model
+from plugformer.training.strategy import Objective
 
 _LISTED = 8
 
 
-def explained(model: Model, batches: Sequence[Batch]) -> str:
+def explained(model: Model, batches: Sequence[Batch], objective: Objective | None = None) -> str:
     """Computes batches again, with new random numbers, up to the first number that is not finite.
 
     Args:
         model: With all parameters as they are now, after later updates if the device was not waited for.
         batches: Those of an update whose loss or gradients are not finite, of all processes.
+        objective: Computes their loss; None for the model's own.
 
     Returns:
         A sentence about the module or the parameters.
@@ -28,12 +30,14 @@ def explained(model: Model, batches: Sequence[Batch]) -> str:
     if broken := [name for name, value in trained.items() if not value.isfinite().all()]:
         return f"Non-finite parameters: {_listed(broken)}."
     for batch in batches:
-        if found := _first_nonfinite(model, batch, trained):
+        if found := _first_nonfinite(model, batch, objective, trained):
             return f"{found} Rows of the split train (from 0): {_listed(batch.rows)}."
     return "Computed again, all outputs and gradients are finite: some part is random."
 
 
-def _first_nonfinite(model: Model, batch: Batch, trained: Mapping[str, Tensor]) -> str:
+def _first_nonfinite(
+    model: Model, batch: Batch, objective: Objective | None, trained: Mapping[str, Tensor]
+) -> str:
     """Returns a sentence about the first output, or the gradients; an empty text if all are finite."""
     outputs: list[str] = []
 
@@ -46,7 +50,8 @@ def _first_nonfinite(model: Model, batch: Batch, trained: Mapping[str, Tensor]) 
     with torch.compiler.set_stance("force_eager"), ExitStack() as hooks:
         for path, module in model.named_modules():
             hooks.enter_context(module.register_forward_hook(partial(look, path)))
-        loss = model(batch.to(next(model.parameters()).device))
+        batch = batch.to(next(model.parameters()).device)
+        loss = model(batch) if objective is None else model(batch, objective=objective)
     if outputs:
         return outputs[0]
     total = loss.total + loss.auxiliary

@@ -16,7 +16,7 @@ from plugformer.hooks.specification import Run
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
-from plugformer.training.strategy import TrainingStrategy
+from plugformer.training.strategy import Objective, TrainingStrategy
 
 T = TypeVar("T")
 
@@ -48,6 +48,7 @@ class NotFiniteGuard:
     run: Run
     state: TrainingState
     strategy: TrainingStrategy
+    objective: Objective | None = None
     processes: Processes = SINGLE_PROCESS
     pending: list[PendingUpdate] = field(default_factory=list)
 
@@ -96,7 +97,7 @@ class NotFiniteGuard:
         plain = [replace(batch, asked=Batch.asked) for batch in update.batches]  # without the split
         batches = [batch for share in self.processes.gather(plain) for batch in share]
         with self.strategy.full_model() as model, self.strategy.computing():
-            cause = self.processes.on_main(lambda: explained(model, batches))
+            cause = self.processes.on_main(lambda: explained(model, batches, self.objective))
         self._end(problem, cause)
 
     def check_parameters(self) -> None:

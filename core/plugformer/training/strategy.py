@@ -52,6 +52,7 @@ class TrainingStrategy:
         self.scaler = torch.amp.GradScaler(self.device.type) if self._precision == "fp16" else None
         torch.set_float32_matmul_precision(settings.float32_matmul_precision)
         self.trained = model
+        self._reached: set[nn.Parameter] = set()  # by the last gradients
         self.model: nn.Module = self._shared(model, processes)
 
     def _shared(self, model: Model, processes: Processes) -> nn.Module:
@@ -59,6 +60,9 @@ class TrainingStrategy:
         model.to(self.device)
         if processes.count == 1:
             return model
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(self._reached.add)
         return DistributedDataParallel(model, None if self.device.type == "cpu" else [self.device])
 
     def computing(self) -> AbstractContextManager[object]:
@@ -77,6 +81,11 @@ class TrainingStrategy:
         """Divides gradients by what their losses were scaled with, before they are clipped."""
         if self.scaler is not None:
             self.scaler.unscale_(optimizer)
+
+    def leave_out(self) -> None:
+        """Goes on without a step on gradients that have been unscaled."""
+        if self.scaler is not None:
+            self.scaler.update()
 
     def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
@@ -97,15 +106,19 @@ class TrainingStrategy:
         """A context for a batch: gradients add up, and with the last become the processes' mean.
 
         Raises:
-            ConfigurationError: Several processes train, and a loss does not depend on a parameter: gradients
-                are sent while others are computed, and what is sent together would never be complete.
+            ConfigurationError: Several processes train, and the loss of the last batch does not depend on a
+                parameter: gradients are sent while others are computed, and what is sent together would never
+                be complete.
         """
-        several = isinstance(self.model, DistributedDataParallel)
-        with cast("DistributedDataParallel", self.model).no_sync() if several and not last else nullcontext():
+        if not isinstance(self.model, DistributedDataParallel):
             yield
-        if last and self.model is not self.trained:
+            return
+        self._reached.clear()
+        with nullcontext() if last else self.model.no_sync():
+            yield
+        if last:
             for name, parameter in self.trained.named_parameters():
-                if parameter.requires_grad and parameter.grad is None:
+                if parameter.requires_grad and parameter not in self._reached:
                     raise ConfigurationError(
                         f"the loss does not depend on the parameter {name}, expected every one with several "
                         "processes: let its module take part in each forward pass, if need be times zero, "

@@ -75,10 +75,10 @@ class Trainer:
     def __post_init__(self) -> None:
         self.settings = self.run.task.training
         self.directory = RunDirectory(self.run.directory)
-        self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.processes)
         self.model = self.strategy.model
         self.optimizer = self.strategy.prepare(self.state.optimizer)
         self.objective = self._objective if self.hooks.changes("training_loss") else None
+        self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.objective, self.processes)
 
     @property
     def progress(self) -> TrainingProgress:
@@ -148,6 +148,8 @@ class Trainer:
             self.hooks.seed(self.settings.replicate_seed, "optimizer_step", step)
             arguments = {"run": self.run, "model": self.strategy.trained, "optimizer": self.optimizer}
             self.hooks.ask("optimizer_step", **arguments, step=step)
+        else:
+            self.strategy.leave_out()
         self.optimizer.zero_grad()
         seconds = time.perf_counter() - started
         self.progress.seconds += seconds
@@ -212,8 +214,8 @@ class Trainer:
 
     def _clip(self) -> Tensor:
         """Clips the gradients if the task says so; returns a norm, which is finite only if they all are."""
+        self.strategy.unscale(self.state.optimizer)
         if (limit := self.settings.gradient_clipping) is not None:
-            self.strategy.unscale(self.state.optimizer)
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
         else:  # the sum of sizes: squares overflow earlier, and the largest is slow to find on a CPU
             gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
