@@ -19,12 +19,15 @@ class FakeGenerator:
 
     def __init__(self, monkeypatch, seed):
         self.generator = torch.Generator().manual_seed(seed)
+        self.asked = []
         monkeypatch.setattr(torch, "get_device_module", lambda _: self)
 
-    def get_rng_state(self):
+    def get_rng_state(self, *device):
+        self.asked += device
         return self.generator.get_state()
 
-    def set_rng_state(self, state):
+    def set_rng_state(self, state, *device):
+        self.asked += device
         self.generator.set_state(state)
 
     def draw(self):
@@ -46,6 +49,9 @@ def test_a_state_belongs_to_the_device_of_the_process_whatever_its_number(
     restored = FakeGenerator(monkeypatch, seed=2)
     assert load_checkpoint(tmp_path, state(after), pytest.fail)
     assert restored.draw() == expected
+    numbered = before != "mps"  # a machine has one of those
+    assert saved.asked[:1] == [torch.device(before)] * numbered
+    assert restored.asked[-1:] == [torch.device(after)] * numbered
 
 
 @pytest.mark.parametrize(("before", "after"), [("cuda:1", "mps"), ("cpu", "cuda"), ("mps", "cpu")])
