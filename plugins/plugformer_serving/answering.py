@@ -152,7 +152,8 @@ def _heard(
         nonlocal alone
         unread.append(torch.stack([session.sentences, tokens, session.finished.long()]))
         if session.looks:
-            for sentences, chosen, finished in torch.stack(unread).tolist():
+            steps = torch.cat(unread, dim=1).cpu().split([each.shape[1] for each in unread], dim=1)
+            for sentences, chosen, finished in (step.tolist() for step in steps):
                 alone = alone and len({*sentences}) == len(sentences)
                 for sentence, token, ended in zip(sentences, chosen, finished, strict=True):
                     if alone and not ended and token != END:

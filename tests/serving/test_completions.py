@@ -153,3 +153,13 @@ def test_a_wrong_request_is_refused(served, body, status, reason):
 def test_models_that_do_not_continue_texts_have_no_completions(served):
     assert served("source").post("/v1/completions", prompt="rain").status_code == 404
     assert served("continuation").client.get("/v1/models").json()["data"][0]["id"] == "continuation"
+
+
+def test_a_stream_of_a_session_that_looks_rarely_drops_rows(served, monkeypatch):
+    server = served("continuation")
+    body = {"prompt": TEXTS, "n": 3, "max_tokens": 30}
+    found = complete(server, **body)["choices"]
+    monkeypatch.setattr("plugformer.interfaces.decoding.Session.every", 4)
+    texts, _, _ = streamed(server, **body)
+    assert len({len(text) for text in texts.values()}) > 1
+    assert texts == {choice["index"]: choice["text"] for choice in found}
