@@ -21,6 +21,7 @@ class ALiBi(PositionalEncoding):
     def __init__(self, model: ModelContext) -> None:
         super().__init__()
         self.slopes = slopes(model.heads)
+        self._there: dict[torch.device, Tensor] = {}
 
     def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch heads query key"]:
         """Returns the penalties in float32, zero at the query's own position.
@@ -30,8 +31,16 @@ class ALiBi(PositionalEncoding):
         weights.
         """
         distance = (query.index[:, None, :, None] - key.index[:, None, None, :]).abs()
-        slope = torch.tensor(self.slopes, dtype=torch.float32, device=distance.device)
-        return distance * -slope[:, None, None]
+        return distance * -self._on(distance.device)[:, None, None]
+
+    def _on(self, device: torch.device) -> Float[Tensor, " heads"]:
+        """Returns the slopes on a device, in float32 whatever the model; copied once, as a copy waits."""
+        if torch.compiler.is_compiling():  # a constant, and not to be kept
+            return torch.tensor(self.slopes, dtype=torch.float32, device=device)
+        if device not in self._there:
+            with torch.inference_mode(False):
+                self._there[device] = torch.tensor(self.slopes, dtype=torch.float32, device=device)
+        return self._there[device]
 
 
 def slopes(heads: int) -> list[float]:
