@@ -45,7 +45,8 @@ class Normalized(PositionalEncoding):
         """
         index, longest = positions.index, self.table.num_embeddings
         if positions.end is None or positions.end > longest:
-            length = 0 if index.is_meta else int(positions.real_index.max()) + 1
+            unknown = positions.end is None or index.is_meta
+            length = 0 if unknown else int(positions.real_index.max()) + 1
             if length > longest:
                 words = f"a sequence of {length} tokens is longer than the {longest} learned positions"
                 raise LengthError(f"{words}: shorten it")

@@ -5,6 +5,8 @@ changes from step to step in Python, and not in a tensor, makes wrong outputs.
 """
 
 import logging
+from contextlib import contextmanager, nullcontext
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -18,15 +20,26 @@ from tests.model.test_cache import (  # noqa: F401 (fixtures)
     model,
     texts,
 )
+from tests.synchronizing import WAITING as UNSYNCHRONIZED
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import plugformer
-from plugformer.interfaces import Encoded, Ragged, Session, evaluating
+from plugformer.interfaces import Constraint, Encoded, Ragged, Session, Tokenizer, evaluating
 from plugformer.interfaces.step_graph import StepGraph
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.sampling import Greedy, Sampling
 
-WAITING = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::equal"}
+WAITING = {f"aten::{name}" for name in (*UNSYNCHRONIZED, "item", "lift_fresh")}
+"""In inference mode, operators come before they are taken apart; `lift_fresh` is a tensor of a list."""
+
+
+class Refusing(TorchDispatchMode):
+    """Raises where an operator would wait for a device."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func._schema.name in WAITING:
+            raise RuntimeError(f"called a synchronizing operation: {func}")
+        return func(*args, **(kwargs or {}))
 
 
 class Recorder(TorchDispatchMode):
@@ -60,10 +73,14 @@ class Simulated(StepGraph):
     """Counts what is captured and replayed."""
 
     def __init__(self, stepping, past):
-        super().__init__(stepping, past, self.record)
-        self.captures = self.replays = 0
+        super().__init__(stepping, past)
+        self.captures = self.replays = self.attempts = 0
 
-    def record(self, run):
+    def without_waits(self):
+        return Refusing()
+
+    def capture(self, run):
+        self.attempts += 1
         recorder = Recorder()
         try:
             with recorder:
@@ -80,9 +97,10 @@ class Simulated(StepGraph):
         return replay, result
 
 
-def searched(searcher, batch, search, every, graph=None):
+def searched(searcher, batch, search, every, graph=None, limits=None):
     with evaluating(searcher):
-        session = Session(searcher, batch, AtMost([24, 24, 20, 24]), [0, 1, 2, 3])
+        limits = limits or AtMost([24, 24, 20, 24])
+        session = Session(searcher, batch, limits, [*range(len(batch.sequences[0].ids))])
         session.every = every
         if graph is not None:
             session._graph = graph(searcher, session._past)
@@ -95,7 +113,7 @@ def small_bucket(monkeypatch):
     monkeypatch.setattr("plugformer.model.decoder.BUCKET", 8)
 
 
-def made(architecture, attention="mha", position="rope"):
+def made(architecture, attention="mha", position="rope", max_length=64):
     small = plugformer.create_model(
         architecture,
         vocabulary=40,
@@ -105,7 +123,7 @@ def made(architecture, attention="mha", position="rope"):
         position=position,
         attention=attention,
         feed_forward="swiglu",
-        max_length=64,
+        max_length=max_length,
         seed=3,
     ).eval()
     with torch.no_grad():
@@ -120,7 +138,9 @@ def made(architecture, attention="mha", position="rope"):
 
 
 @pytest.mark.parametrize("architecture", ["encoder-decoder", "decoder-only"])
-@pytest.mark.parametrize(("attention", "position"), [("gqa", "rope"), ("mla", "t5"), ("mha", "alibi")])
+@pytest.mark.parametrize(
+    ("attention", "position"), [("gqa", "rope"), ("mla", "t5"), ("mha", "alibi"), ("mha", "learned")]
+)
 @pytest.mark.parametrize(
     ("search", "every"), [(Greedy(), 1), (Beam(size=3), 1), (Beam(size=3), 4), (Sampling(top_k=5), 4)]
 )
@@ -149,15 +169,51 @@ def test_replayed_steps_of_every_part_equal_whole_sequences(model, texts, alone,
     assert graph.replays > graph.captures
 
 
-def test_a_step_that_waits_is_computed_without_a_graph(caplog):
+def test_a_step_that_waits_is_found_before_it_is_captured(caplog):
     waiting, batch = made("decoder-only")
     expected, _ = searched(waiting, batch, Greedy(), 4)
     forward = waiting.decoder.final_norm.forward
     waiting.decoder.final_norm.forward = lambda x: forward(x) if x.isfinite().all() else x
     with caplog.at_level(logging.INFO):
-        found, session = searched(waiting, batch, Greedy(), 4, Simulated)
-    assert found == expected
-    assert session._graph.replays == 0
+        for fixed in (True, False):  # the second session knows from the beginning
+            found, session = searched(waiting, batch, Greedy(), 4, Simulated)
+            assert found == expected
+            assert session._graph.attempts == 0
+            assert session._past.fixed == fixed
+    assert len(caplog.records) == 1
+
+
+@torch.no_grad()
+def test_a_rehearsal_that_fails_leaves_no_trace(model, texts, alone):  # noqa: F811
+    class Late(Simulated):
+        @contextmanager
+        def without_waits(self):
+            yield
+            raise RuntimeError("called a synchronizing operation")
+
+    past, hidden = begun(model, texts)
+    graph = Late(model, past)
+    for step in range(STEPS):
+        at = LENGTHS + step
+        torch.testing.assert_close(hidden, alone[torch.arange(3), at - 1])
+        hidden = graph.step(full(texts[torch.arange(3), at][:, None]))
+    assert not graph.possible
+
+
+def test_a_model_whose_capture_fails_is_not_captured_again(caplog):
+    class Failing(Simulated):
+        def without_waits(self):
+            return nullcontext()
+
+    waiting, batch = made("decoder-only")
+    expected, _ = searched(waiting, batch, Greedy(), 4)
+    forward = waiting.decoder.final_norm.forward
+    waiting.decoder.final_norm.forward = lambda x: forward(x) if x.isfinite().all() else x
+    with caplog.at_level(logging.INFO):
+        for attempts in (1, 0):
+            found, session = searched(waiting, batch, Greedy(), 4, Failing)
+            assert found == expected
+            assert session._graph.attempts == attempts
     assert len(caplog.records) == 1
 
 
@@ -170,3 +226,16 @@ def test_a_model_with_hooks_is_computed_at_every_step():
     assert found == expected
     assert session._graph.replays > 0 == seen._graph.replays
     assert len(calls) > session._graph.replays
+
+
+@pytest.mark.parametrize("graph", [None, Simulated], ids=["computed", "replayed"])
+def test_a_row_at_its_limit_stays_while_others_grow(graph):
+    small, _ = made("decoder-only", position="learned", max_length=24)
+    starts = Encoded(start=Ragged.of([[2, *range(5, 24)], [2, 5]]))
+    batch = small.spec.architecture.collate(starts, small.level)
+    limits = Constraint(Mock(Tokenizer, size=40), 24, max_length=23)
+    expected, _ = searched(small, batch, Greedy(), 1, limits=limits)
+    found, session = searched(small, batch, Greedy(), 8, graph, limits)
+    assert found == expected
+    assert graph is None or session._graph.replays > session._graph.captures
+    assert session._past.end > 24

@@ -20,7 +20,8 @@ class Positions:
             behind a cache, so that it is no index into this sequence. Padding has any position.
         mask: True for real tokens, False for padding; None if there is no padding.
         encoding: The positional encoding of the stack.
-        end: An upper bound of the positions, exclusive, known without reading a device; None if unknown.
+        end: An upper bound of the positions, exclusive, known without reading a device; None in steps whose
+            operators are recorded, which nobody may wait for: who makes them keeps to the longest sequence.
         start: The first position where all rows count on from it one by one; None if they do not.
         marks: Numbers of the tokens by name, which views read.
     """

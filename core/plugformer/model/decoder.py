@@ -1,6 +1,6 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
@@ -52,18 +52,20 @@ class Cache:
         first, exporting, new = self.lengths is None, torch.compiler.is_exporting(), tokens.ids.shape[1]
         lengths = torch.zeros_like(tokens.ids[:, 0]) if self.lengths is None else self.lengths
         columns, even = torch.arange(new, device=tokens.ids.device)[None], self.even and not exporting
-        index = columns + self.end if even else lengths[:, None] + columns
+        places = columns + self.end if even else lengths[:, None] + columns
         past = self._keys(encoding) if self._marks and not first else None
         start = self.end if even else 0 if first else None
         grown = tokens.mask.sum(dim=1)
         self.lengths = lengths.add_(grown) if self.fixed else lengths + grown
         self.even = even and tokens.full
         self.end += new
-        mask, end = None if tokens.full else tokens.mask, None if exporting else self._shown
+        mask, end = None if tokens.full else tokens.mask, None if exporting or self.fixed else self.end
+        # A row that does not grow stays at its last token, which may be the last that there can be.
+        index = places if even or exporting else places.minimum((self.lengths[:, None] - 1).clamp(min=0))
         query = Positions(index, mask, encoding, end, start if even else None, tokens.marks)
         query = view.positions(query, tokens.ids, past)
         capacity = 0 if exporting else _capacity(self.end)
-        slots = Slots(start, index if start is None else None, self._shown, capacity)
+        slots = Slots(start, places if start is None else None, self._shown, capacity)
         if first:
             self._marks = tuple(query.marks)
         if self._marks or exporting:
@@ -77,6 +79,18 @@ class Cache:
         self.fixed, self.even = True, False
         for state in self._states:
             state.fixed, state.kept = True, tuple(each.clone() for each in state.kept)
+
+    def undo(self) -> Callable[[], None]:
+        """Returns what takes back the next step, all but its slots, which are behind the last token again."""
+        lengths, end = cast("Tensor", self.lengths).clone(), self.end
+        kept = [(state, tuple(each.clone() for each in state.kept)) for state in self._states]
+
+        def back() -> None:
+            self.lengths, self.end = lengths, end
+            for state, before in kept:
+                state.kept = before
+
+        return back
 
     @property
     def places(self) -> tuple[tuple[int, ...], ...]:

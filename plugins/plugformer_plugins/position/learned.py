@@ -33,8 +33,8 @@ class Learned(PositionalEncoding):
         """
         index = positions.index
         longest = self.table.num_embeddings
-        unknown = torch.compiler.is_exporting() or index.is_meta
-        if unknown or positions.end is None or positions.end > longest:
+        if positions.end is None or positions.end > longest:
+            unknown = positions.end is None or index.is_meta or torch.compiler.is_exporting()
             length = 0 if unknown else int(positions.real_index.max()) + 1
             if length > longest:
                 raise LengthError(
