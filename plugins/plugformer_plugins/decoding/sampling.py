@@ -108,9 +108,10 @@ class Sampling(StepwiseDecoding):
         probabilities = (best / self.temperature).softmax(dim=-1)
         before = probabilities.cumsum(dim=-1) - probabilities
         probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
+        # From pinned memory, a GPU takes them when it is there; nobody waits.
         uniform = torch.tensor(
-            [self._streams[sentence].random() for sentence in self.live], device=probabilities.device
-        )
+            [self._streams[sentence].random() for sentence in self.live], pin_memory=probabilities.is_cuda
+        ).to(probabilities.device, non_blocking=True)
         cumulative = probabilities.cumsum(dim=-1)
         position = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
         possible = (probabilities > 0).sum(dim=-1, keepdim=True)
