@@ -104,8 +104,9 @@ class Experiment:
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
         )
-        view, stacks = self.task_type.view, spec.stacks.items()
-        return replace(spec, stacks={name: replace(each, view=view(each.view)) for name, each in stacks})
+        view = self.task_type.view
+        stacks = {name: replace(each, view=view(each.view)) for name, each in spec.stacks.items()}
+        return replace(spec, stacks=stacks, shared_vocabulary=self.task.tokenizer.shared)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

@@ -1,6 +1,7 @@
 """Models without a task, for training loops of your own."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -58,6 +59,7 @@ def create_model(
         RegistryError: A component is unknown, or its constructor fails.
     """
     spec = model_spec(architecture, **settings)
+    spec = replace(spec, shared_vocabulary=isinstance(vocabulary, int))
     model = build(spec, _sizes(spec, vocabulary, outputs))
     return model if device is None else model.to(device)
 

@@ -84,11 +84,13 @@ class HeadContext(ModelContext):
         inputs: The task type's inputs. At level `vector` each has a column of `hidden`, one that is `many`
             the last ones.
         tied: The target embedding, (outputs, width), for a head to use as its weight; None if not tied.
+        shared_vocabulary: Whether source and target have one vocabulary: a token has the same number in both.
     """
 
     outputs: int
     inputs: tuple[Input, ...] = (Input(),)
     tied: nn.Parameter | None = None
+    shared_vocabulary: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +258,8 @@ class ModelSpec:
         stacks: The stacks by name, in the order of computation.
         head: Predicts from the last stack.
         width: This and the next ones as in `ModelContext`.
-        shared_embeddings: Whether source and target have one embedding.
+        shared_vocabulary: Whether source and target have one vocabulary.
+        shared_embeddings: Whether they have one embedding.
         tied_embeddings: Whether the output projection is the target embedding.
         scaled_embeddings: Whether embeddings are multiplied by the square root of the width.
         final_norm: Whether stacks end with a norm; if None, the last residual connection decides.
@@ -275,6 +278,7 @@ class ModelSpec:
     max_length: int = 512
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    shared_vocabulary: bool = True
     shared_embeddings: bool = False
     tied_embeddings: bool = False
     scaled_embeddings: bool = True

@@ -129,7 +129,13 @@ class Builder:
         *_, last = self.spec.stacks.values()
         shared = vars(self.spec.context(last.place(len(last.layers))))
         tied = embedding.weight if self.spec.tied_embeddings else None
-        context = HeadContext(**shared, outputs=outputs, inputs=self.spec.inputs, tied=tied)
+        context = HeadContext(
+            **shared,
+            outputs=outputs,
+            inputs=self.spec.inputs,
+            tied=tied,
+            shared_vocabulary=self.spec.shared_vocabulary,
+        )
         head: Head = self.make(self.spec.head, context)
         offered = {"source"} if "encoder" in self.spec.stacks else set()
         offered |= {"memory", "cross_attention"} if len(self.spec.stacks) == 2 else set()

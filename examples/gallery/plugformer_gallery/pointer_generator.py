@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Head, HeadContext, HeadInput, Level, OutputType
 
 _TINY = 1e-9
@@ -20,6 +21,9 @@ class PointerGenerator(Head):
 
     Args:
         model: Sizes of the model; the weight is `model.tied` where that is given.
+
+    Raises:
+        ConfigurationError: Source and target have two vocabularies.
     """
 
     levels = frozenset({Level.NEXT_TOKEN})
@@ -28,6 +32,11 @@ class PointerGenerator(Head):
 
     def __init__(self, model: HeadContext) -> None:
         super().__init__()
+        if not model.shared_vocabulary:
+            raise ConfigurationError(
+                "a copied token needs one number for source and target, which have a vocabulary each\n"
+                "give both one tokenizer (`tokenizer.shared: true`), or choose another head"
+            )
         self.query = nn.Linear(model.width, model.width, bias=False)
         self.key = nn.Linear(model.width, model.width, bias=False)
         self.generates = nn.Linear(2 * model.width, 1)

@@ -7,7 +7,10 @@ import torch
 from plugformer_gallery.pointer_generator import PointerGenerator
 
 import plugformer
+from plugformer.configuration.resolving import resolve
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Constraint, Generative, HeadContext, HeadInput, Session, Tokenizer, Tokens
+from plugformer.validation import validate
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_testing import contract_tests
 
@@ -59,6 +62,16 @@ def test_it_copies_tokens_that_training_never_showed() -> None:
         assert right(pointing, known, size) > 0.9 > right(plain, known, size)
         assert right(pointing, unknown, size) > 0.15
         assert right(plain, unknown, size) == 0
+
+
+def test_it_refuses_two_vocabularies() -> None:
+    tokenizer = "tokenizer={source: characters, target: characters}"
+    embeddings = "model.embeddings.shared=false"
+    with pytest.raises(ConfigurationError, match=r"  model\.head: .*one number for source and target"):
+        validate(resolve("dates", ["model.head=pointer_generator", tokenizer, embeddings]))
+    two = {"source": 9, "target": 9}
+    with pytest.raises(ConfigurationError, match="one number for source and target"):
+        plugformer.create_model("encoder-decoder", vocabulary=two, head=PointerGenerator, width=8, heads=2)
 
 
 @pytest.mark.parametrize("generates", [0.0, 0.3])
