@@ -141,6 +141,12 @@ class Scalar(Norm):
         return x.mean(dim=-1, keepdim=True)
 
 
+class Unreachable(Raises):
+    """Raises in another package before a line of its own runs."""
+
+    forward = torch.mm
+
+
 class Evil(Raises):
     def __getattr__(self, name):
         raise ValueError("not mine")
@@ -183,12 +189,22 @@ class Pooled(Head):
 
     def __init__(self, model):
         super().__init__()
+        self.outputs = model.outputs
 
     def logits(self, hidden, context):
-        return hidden
+        return hidden[..., : self.outputs]
 
     def loss(self, hidden, targets, context):
         return 1 / 0
+
+
+class Generous(Pooled):
+    """One score too many, with a loss all the same."""
+
+    def logits(self, hidden, context):
+        return hidden[..., : self.outputs + 1]
+
+    loss = Head.loss
 
 
 class Endless(Schedule):
@@ -210,6 +226,7 @@ components:
     increasing: {class: "parts_of_tests:Increasing"}
     doubled: {class: "parts_of_tests:Doubled"}
     evil: {class: "parts_of_tests:Evil"}
+    unreachable: {class: "parts_of_tests:Unreachable"}
     unnamed: {class: "parts_of_tests:Unnamed"}
   residual: {shrinking: {class: "parts_of_tests:Shrinking"}}
   initialization: {clumsy: {class: "parts_of_tests:Clumsy"}}
@@ -217,7 +234,9 @@ components:
   position:
     turned: {class: "parts_of_tests:Turned"}
     answering: {class: "parts_of_tests:Answering"}
-  head: {pooled: {class: "parts_of_tests:Pooled"}}
+  head:
+    pooled: {class: "parts_of_tests:Pooled"}
+    generous: {class: "parts_of_tests:Generous"}
   schedule: {endless: {class: "parts_of_tests:Endless"}}
 """
 
@@ -376,6 +395,16 @@ def test_each_part_runs_once_before_a_run_directory_exists(check, setting, expec
         ("", setting.partition(": ")[2]) if setting.startswith("head") else (setting, "language_model")
     )
     assert expected in refused(check, more, head=head)
+
+
+@pytest.mark.parametrize("type", ["sequence-to-sequence", "classification", "tagging"])
+def test_a_head_returns_a_score_for_each_output(check, type):  # noqa: A002 (the task file's word)
+    message = refused(check, type=type, head="generous")
+    assert "model.head: parts_of_tests:Generous: it returns logits of shape (2, " in message
+
+
+def test_an_exception_outside_of_its_package_has_no_place(check):
+    assert "raised in" not in refused(check, "feed_forward: unreachable")
 
 
 def test_a_schedule_runs_once(check):

@@ -19,6 +19,7 @@ from plugformer.interfaces import (
     Context,
     Encoded,
     FeedForward,
+    HeadContext,
     Input,
     Level,
     ModelContext,
@@ -128,6 +129,8 @@ class _Trial(Builder):
             self.refused.setdefault(id(part), (part, f"{where}{error}"))
             return _Refused()
         component.register_forward_pre_hook(partial(self._enter, part))
+        if isinstance(context, HeadContext):
+            component.register_forward_hook(partial(_refuse_other_scores, self.spec.level, context.outputs))
         component.register_forward_hook(partial(self._leave, part))
         if sublayer in ("attention", "cross_attention"):  # further ones need not read positions
             component.register_forward_hook(partial(self._note_slots, part))
@@ -147,7 +150,9 @@ class _Trial(Builder):
                 if device == "meta":
                     for tensor in (*model.to_empty(device="cpu").parameters(), *model.buffers()):
                         tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-                _ = model.logits(batch) if model.head.output_types.isdisjoint(_NUMBERED) else model(batch)
+                model.logits(batch)
+                if not model.head.output_types.isdisjoint(_NUMBERED):
+                    model(batch)
         finally:
             torch.set_num_threads(threads)
 
@@ -163,7 +168,7 @@ class _Trial(Builder):
         if part is None:
             raise error
         where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
-        return part, f"{part.label} failed: {described(error)}\nraised in {where}"
+        return part, f"{part.label} failed: {described(error)}" + (f"\nraised in {where}" if where else "")
 
     def _enter(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Notes that a part computes; an attention must read itself what layers share."""
@@ -190,6 +195,21 @@ class _Trial(Builder):
                 failure = position, f"{message}: it would make no difference; choose other ones"
                 key = id(position), id(part), slot
                 self.slots[key] = None if (encoding, slot) in self.read else self.slots.get(key, failure)
+
+
+def _refuse_other_scores(
+    level: Level, outputs: int, head: nn.Module, arguments: tuple[Any, ...], output: object
+) -> None:
+    """Raises RegistryError for logits with another shape than that of the outputs."""
+    method, hidden, *_ = arguments
+    if method != "logits" or level is Level.VECTOR:
+        return
+    by_token = level in (Level.TOKEN, Level.NEXT_TOKEN)
+    expected = (*hidden.shape[: 2 if by_token else 1], outputs)
+    returned = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    if returned != expected:
+        name = f"{type(head).__module__}:{type(head).__qualname__}"
+        raise RegistryError(f"{name}: it returns logits of shape {returned}, expected {expected}")
 
 
 def _refuse_misshapen(module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
