@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Head, HeadInput, Level, Likelihoods, OutputType, Tokens
@@ -19,6 +20,7 @@ _NUMBERS = frozenset({OutputType.NUMBER, OutputType.NUMBERS})
 _LABELS = frozenset({OutputType.LABELS})
 _WITHOUT_TARGETS = PaddedBatch((".xxx.", "xxxxx", "x.x.x"))  # also tokens that are given, or not labeled
 _BATCHES, _PADDED = (*BATCHES, _WITHOUT_TARGETS), (*PADDED, _WITHOUT_TARGETS)
+_SOURCE_PADDING = "padding of the source (see `context.source.mask`)"
 _STEP = 1e-4  # by how much of itself a step along the gradient should lower the loss
 
 
@@ -245,7 +247,10 @@ def a_step_along_the_gradient_lowers_the_loss(case: _HeadCase) -> None:
 
 @contract_check(_PADDED, given=_HeadCase.of)
 def padding_does_not_count(case: _HeadCase) -> None:
-    """Values at padding change neither the loss nor the prediction, and get no gradient."""
+    """Values at padding change neither the loss nor the prediction, and get no gradient.
+
+    Nor does padding of the source, and the memory there, if the head reads these.
+    """
     head, hidden, real = case.head, case.hidden, case.mask
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
     other = case.targets.masked_fill(~real, 3) if case.by_token else case.targets
@@ -260,6 +265,21 @@ def padding_does_not_count(case: _HeadCase) -> None:
     if not case.by_token:
         found = head.logits(changed, case.context)
         require.close(found, case.logits(), "the prediction changes with values at padding")
+    if head.reads:
+        padded = replace(case, context=_more_padded(case.context))
+        require.close(padded.loss()[0], case.loss()[0], f"the loss changes with {_SOURCE_PADDING}")
+        require.close(padded.logits()[real], case.logits()[real], f"the logits change with {_SOURCE_PADDING}")
+
+
+def _more_padded(context: HeadInput) -> HeadInput:
+    """Returns the context with one more token of padding in the source, and another memory at padding."""
+    ids, mask = (functional.pad(each, (0, 1)) for each in (context.source.ids, context.source.mask))
+    memory, weights = context.memory, context.cross_attention
+    if memory is not None:
+        memory = functional.pad(memory, (0, 0, 0, 1))
+        memory = torch.where(mask[..., None], memory, 5 * torch.randn_like(memory))
+    weights = None if weights is None else functional.pad(weights, (0, 1))
+    return replace(context, source=Tokens(ids, mask), memory=memory, cross_attention=weights)
 
 
 @contract_check(_PADDED, given=_HeadCase.of)

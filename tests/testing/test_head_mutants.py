@@ -228,6 +228,23 @@ class PoolsPadding(Classifier):
         return super().logits(hidden, everywhere(context))
 
 
+class AveragesTheMemory(LanguageModel):
+    """Adds the mean of the memory, padding included."""
+
+    reads = frozenset({"memory"})
+
+    def logits(self, hidden, context):
+        return super().logits(hidden + context.memory.mean(dim=1, keepdim=True), context)
+
+
+class CountsTheSource(AveragesTheMemory):
+    """Sums the memory at real tokens, but divides by the number of all."""
+
+    def logits(self, hidden, context):
+        real = context.memory.masked_fill(~context.source.mask[..., None], 0.0)
+        return LanguageModel.logits(self, hidden + real.mean(dim=1, keepdim=True), context)
+
+
 class NothingIsNotANumber(LanguageModel):
     def loss(self, hidden, targets, context):
         real = context.real
@@ -311,7 +328,10 @@ MUTANTS = {
     ),
     "a_step_along_the_gradient_lowers_the_loss": (Detached, Doubled),
     "the_order_of_the_batch_does_not_matter": (Earlier, NotInBatch),
-    "padding_does_not_count": (AbsentCandidates, AveragesOverPadding, LearnsPadding, PoolsPadding),
+    "padding_does_not_count": (
+        *(AbsentCandidates, AveragesOverPadding, LearnsPadding, PoolsPadding),
+        *(AveragesTheMemory, CountsTheSource),
+    ),
     "the_loss_adds_up": (
         losing("Averages", LanguageModel, lambda loss, count, *_: (loss / count.clamp(min=1), count)),
         Neighbors,
