@@ -58,9 +58,18 @@ def every_real_token_is_read(subject: Subject) -> None:
     for placed in attentions(subject, full(1, 5), CROSS, DECODER, ENCODER):
         memory = subject.tokens(1, 5).requires_grad_()
         for number, output in enumerate(placed.read(memory, subject.tokens(1, 3))[0]):
-            (gradient,) = torch.autograd.grad(output.sum(), memory, retain_graph=True)
-            seen = gradient[0, : number + 1] if placed.place.causal else gradient[0]
-            require.that(seen.abs().amax(dim=1).all(), f"query {number} does not read every token it may see")
+            gradient = _gradient(placed, output.sum(), memory)[0]
+            seen = gradient[: number + 1] if placed.place.causal else gradient
+            unread = (seen.abs().amax(dim=1) == 0).nonzero()[:, 0].tolist()
+            require.that(not unread, f"query {number} does not read the tokens {unread}, in {placed.place}")
+
+
+def _gradient(placed: PlacedAttention, value: Tensor, memory: Tensor) -> Tensor:
+    """Returns the gradient of a value that must have one at what is read."""
+    gradient = torch.autograd.grad(value, memory, retain_graph=True, allow_unused=True)[0]
+    read = "the memory is not read (see `context.once`)" if placed.place.cross else "no token is read"
+    require.that(gradient is not None, f"{read}, in {placed.place}")
+    return gradient
 
 
 @contract_check(BATCHES)
@@ -103,7 +112,7 @@ def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
         output = placed.read(x, query)
         require.finite(placed.read(changed, query, padded=True), "at padding, the output")
         require.close(placed.read(changed, query), output, f"outputs change with padding, in {placed.place}")
-        (gradient,) = torch.autograd.grad(output.square().sum(), x)
+        gradient = _gradient(placed, output.square().sum(), x)
         _require_none(gradient[~real], "outputs of real tokens have a gradient at padding")
 
 
@@ -195,14 +204,18 @@ def the_view_is_followed(subject: Subject, view: View) -> None:
     tokens = replace(tokens_of(real), ids=ids, marks={"in_prefix": prefix})
     for there in subject.serving(LayerContext(stack="decoder", view=view)):
         attention: Attention = there.once(("perturbed", view), there.perturbed)
-        for encoding in (Turning(), Sloping(subject.model.heads)) if attention.follows(view) else ():
+        hides = f"what {view} hides; `follows` must refuse it"
+        for encoding in (Turning(), Sloping(subject.model.heads)):
             at = replace(pieces.whole.at(encoding), marks=tokens.marks)
             placed = PlacedAttention(attention, there.place, view.positions(at, ids))
             context, output = Context(placed.positions, placed.positions, view=view), placed.read(x)
             hidden = ~context.mask[:, 0] & real[:, :, None]
             for number in range(real.shape[1]):
                 (gradient,) = torch.autograd.grad(output[:, number].sum(), x, retain_graph=True)
-                _require_none(gradient[hidden[:, number]], f"output {number} reads what {view} hides")
+                _require_none(
+                    gradient[hidden[:, number]],
+                    f"output {number} reads what {view} hides; `follows` must refuse it",
+                )
             with torch.no_grad():
                 found = Steps(placed).read(x, pieces, tokens)
             require.close(found, output, f"tokens read otherwise in pieces, with {view}")
@@ -216,7 +229,7 @@ def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         outputs = [placed.read(x, query, observer) for observer in (None, lambda *_: None)]
         require.close(outputs[1], outputs[0], "the output changes with an observer")
-        plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
+        plain, observed = (_gradient(placed, output.square().sum(), x) for output in outputs)
         require.close(observed, plain, "gradients change with an observer")
 
 
@@ -289,7 +302,8 @@ def cached_pieces_equal_the_whole(subject: Subject, pieces: Pieces) -> None:
     for placed in attentions(subject, pieces.whole, DECODER):
         with torch.no_grad():
             found, expected = Steps(placed).read(x, pieces), placed.read(x)
-        require.close(found, expected, f"tokens read otherwise from the cache, in {placed.place}")
+        advice = "what later tokens read is kept by `context.cached`, or summed up by `context.keep`"
+        require.close(found, expected, f"tokens read otherwise in steps, in {placed.place}; {advice}")
 
 
 @contract_check(BATCHES)

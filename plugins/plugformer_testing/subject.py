@@ -183,7 +183,10 @@ class Subject:
         if self.kind is Kind.RESIDUAL:
             joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, context["width"])}
             return self.component(ResidualContext(**{**joined, **context}), **options)
-        return self.component(ModelContext(**context), **options)
+        made = self.component(ModelContext(**context), **options)
+        if self.kind is Kind.ATTENTION and not made.follows(view := self.place.view):
+            raise ConfigurationError(f"it does not follow {view}")  # as a model refuses it
+        return made
 
     def perturbed(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
         """Constructs a module in evaluation mode, its parameters moved away from their initial values."""

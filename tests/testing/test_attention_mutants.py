@@ -278,3 +278,17 @@ def test_a_map_that_is_not_linear_is_named_with_its_declaration():
     mutant = returning("NormalizesItsOutput", lambda _, read, *__: normalize(read, dim=-1))
     (outcome,) = check(mutant, only="last_map_is_linear").outcomes
     assert "'output', the last map that it names in `residual_path`" in outcome.message
+
+
+def test_a_memory_that_cross_attention_does_not_read_is_named():
+    mutant = attending("ReadsItsInput", lambda _, at: replace(at, cross=False, key=at.query))
+    (outcome,) = check(mutant, only="every_real_token_is_read").outcomes
+    assert outcome.message.startswith("the memory is not read (see `context.once`), in cross-attention")
+
+
+def test_tokens_that_are_not_read_are_named_with_their_place():
+    (outcome,) = check(MUTANTS["every_real_token_is_read"][0], only="every_real_token_is_read").outcomes
+    assert (
+        outcome.message
+        == "query 0 does not read the tokens [2, 3, 4], in cross-attention in layer 1 of the decoder"
+    )

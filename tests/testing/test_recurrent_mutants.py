@@ -88,6 +88,25 @@ class SeesItsPiece(RunningMean):
         return values.flip(1), ones
 
 
+class Refuses(RunningMean):
+    """Leaves it to `follows` alone which places it serves."""
+
+    def __init__(self, model):
+        place = replace(model.place, view=PAST, cross=False)
+        super().__init__(replace(model, place=place))
+
+
+class Grows(RunningMean):
+    """Keeps every sum, not the last alone."""
+
+    def keep(self, context, total, count):
+        before = [] if context.past is None else [context.past[0]]
+        context.keep(torch.cat([*before, total], dim=1), count)
+
+    def past(self, context):
+        return None if context.past is None else (context.past[0][:, -1:], context.past[1])
+
+
 class ClaimsDocuments(RunningMean):
     """Goes on across documents."""
 
@@ -109,22 +128,24 @@ class FailsInALayer(RunningMean):
 
 test_is_caught, _ = mutant_tests(
     {
-        "cached_pieces_equal_the_whole": (Forgets, CountsPadding, KeepsPadding),
+        "cached_pieces_equal_the_whole": (Forgets, CountsPadding, KeepsPadding, Grows),
         "the_future_is_not_seen": (SeesItsPiece,),
         "rows_can_be_selected": (KeepsForItself,),
         "constructs": (ServesNothing,),
         "the_view_is_followed": (ClaimsDocuments,),
         "serves_or_refuses_each_place": (FailsInALayer,),
     },
-    raising=("KeepsForItself",),
+    raising=("KeepsForItself", "Grows"),
 )
 
 
-def test_a_component_is_checked_in_the_places_that_it_serves():
-    report = check(RunningMean)
+@pytest.mark.parametrize("mean", [RunningMean, Refuses])
+def test_a_component_is_checked_in_the_places_that_it_serves(mean):
+    report = check(mean)
     assert report
     assert {outcome.check for outcome in report.of(Status.SKIPPED)} == {
         "cross_attention_goes_on_by_steps",
+        "the_view_is_followed",
         "shown_weights_respect_the_mask",
         "shown_weights_are_those_used",
     }
@@ -132,7 +153,12 @@ def test_a_component_is_checked_in_the_places_that_it_serves():
     assert noted.check == "serves_or_refuses_each_place"
     places = "layer 0 of the encoder, layer 3 of the encoder, cross-attention in layer 1 of the decoder"
     assert places in noted.message
-    assert Subject.of(RunningMean).place == DECODER
+    assert Subject.of(mean).place == DECODER
+
+
+def test_a_summary_that_grows_is_named_with_its_shapes():
+    (outcome,) = check(Grows, only="cached_pieces_equal_the_whole").outcomes
+    assert "`context.keep` is given a tensor of shape (1, 2, 24) after (1, 1, 24)" in outcome.message
 
 
 def test_a_component_that_serves_no_place_does_not_pass():

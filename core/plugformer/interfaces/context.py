@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from plugformer.errors import RegistryError
 from plugformer.interfaces.position import Positions
 from plugformer.interfaces.view import View
 
@@ -216,8 +217,18 @@ class Context:
         """Keeps a summary of all tokens so far, of a fixed shape, for the next step; in training nothing.
 
         Padding must not change it: it is behind the real tokens of its row (`real`).
+
+        Raises:
+            RegistryError: A tensor has another shape than at the last step.
         """
         if self.state is not None and self.slots is not None:
+            for before, now in zip(self.state.kept, summary, strict=False):
+                if before.shape[1:] != now.shape[1:]:
+                    shapes = f"{tuple(now.shape)} after {tuple(before.shape)}"
+                    raise RegistryError(
+                        f"`context.keep` is given a tensor of shape {shapes}, expected the same at each "
+                        "step; keep what grows with the tokens by `context.cached`"
+                    )
             self.state.keep(summary)
 
     def only(self, tokens: Bool[Tensor, "batch length"], state: State | None) -> "Context":
