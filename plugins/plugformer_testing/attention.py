@@ -212,10 +212,7 @@ def the_view_is_followed(subject: Subject, view: View) -> None:
             hidden = ~context.mask[:, 0] & real[:, :, None]
             for number in range(real.shape[1]):
                 (gradient,) = torch.autograd.grad(output[:, number].sum(), x, retain_graph=True)
-                _require_none(
-                    gradient[hidden[:, number]],
-                    f"output {number} reads what {view} hides; `follows` must refuse it",
-                )
+                _require_none(gradient[hidden[:, number]], f"output {number} reads {hides}")
             with torch.no_grad():
                 found = Steps(placed).read(x, pieces, tokens)
             require.close(found, output, f"tokens read otherwise in pieces, with {view}")

@@ -1,5 +1,7 @@
 """The contract of heads, see plugformer.interfaces.head."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -118,6 +120,13 @@ def _rows(subject: Subject, real: Tensor) -> Tensor:
     return torch.arange(max(real.shape[1], 2)) < counts
 
 
+def _require_shape(head: Head, logits: Tensor, real: Tensor, outputs: int) -> None:
+    if Level.VECTOR in head.levels:
+        outputs = logits.shape[-1]
+    expected = (*real.shape, outputs) if _by_token(type(head)) else (len(real), outputs)
+    require.shaped(logits, expected, "what `logits` returns")
+
+
 def _targets(subject: Subject, real: Tensor) -> tuple[Tensor, int]:
     """Returns random targets, with values at padding, and the number of outputs.
 
@@ -143,9 +152,7 @@ def _targets(subject: Subject, real: Tensor) -> tuple[Tensor, int]:
 def shapes(case: _HeadCase) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); loss and count of real targets are scalars."""
     logits, real = case.logits(), case.mask
-    outputs = logits.shape[-1] if case.of_vectors else case.outputs
-    expected = (*real.shape, outputs) if case.by_token else (len(real), outputs)
-    require.equal(tuple(logits.shape), expected, "the shape of the logits")
+    _require_shape(case.head, logits, real, case.outputs)
     require.finite(logits.masked_fill(logits == -torch.inf, 0.0) if case.of_vectors else logits, "a logit")
     loss, count = case.loss()
     require.equal((tuple(loss.shape), tuple(count.shape)), ((), ()), "the shape of the loss and the count")
@@ -410,11 +417,24 @@ def everything(subject: Subject, head: Head, hidden: Tensor, real: Tensor) -> Te
     real = _rows(subject, real)
     hidden = hidden[:, : real.shape[1]]
     context = _context(head, real, hidden)
-    logits = head.logits(hidden, context)
-    logits = logits.masked_fill(logits == -torch.inf, 0.0)  # of absent candidates
     targets = _targets(subject, real)[0]
+    with _noting_what_is_absent(head):
+        logits = head.logits(hidden, context)
+    _require_shape(head, logits, real, OUTPUTS)
+    logits = logits.masked_fill(logits == -torch.inf, 0.0)  # of absent candidates
     if subject.inputs != PAIR or targets.is_floating_point():
         targets = torch.zeros_like(targets)
     targets = targets.to(hidden.dtype) if targets.is_floating_point() else targets
     loss, _ = head.loss(hidden, targets, context)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])
+
+
+@contextmanager
+def _noting_what_is_absent(head: Head) -> Iterator[None]:
+    """Adds to an exception about None that `reads` does not name all of the context."""
+    try:
+        yield
+    except Exception as error:
+        if "NoneType" in str(error) and (absent := sorted({"memory", "cross_attention"} - head.reads)):
+            error.add_note(f"without {' and '.join(absent)}, which `reads` does not name,")
+        raise

@@ -19,6 +19,7 @@ from plugformer.interfaces import (
 from plugformer.interfaces.context import State
 from plugformer.model import Cache
 from plugformer.model.encoder import Memory
+from plugformer_testing import require
 from plugformer_testing.probes import PaddedBatch, Pieces, SharedState, Sloping, Turning, full
 from plugformer_testing.subject import Subject
 
@@ -55,6 +56,7 @@ class PlacedAttention:
             observer=observer,
         )
         output: Tensor = self.attention(queries, context)
+        require.shaped(output, tuple(queries.shape), "its output, as the query,")
         return output if context.real is None or padded else output.masked_fill(~context.real[..., None], 0.0)
 
 

@@ -20,6 +20,12 @@ def equal(found: object, expected: object, what: str) -> None:
     that(found == expected, f"{what} is {found!r}, expected {expected!r}")
 
 
+def shaped(value: object, shape: tuple[int, ...], what: str) -> None:
+    """Requires a tensor of a shape."""
+    found = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+    that(found == shape, f"{what} is {found}, expected a tensor of shape {shape}")
+
+
 def finite(tensor: Tensor, what: str) -> None:
     """Requires that a tensor has neither NaN nor infinity."""
     that(tensor.isfinite().all(), f"{what} is not finite")

@@ -179,7 +179,16 @@ def report(subject: Subject, only: Iterable[str] | None = None) -> CheckReport:
         checked_options(subject.component, subject.options, f"{subject.kind}/{subject.entry.name}")
     find_checks(subject.kind, subject.expected_failures)
     checks = checks_of(subject.kind) if only is None else find_checks(subject.kind, only)
-    return _report(subject.entry, [run_check(subject, check) for check in checks], subject.options)
+    outcomes: list[Outcome] = []
+    for each in checks:
+        outcomes.append(run_check(subject, each))
+        if each.name == "constructs" and outcomes[-1].status is Status.FAILED:  # as all others would
+            message = f"not run, since {each.name} failed"
+            skipped = [
+                Outcome(check=other.name, status=Status.SKIPPED, message=message) for other in checks[1:]
+            ]
+            return _report(subject.entry, outcomes + skipped, subject.options)
+    return _report(subject.entry, outcomes, subject.options)
 
 
 def _report(entry: Entry, outcomes: list[Outcome], options: Mapping[str, Any] | None = None) -> CheckReport:

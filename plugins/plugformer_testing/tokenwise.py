@@ -264,4 +264,5 @@ def compute(module: Any, x: Tensor, real: Tensor | None = None) -> Tensor:
         output = module(x, Context(at, at, view=EVERYTHING))
     else:
         output = module(x, sublayers(SUBLAYERS, x, real))
+    require.shaped(output, tuple(x.shape), "its output, as its input,")
     return cast("Tensor", output)

@@ -6,11 +6,14 @@ from types import ModuleType
 
 import pytest
 import torch
+from tests.testing.mutants import after
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import ModelContext, Schedule
 from plugformer.registry import Kind
-from plugformer_plugins.attention.grouped import GroupedQueryAttention
+from plugformer_plugins.attention.grouped import GroupedQueryAttention, MultiHeadAttention
+from plugformer_plugins.feed_forward.networks import GELU
+from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.schedule.warmup import Constant
 from plugformer_testing import CheckReport, Outcome, Status, check, contract_tests, require
 from plugformer_testing.contract import Check, NotApplicable
@@ -65,6 +68,30 @@ def test_a_failure_is_reported_and_the_others_run():
     for shown in (repr(report), str(report), report._repr_html_()):
         assert "schedule/StartsAtZero" in shown
         assert CHECK in shown
+
+
+@pytest.mark.parametrize(
+    ("component", "method", "change", "named"),
+    [
+        (MultiHeadAttention, "forward", lambda found: (found, None), "tuple"),
+        (MultiHeadAttention, "forward", lambda found: found[..., None], "(3, 5, 24, 1)"),
+        (GELU, "forward", lambda found: found[:, :1], "(3, 1, 24)"),
+        (LanguageModel, "logits", lambda found: found[..., 1:], "(3, 5, 6)"),
+    ],
+)
+def test_what_cannot_run_is_reported_once(component, method, change, named):
+    mutant = after("Mutant", component, **{method: lambda self, found, *_: change(found)})
+    report = check(mutant)
+    first, *others = report.outcomes
+    assert (first.check, first.status) == ("constructs", Status.FAILED)
+    assert named in first.message
+    assert {outcome.status for outcome in others} == {Status.SKIPPED}
+    assert "constructs" in others[0].message
+
+
+def test_a_head_is_told_what_it_does_not_declare():
+    mutant = after("Mutant", LanguageModel, logits=lambda self, found, hidden, at: found + at.memory.sum())
+    assert "memory, which `reads` does not name" in check(mutant).outcomes[0].message
 
 
 def test_a_class_is_checked_that_is_defined_in_a_function_or_a_notebook(monkeypatch):
