@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generators.commands import command_reference
 from generators.components import component_reference, component_table
-from generators.contracts import check_list, interface, kind_table
+from generators.contracts import check_list, interface, kind_table, received
 from generators.files import file_block
 from generators.hooks import hook_reference
 from generators.public_names import public_names
@@ -39,6 +39,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "kind-table": lambda _: kind_table(),
     "hook-reference": lambda _: hook_reference(),
     "public-names": lambda _: public_names(),
+    "received": received,
     "task-keys": lambda _: task_keys(),
 }
 

@@ -216,7 +216,8 @@ class Context:
     def keep(self, *summary: Shaped[Tensor, "rows ..."]) -> None:
         """Keeps a summary of all tokens so far, of a fixed shape, for the next step; in training nothing.
 
-        Padding must not change it: it is behind the real tokens of its row (`real`).
+        What is not `real` must not change it: padding, behind the tokens of a row, and tokens that a layer
+        leaves out, also between others.
 
         Raises:
             RegistryError: A tensor has another shape than at the last step.

@@ -29,10 +29,11 @@ class HeadInput:
 
     Attributes:
         real: True for the hidden states that count.
-        source: The tokens that the encoder has read, for heads that read them.
-        memory: The encoder's output at these tokens, (batch, source, width), for heads that read it.
+        source: The tokens that the encoder has read, (batch, source), for heads that read them.
+        memory: The encoder's output at these tokens, (batch, source, width), for heads that read it; at
+            padding it is arbitrary.
         cross_attention: Weights of the decoder's last cross-attention, (batch, heads, length, source), for
-            heads that read them.
+            heads that read them; a step of decoding has those of its own tokens alone.
         weights: The weight of each example's targets, (batch,), or of each target; None for 1.
     """
 
@@ -166,7 +167,10 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, hidden: Hidden, context: HeadInput) -> Float[Tensor, "batch *length outputs"]:
-        """Returns unnormalized scores of each position by itself, or at level `sequence` (batch, outputs)."""
+        """Returns unnormalized scores of each position by itself, or at level `sequence` (batch, outputs).
+
+        They have the format of `hidden`, such as bfloat16.
+        """
 
     def vectors(self, hidden: Hidden) -> Float[Tensor, "batch rows size"]:
         """Returns the vectors of level `vector`; the product of two says how near their texts are."""
@@ -192,7 +196,7 @@ class Head(nn.Module, ABC):
         """Returns the losses of each example's targets, which sum to `loss`, and their likelihoods.
 
         By default targets are independent: classes, or floats, which are neither probable nor correct.
-        Likelihoods have no weights.
+        Weights multiply `losses` alone, neither `log_probabilities` nor `correct`.
         """
         real = context.real
         if self.levels.isdisjoint({Level.NEXT_TOKEN, Level.TOKEN}):
