@@ -112,6 +112,7 @@ def test_a_run_of_the_gpu_says_so(trained):
 @pytest.mark.parametrize("search", ["greedy", "beam"])
 @pytest.mark.parametrize("position", ["rope", "alibi", "learned", "t5"])
 def test_steps_of_decoding_are_replayed(tiny_model, registry, search, position, monkeypatch):
+    monkeypatch.setattr("plugformer.interfaces.decoding.GRAPHS", True)
     calls, replay = Counter(), torch.cuda.CUDAGraph.replay
     monkeypatch.setattr(
         torch.cuda.CUDAGraph, "replay", lambda graph: (calls.update(["replay"]), replay(graph))[1]

@@ -24,6 +24,9 @@ _PORTION = 2**20  # scores that a processor's cache holds
 
 _HEAP = 2**25 - 2**16  # bytes, slightly less than the largest block that the C library's heap may hold
 
+GRAPHS = False
+"""Whether a GPU replays steps as CUDA graphs; off, since `pytest tests/gpu` has not yet passed with them."""
+
 LOOK = 8
 """Steps of decoding after which a search reads what a device has chosen."""
 
@@ -180,7 +183,7 @@ class Session:
         self._inputs: Sequence[int] = range(len(sentence_ids))
         self._past, self._hidden = model.begin(batch)
         self._context = model.head_input(batch, self._past, self._hidden)
-        self._graph = _step_graph(model, self._past) if batch.device.type == "cuda" else None
+        self._graph = _step_graph(model, self._past) if GRAPHS and batch.device.type == "cuda" else None
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
