@@ -202,7 +202,11 @@ def the_view_is_followed(subject: Subject, view: View) -> None:
     x, column = subject.tokens(*real.shape).requires_grad_(), torch.arange(real.shape[1]).expand_as(real)
     ids, prefix = torch.where(column % 3 == 1, END, 5), (column < 2).long()
     tokens = replace(tokens_of(real), ids=ids, marks={"in_prefix": prefix})
-    for there in subject.serving(LayerContext(stack="decoder", view=view)):
+    try:
+        served = subject.serving(LayerContext(stack="decoder", view=view))
+    except ConfigurationError:  # a model with this view is refused, too
+        return
+    for there in served:
         attention: Attention = there.once(("perturbed", view), there.perturbed)
         hides = f"what {view} hides; `follows` must refuse it"
         for encoding in (Turning(), Sloping(subject.model.heads)):

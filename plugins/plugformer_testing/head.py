@@ -420,7 +420,8 @@ def everything(subject: Subject, head: Head, hidden: Tensor, real: Tensor) -> Te
     targets = _targets(subject, real)[0]
     with _noting_what_is_absent(head):
         logits = head.logits(hidden, context)
-    _require_shape(head, logits, real, OUTPUTS)
+    if not head.output_types <= _NUMBERS:  # of which some heads have one, whatever the model's outputs
+        _require_shape(head, logits, real, OUTPUTS)
     logits = logits.masked_fill(logits == -torch.inf, 0.0)  # of absent candidates
     if subject.inputs != PAIR or targets.is_floating_point():
         targets = torch.zeros_like(targets)

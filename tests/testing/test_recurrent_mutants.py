@@ -145,7 +145,6 @@ def test_a_component_is_checked_in_the_places_that_it_serves(mean):
     assert report
     assert {outcome.check for outcome in report.of(Status.SKIPPED)} == {
         "cross_attention_goes_on_by_steps",
-        "the_view_is_followed",
         "shown_weights_respect_the_mask",
         "shown_weights_are_those_used",
     }

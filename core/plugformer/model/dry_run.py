@@ -129,7 +129,7 @@ class _Trial(Builder):
             self.refused.setdefault(id(part), (part, f"{where}{error}"))
             return _Refused()
         component.register_forward_pre_hook(partial(self._enter, part))
-        if isinstance(context, HeadContext):
+        if isinstance(context, HeadContext) and not component.output_types.isdisjoint(_NUMBERED):
             component.register_forward_hook(partial(_refuse_other_scores, self.spec.level, context.outputs))
         component.register_forward_hook(partial(self._leave, part))
         if sublayer in ("attention", "cross_attention"):  # further ones need not read positions
