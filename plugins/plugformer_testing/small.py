@@ -191,7 +191,7 @@ CASES = (
 """Examples of every level: with and without an input, whole texts and pieces of texts, several inputs."""
 
 
-PARTS = ("output", "targets", "start")
+PARTS = ("output", "targets", "start", "weights")
 """Attributes of `Encoded` besides the inputs."""
 
 
@@ -208,7 +208,7 @@ def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
         if isinstance(part, Ragged):
             sequences = part.rows()
             return Ragged.of([sequences[row] for row in rows])
-        return None if part is None else part[list(rows)]
+        return None if part is None else np.asarray(part)[list(rows)]
 
     def chosen_rows(part: Ragged) -> Any:
         if part.counts is None:

@@ -78,6 +78,15 @@ class DrawsForItself(MaskedLanguageModelling):
         return super().draw(encoded, [np.random.default_rng() for _ in generators])
 
 
+def weighing(name, weights):
+    """Returns a task type that draws weights of a number of examples."""
+
+    def draw(self, encoded, generators):
+        return replace(encoded, weights=weights(len(encoded)))
+
+    return instead(name, Classification, draw=draw)
+
+
 def overwrite(self, drawn, encoded, generators):
     encoded.input.values[:] = drawn.input.values
     return drawn
@@ -215,6 +224,7 @@ MUTANTS = {
     "draws_follow_their_generators": (
         DrawsFromOne,
         DrawsForItself,
+        weighing("WeighsByItself", lambda count: np.random.default_rng().random(count)),
         after("OverwritesExamples", MaskedLanguageModelling, draw=overwrite),
     ),
     "alternatives_follow_the_best": (
@@ -243,6 +253,27 @@ def test_what_others_cannot_import_is_no_fault_of_a_type(registry, tmp_path):
     subject = Subject.of(NobodyPredictsMoods, registry.with_local(manifest))
     ended = run_check(subject, *find_checks(Kind.TASK_TYPE, ["a_model_learns_from_it"]))
     assert ended.message == "its answers are 'mood', which no installed head predicts"
+
+
+@pytest.mark.parametrize(
+    ("weights", "named"),
+    [
+        (lambda count: -np.ones(count), "-1.0"),
+        (lambda count: np.full(count, np.nan), "nan"),
+        (lambda count: np.ones(count - 1), "[5]"),
+    ],
+)
+def test_weights_that_no_loss_can_have_are_named(weights, named):
+    mutant = weighing("Weighs", weights)
+    (outcome,) = check(mutant, only="a_model_learns_from_it").outcomes
+    assert "Weighs: `draw` returns" in outcome.message
+    assert named in outcome.message
+
+
+def test_numbers_that_nothing_reads_are_named():
+    mutant = after("Weighs", Classification, encode=lambda self, found, *_: {**found, "weights": [1.0]})
+    (outcome,) = check(mutant, only="a_model_learns_from_it").outcomes
+    assert "Weighs: `encode` returns 'weights'; known: input, output, targets" in outcome.message
 
 
 class Measures(Tagging):

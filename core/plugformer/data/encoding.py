@@ -314,17 +314,27 @@ class EncodedSplit:
         """Returns the weights of examples, or of each target, in the places that the targets have.
 
         Raises:
-            RegistryError: There are weights of tokens, but the head predicts no targets of these.
+            RegistryError: There are weights of tokens, but the head predicts no targets of these; or weights
+                are too few or too many, negative or not finite.
         """
-        if not isinstance(encoded.weights, Ragged):
-            return torch.from_numpy(np.asarray(encoded.weights, dtype=np.float32))
-        if self._type.level is not Level.TOKEN:
-            name = type(self._type).__name__
+        weights, source = encoded.weights, encoded.input
+        returns = f"{type(self._type).__name__}: `draw` returns"
+        if isinstance(weights, Ragged) and (self._type.level is not Level.TOKEN or source is None):
             raise RegistryError(
-                f"{name}: `draw` returns weights of tokens at level {self._type.level}, expected one for "
-                "each example"
+                f"{returns} weights of tokens at level {self._type.level}, expected one for each example"
             )
-        as_targets = replace(encoded, targets=encoded.weights)
+        if isinstance(weights, Ragged) and source is not None:
+            values, shape, expected = weights.values, weights.lengths.tolist(), source.lengths.tolist()
+        else:
+            values = np.asarray(weights, dtype=np.float32)
+            shape, expected = list(values.shape), [len(encoded)]
+        if shape != expected:
+            raise RegistryError(f"{returns} weights of the shape {shape}, expected {expected}")
+        if (wrong := values[~(np.isfinite(values) & (values >= 0))]).size:
+            raise RegistryError(f"{returns} the weight {wrong[0]}, expected a finite number of at least 0")
+        if not isinstance(weights, Ragged):
+            return torch.from_numpy(values)
+        as_targets = replace(encoded, targets=weights)
         return self._architecture.collate(as_targets, Level.TOKEN, lengths=lengths).targets
 
     def example(self, row: int) -> Example:

@@ -11,7 +11,7 @@ import numpy as np
 
 from plugformer.data.encoding import EncodedSplit, TokenColumn
 from plugformer.data.files import files_version
-from plugformer.errors import DataError, LengthError, PlugformerError
+from plugformer.errors import DataError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
     UNKNOWN,
@@ -68,11 +68,19 @@ class Processor:
         """Returns the numbers of examples, as the task type encodes them, with other tokenizers if given.
 
         The task type receives all optional inputs, None where examples lack them.
+
+        Raises:
+            RegistryError: It returns something unknown.
         """
         count = len(next(iter(examples.values())))
         optional = (each for each in self.task_type.columns if each.optional and each.role == "input")
         missing = {each.name: [None] * count for each in optional if each.name not in examples}
-        return self.task_type.encode({**examples, **missing}, tokenizers or self.tokenizers)
+        found = self.task_type.encode({**examples, **missing}, tokenizers or self.tokenizers)
+        known = [*(each.name for each in self.task_type.inputs), "output", "targets"]
+        if unknown := sorted(found.keys() - known):
+            name = type(self.task_type).__name__
+            raise RegistryError(f"{name}: `encode` returns {unknown[0]!r}; known: {', '.join(known)}")
+        return found
 
 
 def require_aligned(values: Mapping[str, Any], columns: Sequence[Column], place: str) -> None:
