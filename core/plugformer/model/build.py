@@ -126,23 +126,18 @@ class Builder:
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
-        *_, last = self.spec.stacks.values()
-        shared = vars(self.spec.context(last.place(len(last.layers))))
-        tied = embedding.weight if self.spec.tied_embeddings else None
-        context = HeadContext(
-            **shared,
-            outputs=outputs,
-            inputs=self.spec.inputs,
-            tied=tied,
-            shared_vocabulary=self.spec.shared_vocabulary,
-        )
-        head: Head = self.make(self.spec.head, context)
-        offered = {"source"} if "encoder" in self.spec.stacks else set()
-        offered |= {"memory", "cross_attention"} if len(self.spec.stacks) == 2 else set()
+        spec = self.spec
+        *_, last = spec.stacks.values()
+        shared = vars(spec.context(last.place(len(last.layers))))
+        shared |= {"inputs": spec.inputs, "shared_vocabulary": spec.shared_vocabulary}
+        tied = embedding.weight if spec.tied_embeddings else None
+        head: Head = self.make(spec.head, HeadContext(**shared, outputs=outputs, tied=tied))
+        offered = {"source"} if "encoder" in spec.stacks else set()
+        offered |= {"memory", "cross_attention"} if len(spec.stacks) == 2 else set()
         if missing := sorted(head.reads - offered):
             raise ConfigurationError(
-                f"{self.spec.head.label} reads {' and '.join(missing)}, which "
-                f"{type(self.spec.architecture).__name__} does not have; choose an encoder with a decoder"
+                f"{spec.head.label} reads {' and '.join(missing)}, which "
+                f"{type(spec.architecture).__name__} does not have; choose an encoder with a decoder"
             )
         return head
 

@@ -96,13 +96,9 @@ class Cache:
     def places(self) -> tuple[tuple[int, ...], ...]:
         """Addresses and shapes of all that the next step reads; while equal, so are its operators."""
         tensors = [tensor for state in self._states for tensor in state.tensors]
-        tensors += [cast("Tensor", self.lengths), *self._memory_mask]
-        return (_capacity(self.end + 1),), *((each.data_ptr(), *each.shape) for each in tensors)
-
-    @property
-    def _memory_mask(self) -> list[Tensor]:
         mask = None if self.memory is None else self.memory.positions.mask
-        return [] if mask is None else [mask]
+        tensors += [each for each in (self.lengths, mask) if each is not None]
+        return (_capacity(self.end + 1),), *((each.data_ptr(), *each.shape) for each in tensors)
 
     @property
     def _states(self) -> list[State]:
