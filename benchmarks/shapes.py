@@ -4,8 +4,7 @@
 
 Nothing is trained. The tasks, by default all that are installed, are prepared, and their batches compared
 with those of free shapes: of examples sorted by length, cut wherever a budget of tokens is full; or shuffled,
-if `training.batch_size` is set. Positions are rows times length, added up over the sequences of a batch. The
-last column is of a CPU, where the same batches are padded to their longest sequences.
+if `training.batch_size` is set. Positions are rows times length, added up over the sequences of a batch.
 """
 
 import argparse
@@ -15,7 +14,7 @@ import numpy as np
 
 from plugformer.configuration import resolve
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, TrainingSettings
-from plugformer.data import EncodedSplit, PlannedBatch, PreparedData
+from plugformer.data import EncodedSplit, PreparedData
 from plugformer.data.preparation import prepare
 from plugformer.errors import PlugformerError
 from plugformer.registry import EntryKind, Registry
@@ -44,20 +43,10 @@ def free(train: EncodedSplit, settings: TrainingSettings) -> list[tuple[int, ...
     return [*shapes, (rows, *longest.tolist())]
 
 
-def planned(data: PreparedData, settings: TrainingSettings, epoch: int) -> list[PlannedBatch]:
-    """Returns the batches of an epoch."""
+def rungs(data: PreparedData, settings: TrainingSettings, epoch: int) -> list[tuple[int, ...]]:
+    """Returns the shapes of the batches of an epoch."""
     epochs = epochs_of(settings, data)
-    return [] if epochs is None else epochs(epoch)
-
-
-def rungs(batches: list[PlannedBatch]) -> list[tuple[int, ...]]:
-    """Returns the shapes of batches."""
-    return [(len(rows), *lengths) for rows, lengths in batches]
-
-
-def longest(batches: list[PlannedBatch], train: EncodedSplit) -> list[tuple[int, ...]]:
-    """Returns the shapes of batches that are padded to their longest sequences."""
-    return [(len(rows), *train.lengths[rows].max(axis=0).tolist()) for rows, _ in batches]
+    return [] if epochs is None else [(len(rows), *lengths) for rows, lengths in epochs(epoch)]
 
 
 def computed(shapes: list[tuple[int, ...]]) -> int:
@@ -70,25 +59,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("tasks", nargs="*")
     names = [entry.name for entry in Registry.discover().entries(EntryKind.TASK)]
-    print("| task | real tokens | positions, free | shapes, free | positions | shapes | by free ones | CPU |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| task | real tokens | positions, free | shapes, free | positions | shapes | by free ones |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in parser.parse_args().tasks or names:
         try:
-            experiment = validate(resolve(name, ["training.compile=true"]))  # with the shapes of a GPU
+            experiment = validate(resolve(name))
             data = prepare(experiment)
         except PlugformerError as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         train, settings = data.splits["train"], experiment.task.training
-        before, batches = free(train, settings), planned(data, settings, 0)
-        shapes = rungs(batches)
-        if sorted(shapes) != sorted(rungs(planned(data, settings, 1))):
+        before, shapes = free(train, settings), rungs(data, settings, 0)
+        if sorted(shapes) != sorted(rungs(data, settings, 1)):
             sys.exit(f"{name}: the shapes of the second epoch are others")
         ratio = computed(shapes) / computed(before)
         missed = " (missed)" * (len(set(shapes)) > SHAPES or ratio > MORE)
         cells = [name, f"{train.lengths.sum():,}", f"{computed(before):,}", f"{len(set(before))}"]
         cells += [f"{computed(shapes):,}", f"{len(set(shapes))}", f"{ratio:.3f}{missed}"]
-        cells.append(f"{computed(longest(batches, train)) / computed(before):.3f}")
         print("| " + " | ".join(cells) + " |", flush=True)
 
 

@@ -1,22 +1,18 @@
 """Which examples share a training batch, and the shapes of the batches."""
 
 from collections import Counter
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from plugformer.configuration import resolve
-from plugformer.configuration.task import TrainingSettings
 from plugformer.data import prepare
 from plugformer.data.encoding import ONE, Counts, Lengths, evaluation_order
 from plugformer.data.ladder import RUNGS, Ladder, PlannedBatch
-from plugformer.training.fitting import epochs_of, ladder_of
+from plugformer.training.fitting import epochs_of
 from plugformer.validation import validate
 
 LENGTHS = st.tuples(st.integers(1, 200), st.integers(1, 3)).flatmap(
@@ -145,38 +141,6 @@ def test_little_is_padding() -> None:
     least = sum(len(rows) * lengths[rows].max(axis=0).sum() for rows in ordered)
     assert computed(by_tokens) < 1.09 * least
     assert computed(by_size) < 1.09 * least
-    assert sum(len(batch.rows) * lengths[batch.rows].max(axis=0).sum() for batch in by_tokens) < 1.01 * least
-
-
-def test_examples_of_a_batch_are_alike_unless_it_has_a_size() -> None:
-    lengths = np.repeat(np.arange(1, 65), 100)[:, None]
-    by_tokens, by_size = (epochs(lengths, tokens=500, size=size)[0] for size in (None, 10))
-    full = [batch for batch in by_tokens if len(batch.rows) <= 100]
-    assert len(full) > 100
-    assert all(len({*lengths[batch.rows, 0]}) <= 2 for batch in full)
-    assert any(len({*lengths[batch.rows, 0]}) > 2 for batch in by_size)
-
-
-@pytest.mark.parametrize(
-    ("device", "compiled", "padded"),
-    [
-        ("cuda", "auto", True),
-        ("cuda", False, True),
-        ("mps", "auto", True),
-        ("cpu", True, True),
-        ("cpu", "auto", False),
-        ("cpu", False, False),
-    ],
-)
-def test_shapes_come_again_where_that_saves_time(device: str, compiled: Any, padded: bool) -> None:
-    """Which examples share a batch, and the order, are those of all devices."""
-    processes: Any = SimpleNamespace(device=torch.device(device))
-    split: Any = SimpleNamespace(lengths=translations(300), counts=ONE)
-    training = TrainingSettings(batch_tokens=512, compile=compiled)
-    found = ladder_of(training, split, processes).batches(split.lengths, ONE, 1, 0)
-    expected = Ladder(split.lengths, tokens=512).batches(split.lengths, ONE, 1, 0)
-    assert [batch.rows for batch in found] == [batch.rows for batch in expected]
-    assert [batch.lengths for batch in found] == [batch.lengths if padded else [] for batch in expected]
 
 
 def test_lengths_suit_kernels() -> None:
@@ -199,8 +163,7 @@ def test_examples_longer_than_the_ladder_have_a_rung_of_their_own() -> None:
 @pytest.mark.parametrize("task", ["brackets", "copying", "dates", "names"])
 @pytest.mark.parametrize("budget", [[], ["training.batch_tokens=700"], ["training.batch_size=24"]])
 def test_batches_of_a_bundled_task_have_the_shapes_of_its_ladder(task: str, budget: list[str]) -> None:
-    settings = [*budget, "training.compile=true", *["data.size=3000"] * (task == "dates")]
-    experiment = validate(resolve(task, settings))
+    experiment = validate(resolve(task, [*budget, *["data.size=3000"] * (task == "dates")]))
     data, training, model = prepare(experiment), experiment.task.training, experiment.task.model
     epochs = epochs_of(training, data)
     assert epochs is not None
@@ -211,14 +174,3 @@ def test_batches_of_a_bundled_task_have_the_shapes_of_its_ladder(task: str, budg
         found = [tokens.ids.shape for tokens in batch.sequences]
         assert found == [(len(planned.rows), length) for length in planned.lengths]
         assert max(planned.lengths) <= model.max_length + 1  # the last one is predicted and not read
-
-
-def test_batches_of_a_cpu_end_with_their_longest_sequences() -> None:
-    experiment = validate(resolve("dates", ["data.size=300", "training.batch_tokens=150"]))
-    data = prepare(experiment)
-    epochs, train = epochs_of(experiment.task.training, data), data.splits["train"]
-    assert epochs is not None
-    for planned in epochs(0):
-        batch = train.batch(*planned, epoch=[1, 0])
-        longest = train.lengths[planned.rows].max(axis=0).tolist()
-        assert [tokens.ids.shape[1] for tokens in batch.sequences] == longest

@@ -188,7 +188,7 @@ def test_going_on_from_any_place_is_exact(
 
 
 def test_blocks_and_shares_have_the_lengths_for_the_validation_split(make: Any, reader: Any) -> None:
-    task, _ = make(100, 60, training={"compile": True})
+    task, _ = make(100, 60)
     data = prepared_data(Experiment.of(task, REGISTRY))
     sample = data.batches.args[0].sample
     assert len(sample) == 32

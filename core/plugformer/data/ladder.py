@@ -21,7 +21,7 @@ Rungs = Int[ndarray, "rungs sides"]
 
 
 class PlannedBatch(NamedTuple):
-    """The examples of a batch, and the lengths to which its sequences are padded; none for their longest."""
+    """The examples of a batch, and the lengths to which its sequences are padded."""
 
     rows: list[int]
     lengths: list[int]
@@ -39,22 +39,13 @@ class Ladder:
         tokens: Most positions of a batch: rows times length, added up over source, target and others. An
             example with more is a batch by itself.
         size: Examples of a batch, whatever their tokens; None for as many as the tokens allow.
-        padded: Whether batches are padded to the lengths of their rung, so that shapes come again. Otherwise
-            the same batches are as long as their longest sequences.
     """
 
     def __init__(
-        self,
-        lengths: Lengths,
-        counts: Counts = ONE,
-        *,
-        tokens: int,
-        size: int | None = None,
-        padded: bool = True,
+        self, lengths: Lengths, counts: Counts = ONE, *, tokens: int, size: int | None = None
     ) -> None:
         self._tokens = tokens
         self._size = size
-        self._padded = padded
         sides = _sides(lengths, counts)
         path = _path(sides)
         fitting = np.bincount(_lowest(path, sides), minlength=len(path)).cumsum()
@@ -65,9 +56,7 @@ class Ladder:
         """Returns the batches of one epoch: a pure function of the ladder and the arguments.
 
         Each epoch, counted from 0, draws again which examples share a batch, and the order of the batches.
-        As many as the tokens allow are alike in length; a `size` takes any of a rung, since a loss may
-        compare the examples of a batch. Padded batches have the same shapes in every epoch. Examples longer
-        than the ladder get a rung of their own.
+        Their shapes are the same in every epoch. Examples longer than the ladder get a rung of their own.
         """
         sides = _sides(lengths, counts)
         longest = np.maximum(self._rungs[-1], sides.max(axis=0))
@@ -75,12 +64,10 @@ class Ladder:
         numbers = _lowest(rungs, sides)
         generator = np.random.default_rng([seed, epoch])
         shuffled = generator.permutation(len(sides))
-        alike = (lengths * counts).T[::-1] if self._size is None else []
-        # A stable sort: what is alike stays shuffled.
-        ordered = shuffled[np.lexsort([-key[shuffled] for key in (*alike, numbers)])]
-        sequences = lengths.shape[1] if self._padded else 0
+        # A stable sort: examples of a rung stay shuffled.
+        ordered = shuffled[np.argsort(-numbers[shuffled], kind="stable")]
         batches = [
-            PlannedBatch(ordered[start : start + starts.step].tolist(), rung[:sequences].tolist())
+            PlannedBatch(ordered[start : start + starts.step].tolist(), rung[: lengths.shape[1]].tolist())
             for rung, starts in self._cuts(rungs, np.bincount(numbers, minlength=len(rungs)))
             for start in starts
         ]

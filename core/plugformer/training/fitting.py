@@ -98,7 +98,7 @@ def strategy_of(model: Model, settings: TrainingSettings, processes: Processes) 
 def _trainer(trained: TrainedModel, data: PreparedData, hooks: HookManager, processes: Processes) -> Trainer:
     """Returns the trainer; hooks have been asked before processes distribute the model."""
     task, experiment, settings = trained.task, trained.experiment, trained.task.training
-    epochs = epochs_of(settings, data, processes)
+    epochs = epochs_of(settings, data)
     steps, epoch_steps = updates(settings, epochs)
     run = Run(trained.directory, task, trained.model, steps, epoch_steps, trained.registry.arguments)
     with processes.raise_everywhere():
@@ -108,7 +108,7 @@ def _trainer(trained: TrainedModel, data: PreparedData, hooks: HookManager, proc
     evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
     stream: BatchStream
     if data.batches is not None:
-        stream = data.batches(partial(ladder_of, settings, processes=processes), settings, processes)
+        stream = data.batches(partial(ladder_of, settings), settings, processes)
     else:
         stream = PreparedBatches(data.splits["train"], cast("Epochs", epochs), settings, processes)
     return Trainer(
@@ -130,15 +130,12 @@ def _trainer(trained: TrainedModel, data: PreparedData, hooks: HookManager, proc
     )
 
 
-def epochs_of(
-    settings: TrainingSettings, data: PreparedData, processes: Processes = SINGLE_PROCESS
-) -> Epochs | None:
+def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
     if data.batches is not None:
         return None
     train = data.splits["train"]
-    ladder = ladder_of(settings, train, processes)
-    batches = partial(ladder.batches, train.lengths, train.counts, settings.seed)
+    batches = partial(ladder_of(settings, train).batches, train.lengths, train.counts, settings.seed)
     return lru_cache(maxsize=1)(batches)
 
 
@@ -150,16 +147,10 @@ def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int
     return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps, epoch_steps
 
 
-def ladder_of(
-    settings: TrainingSettings, split: EncodedSplit, processes: Processes = SINGLE_PROCESS
-) -> Ladder:
-    """Returns the shapes of batches of such examples, as the task's batch settings say.
-
-    On a CPU where nothing is compiled, shapes need not come again: batches end with their longest sequences.
-    """
+def ladder_of(settings: TrainingSettings, split: EncodedSplit) -> Ladder:
+    """Returns the shapes of batches of such examples, as the task's batch settings say."""
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
-    padded = processes.device.type != "cpu" or settings.compile is True
-    return Ladder(split.lengths, split.counts, tokens=tokens, size=settings.batch_size, padded=padded)
+    return Ladder(split.lengths, split.counts, tokens=tokens, size=settings.batch_size)
 
 
 class MetricsLog:
