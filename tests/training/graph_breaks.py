@@ -1,9 +1,9 @@
-"""Compiles layers that have every built-in part among them, in a process that checks no shapes.
+"""Compiles layers that have every pair of built-in parts among them, in a process that checks no shapes.
 
 Fails with torch's error at the first graph break.
 """
 
-from itertools import product
+from itertools import combinations, product
 
 import torch
 
@@ -15,10 +15,13 @@ SIZES = {"vocabulary": 20, "width": 16, "heads": 2, "layers": 1, "max_length": 2
 
 
 def models():
-    """Yields parts of models that have every attention with every position, and all others, among them."""
-    attentions, positions, *others = ([(kind, entry.name) for entry in components(kind)] for kind in PARTS)
-    for number, pair in enumerate(product(attentions, positions)):
-        yield dict([*pair, *(names[number % len(names)] for names in others)])
+    """Yields parts of models that have every pair of parts among them."""
+    names = [[(kind, entry.name) for entry in components(kind)] for kind in PARTS]
+    missing = {pair for parts in product(*names) for pair in combinations(parts, 2)}
+    while missing:
+        most = max(product(*names), key=lambda parts: len(missing.intersection(combinations(parts, 2))))
+        missing -= {*combinations(most, 2)}
+        yield dict(most)
 
 
 if __name__ == "__main__":
