@@ -11,8 +11,8 @@ import pytest
 USES = """
 import json, sys
 missing = ["ctranslate2", "matplotlib", "mlflow", "onnx", "onnxruntime", "onnxscript", "outlines_core"]
-missing += ["prometheus_client", "ray", "sacremoses", "spacy", "starlette", "tensorboard", "transformers"]
-missing += ["uvicorn", "wandb"]
+missing += ["prometheus_client", "ray", "sacrebleu", "sacremoses", "spacy", "starlette", "tensorboard"]
+missing += ["transformers", "uvicorn", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
@@ -22,12 +22,11 @@ from plugformer_export.ctranslate2 import CTranslate2
 from plugformer_export.onnx import ONNX
 from plugformer_export.transformers import Transformers
 from plugformer_inspection import command
-from plugformer_plugins.metric.sacrebleu import TokenizedBLEU
+from plugformer_plugins.metric.sacrebleu import BLEU, TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
 from plugformer_serving import command as serving
 from plugformer_tracking.trackers import require
 
-TokenizedBLEU(tokenize="none")
 to_onnx = lambda: verified(None, ONNX(), None)
 serve = lambda: serving.command(None, None)
 messages = {}
@@ -41,6 +40,7 @@ for package, use in {
     "outlines_core": lambda: output_pattern("[0-9]+"),
     "prometheus_client": serve,
     "ray": RayExecutor,
+    "sacrebleu": BLEU,
     "sacremoses": TokenizedBLEU,
     "spacy": SpacyWords,
     "starlette": serve,
@@ -74,6 +74,7 @@ def messages():
         ("figures", "matplotlib"),
         ("mlflow", "mlflow"),
         ("moses", "sacremoses"),
+        ("translation", "sacrebleu"),
         ("patterns", "outlines_core"),
         ("pretrained", "transformers"),
         ("ray", "ray"),

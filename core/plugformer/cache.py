@@ -9,17 +9,18 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 UNUSED_DAYS = 30
 """Days after which an unused file is removed, when a new one is stored."""
 
 
 def cache_folder() -> Path:
-    """Returns `PLUGFORMER_CACHE`, or else what this platform has for files that programs can make again."""
+    """Returns `PLUGFORMER_CACHE`, or else a folder beside the caches of PyTorch and Hugging Face.
+
+    https://specifications.freedesktop.org/basedir-spec/latest/
+    """
     if given := os.environ.get("PLUGFORMER_CACHE"):
         return Path(given).expanduser().absolute()
-    return user_cache_path("plugformer", appauthor=False)
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "plugformer"
 
 
 def remove_unused(folder: Path) -> None:

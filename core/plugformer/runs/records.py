@@ -4,7 +4,7 @@ from typing import Annotated, Any, NotRequired
 
 from packaging.version import Version
 from pydantic import AfterValidator, ConfigDict, TypeAdapter
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12, and brings it
 
 _STRICT = ConfigDict(strict=True)
 

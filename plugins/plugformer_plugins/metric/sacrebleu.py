@@ -3,17 +3,18 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 from pydantic import Field
-from sacrebleu.metrics import bleu, chrf
-from sacrebleu.metrics.base import Metric as Scorer
 
 from plugformer.errors import needing
 from plugformer.interfaces import OutputMetric
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as Scorer
 
 
 class SacreBLEUScore(OutputMetric):
@@ -23,11 +24,17 @@ class SacreBLEUScore(OutputMetric):
     This class calls them one by one, as its own significance tests do: a resample costs no counting.
 
     Args:
-        scorer: The metric of sacreBLEU.
+        scorer: Which metric of sacreBLEU, "BLEU" or "CHRF".
+        options: What its constructor takes.
+
+    Raises:
+        ConfigurationError: sacreBLEU is not installed.
     """
 
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+    def __init__(self, scorer: Literal["BLEU", "CHRF"], **options: Any) -> None:
+        with needing("translation", "a metric of sacreBLEU"):
+            from sacrebleu import metrics
+        self.scorer: Scorer = getattr(metrics, scorer)(**options)
 
     def statistics(
         self, predictions: Sequence[str], references: Sequence[Sequence[str]]
@@ -64,7 +71,7 @@ class BLEU(SacreBLEUScore):
     def __init__(
         self, *, tokenize: Literal["13a", "intl", "zh", "char", "none"] = "13a", lowercase: bool = False
     ) -> None:
-        super().__init__(bleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=True))
+        super().__init__("BLEU", tokenize=tokenize, lowercase=lowercase, force=True)
 
 
 class CHRF(SacreBLEUScore):
@@ -79,7 +86,7 @@ class CHRF(SacreBLEUScore):
     """
 
     def __init__(self, *, word_order: Annotated[int, Field(ge=0)] = 0, lowercase: bool = False) -> None:
-        super().__init__(chrf.CHRF(word_order=word_order, lowercase=lowercase))
+        super().__init__("CHRF", word_order=word_order, lowercase=lowercase)
 
 
 class TokenizedBLEU(SacreBLEUScore):
@@ -102,7 +109,7 @@ class TokenizedBLEU(SacreBLEUScore):
     def __init__(
         self, *, tokenize: Literal["moses", "none"] = "moses", language: str = "en", lowercase: bool = True
     ) -> None:
-        super().__init__(bleu.BLEU(tokenize="none", lowercase=lowercase, smooth_method="none", force=True))
+        super().__init__("BLEU", tokenize="none", lowercase=lowercase, smooth_method="none", force=True)
         self.tokenizer = "none"
         self.tokenize: Callable[[str], str] = str
         if tokenize == "moses":
