@@ -6,6 +6,7 @@ In Python::
 """
 
 from plugformer_ablation.findings import Findings
+from plugformer_ablation.report import Report
 from plugformer_ablation.running import ablate
 
-__all__ = ["Findings", "ablate"]
+__all__ = ["Findings", "Report", "ablate"]

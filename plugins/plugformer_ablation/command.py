@@ -149,14 +149,14 @@ def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
     from rich.console import Console
 
     from plugformer_ablation.findings import find
-    from plugformer_ablation.report import report_text, write_report
+    from plugformer_ablation.report import Report
 
-    findings = find(results)
-    files = write_report(findings, folder, partial(_console().print, markup=False, highlight=False))
+    report = Report(find(results))
+    files = report.write(folder, partial(_console().print, markup=False, highlight=False))
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), **findings.record}, ensure_ascii=False))
+        typer.echo(json.dumps({"folder": str(folder), **report.findings.record}, ensure_ascii=False))
     else:
-        typer.echo(report_text(findings, Console().width if sys.stdout.isatty() else None))
+        typer.echo(report.text(Console().width if sys.stdout.isatty() else None))
         typer.echo(f"\n{files[-1]}")
     if any(cell.failure is not None for cell in results.cells):
         raise typer.Exit(1)

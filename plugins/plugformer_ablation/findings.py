@@ -68,16 +68,6 @@ class Findings:
         columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
         return DataFrame(rows, columns=list(columns), dtype=object)
 
-    def __repr__(self) -> str:
-        from plugformer_ablation.report import report_text
-
-        return report_text(self, None)
-
-    def _repr_html_(self) -> str:
-        from plugformer_ablation.report import html_tables
-
-        return html_tables(self)
-
 
 def find(results: StudyResults) -> Findings:
     """Returns the findings of a study.

@@ -16,7 +16,7 @@ from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.costs import ROUNDS, in_turn, relative_cost, with_costs, with_equal_time
 from plugformer_ablation.findings import find
 from plugformer_ablation.matching import matched
-from plugformer_ablation.report import remarks
+from plugformer_ablation.sentences import remarks
 
 TRUE = 1.2
 

@@ -9,8 +9,8 @@ from scipy import stats
 
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import find
-from plugformer_ablation.report import heading, remarks
 from plugformer_ablation.results import CellResult
+from plugformer_ablation.sentences import heading, remarks
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
 

@@ -25,14 +25,14 @@ def study(**arms):
 )
 def test_a_class_of_the_session_is_compared(tmp_path, capsys, attention, components):
     arms = {"mha": {}, "mine": {"model": {"attention": attention}}}
-    findings = ablate(study(**arms), components=components, out=tmp_path / "s")
-    assert [cell.failure for cell in findings.results.cells] == [None] * 4
+    report = ablate(study(**arms), components=components, out=tmp_path / "s")
+    assert [cell.failure for cell in report.findings.results.cells] == [None] * 4
     assert "one after the other" in capsys.readouterr().err
     assert (tmp_path / "s/report.html").exists()
-    assert "mine scores the same as mha" in repr(findings)
-    assert "<table" in findings._repr_html_()
+    assert "mine scores the same as mha" in repr(report)
+    assert "<table" in report._repr_html_()
     name = "attention/mine" if components else "attention/session:Mine"
-    assert name in findings.results.made_of["components"]
+    assert name in report.findings.results.made_of["components"]
 
 
 def test_rows_in_memory_are_split_and_compared(tmp_path):
@@ -47,12 +47,14 @@ def test_rows_in_memory_are_split_and_compared(tmp_path):
     }
     wide = {"model": {"ffn_width": 64}}
     comparison = {"task": task, "seeds": 2, "arms": {"usual": {}, "wide": wide}}
-    findings = ablate(comparison, data=rows, out=tmp_path / "s")
-    assert [cell.failure for cell in findings.results.cells] == [None] * 4
-    assert findings.record["arms"][0]["cost"]["parameters"] > 0
-    assert [comparison["pairs"] for comparison in findings.comparisons] == [2]
+    report = ablate(comparison, data=rows, out=tmp_path / "s")
+    assert [cell.failure for cell in report.findings.results.cells] == [None] * 4
+    assert report.findings.record["arms"][0]["cost"]["parameters"] > 0
+    assert [comparison["pairs"] for comparison in report.findings.comparisons] == [2]
     again = ablate(comparison, data=rows, out=tmp_path / "s")
-    assert [str(cell) for cell in again.results.cells] == [str(cell) for cell in findings.results.cells]
+    assert [str(cell) for cell in again.findings.results.cells] == [
+        str(cell) for cell in report.findings.results.cells
+    ]
 
 
 def test_a_mistake_names_the_arm():

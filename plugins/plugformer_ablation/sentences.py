@@ -1,0 +1,199 @@
+"""What a report says in words: a sentence for each comparison, a heading, an explanation and remarks."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from plugformer_ablation.arms import BASELINE, label
+from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.costs import BLOCK, ROUNDS
+from plugformer_ablation.findings import Findings
+from plugformer_ablation.matching import TOLERANCE
+from plugformer_ablation.results import Record
+from plugformer_ablation.statistics import POWER
+
+UPDATE = "time of an update"
+"""What reports call the cost of an arm's updates relative to the baseline's."""
+
+BUSY = 0.1
+"""Largest share of waiting at which a machine does not count as busy."""
+
+
+def sentences(findings: Findings) -> list[str]:
+    """Returns one sentence for each comparison: the difference, its interval, and what follows from it."""
+    return [_sentence(findings, comparison) for comparison in findings.comparisons]
+
+
+def _sentence(findings: Findings, comparison: Record) -> str:
+    arm, baseline = _names(findings, comparison)
+    arm += _other_size(comparison)
+    difference, places = comparison["difference"], decimals(findings)
+    if difference is None:
+        reasons = dict.fromkeys([*comparison["notes"], *_failures(findings, comparison)])
+        return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
+    direction = "better" if (difference > 0) == findings.record["higher_is_better"] else "worse"
+    text = f"{arm} is {abs(difference):.{places}f} {direction} than {baseline}"
+    if comparison["pairs"] == 1:
+        text = f"{arm} and {baseline} differ by {difference:.{places}f}"
+    if difference == 0:
+        text = f"{arm} scores the same as {baseline}"
+    if comparison["low"] is not None:
+        low, high = (f"{comparison[end]:.{places}f}" for end in ("low", "high"))
+        covered = " over test examples alone" if comparison["pairs"] == 1 else ""
+        text += f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
+    more = (*_failures(findings, comparison), *_edges(findings, comparison))
+    return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
+
+
+def _conclusion(comparison: Record, places: int) -> str:
+    """Returns what follows from a difference and its interval."""
+    if comparison["verdict"] == Verdict.NONE:
+        return next((str(note) for note in comparison["notes"] if "no verdict" in note), "no verdict")
+    if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
+        return "a significant difference"
+    detectable = comparison["minimum_detectable_difference"]
+    limit = "" if detectable is None else f"; this study would have detected {detectable:.{places}f}"
+    return f"no difference shown{limit}"
+
+
+def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
+    """Yields what a sentence says of cells that failed."""
+    if any(comparison["failed_seeds"].values()):
+        yield comparison["notes"][0]
+        failed = {arm["arm"] for arm in findings.record["arms"] if arm["failed"]}
+        if failed & {comparison["arm"], comparison["baseline"]}:
+            yield "the same command trains failed cells again"
+
+
+def _edges(findings: Findings, comparison: Record) -> Iterator[str]:
+    """Yields which side has a tuned setting at an end of the values tried."""
+    edges = {arm["arm"]: arm["edges"] for arm in findings.record["arms"]}
+    sides: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for side, name in zip(("arm", "baseline"), _names(findings, comparison), strict=True):
+        for path, end in edges[comparison[side]].items():
+            sides[path, end].append(name)
+    for (path, end), names in sides.items():
+        yield f"{' and '.join(names)} took the {end} {path} that was tried"
+
+
+def _other_size(comparison: Record) -> str:
+    """Returns what a sentence adds to an arm that has more or fewer parameters than its baseline."""
+    arm, baseline = (comparison["parameters"][side] for side in ("arm", "baseline"))
+    if abs(arm - baseline) <= TOLERANCE * baseline:
+        return ""
+    more = "more" if arm > baseline else "fewer"
+    share = abs(arm / baseline - 1)
+    return f", with {100 * share:.0f} % {more} parameters ({arm:,} for {baseline:,}),"
+
+
+def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
+    """Returns what a sentence calls an arm and its baseline: their values of the only factor that differs."""
+    values = {arm["arm"]: arm["values"] for arm in findings.record["arms"]}
+    ours, theirs = values[comparison["arm"]], values[comparison["baseline"]]
+    differing = [factor for factor in ours if ours[factor] != theirs.get(factor)]
+    if len(differing) != 1:
+        return comparison["arm"], comparison["baseline"]
+    factor = f"{differing[0]} " if len(ours) > 1 else ""
+    return f"{factor}{ours[differing[0]]}", theirs[differing[0]]
+
+
+def heading(findings: Findings) -> str:
+    """Returns a line about the metric, the split, the number of seeds and the baseline."""
+    direction = "higher" if findings.record["higher_is_better"] else "lower"
+    seeds, split = (findings.results.study[key] for key in ("seeds", "split"))
+    count = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    if (looks := len(findings.looks)) > 1:
+        count += f" (look {looks} at this study)"
+    baseline = findings.record["arms"][0]["arm"]
+    if baseline == BASELINE:
+        values = findings.record["arms"][0]["values"]
+        baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
+    return f"{findings.metric} on {split}, {direction} is better; {count}; baseline: {baseline}"
+
+
+def explanation(findings: Findings) -> list[str]:
+    """Returns an explanation of the numbers."""
+    lines = ["± is the standard deviation over seeds."] if len(findings.results.study["seeds"]) > 1 else []
+    level = next((percent(comparison["level"]) for comparison in findings.comparisons), "")
+    if level and len(findings.results.study["seeds"]) == 1:
+        lines.append(
+            f"A difference is the arm's score minus the baseline's. The {level} interval covers test "
+            "examples alone: how much seeds differ is unknown, so that there is no verdict."
+        )
+    elif level:
+        lines += [
+            "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
+            f"The {level} interval covers the variation over seeds and test examples; all of them (here "
+            f"{len(findings.comparisons)}) hold together with 95 %. An arm is better or worse where it "
+            "excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05. A verdict "
+            "in favor of a side also needs all of its seeds.",
+            "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
+            f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
+        ]
+    if updates(findings):
+        lines.append(
+            f"The {UPDATE} is relative to the baseline's. Arms ran blocks of {BLOCK} updates in turn; it is "
+            f"the median of the ratios of {ROUNDS} rounds, with a 95 % interval (a bootstrap over rounds)."
+        )
+    return lines
+
+
+def remarks(findings: Findings) -> list[str]:
+    """Returns the choices of tuning, and remarks on single arms: mismatches, failures, missing tests."""
+    arms, lines = findings.record["arms"], []
+    for path in findings.results.study.get("tune", {}):
+        chosen: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for arm in arms:
+            if arm["cells"]:
+                chosen[label(arm["tuned"][path]), arm["edges"].get(path, "")].append(arm["arm"])
+        choices = [
+            f"{value} for {', '.join(takers)}"
+            + (f" (the {end} of those tried, a better one may lie beyond)" if end else "")
+            for (value, end), takers in chosen.items()
+        ]
+        lines += [f"tuning chose {path} {'; '.join(choices)}"] if choices else []
+    lines += _selection(findings)
+    notes = {comparison["arm"]: comparison["notes"] for comparison in findings.comparisons}
+    for arm in arms:
+        failed = sorted((int(seed), reason) for seed, reason in arm["failed"].items())
+        lines += [f"{arm['arm']}: {'; '.join(arm['remarks'])}"] if arm["remarks"] else []
+        lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
+        lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
+    if len(findings.looks) > 1:
+        counts = ", ".join(str(len(look["seeds"])) for look in findings.looks)
+        lines.append(
+            f"look {len(findings.looks)} at this study ({counts} seeds): the level of 95 % holds for one "
+            "look only"
+        )
+    waiting = max((update["waiting"] for update in updates(findings)), default=0.0)
+    if waiting > BUSY:
+        lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")
+    return lines
+
+
+def _selection(findings: Findings) -> Iterator[str]:
+    """Yields a remark if the split of the verdict has also chosen which parameters of a training are kept."""
+    losses = [(cell.loss, [point["loss"] for point in cell.curve]) for cell in findings.results.cells]
+    chosen = any(len(curve) > 1 and loss in curve for loss, curve in losses)  # an average is not chosen
+    if chosen and findings.results.study["split"] == "validation":
+        monitor = findings.record["arms"][0]["task"].get("training", {}).get("monitor", "loss")
+        yield (
+            "validation decides here and also chose the checkpoint of every training (the best evaluation by "
+            f"{monitor}), so that scores are slightly too good"
+        )
+
+
+def updates(findings: Findings) -> list[Record]:
+    """Returns what updates cost, of the arms of which it was measured."""
+    costs = [arm["cost"].get("update") for arm in findings.record["arms"]]
+    return [update for update in costs if update]
+
+
+def percent(share: float) -> str:
+    """Returns a share in percent, with at most four digits."""
+    return f"{100 * share:.4g} %"
+
+
+def decimals(findings: Findings) -> int:
+    """Returns the number of decimals of scores; two are enough for what is in percent or larger."""
+    scores = [arm["score"] for arm in findings.record["arms"]]
+    return 2 if any(score and abs(score["mean"]) > 10 for score in scores) else 4
