@@ -17,6 +17,7 @@ from generators.contracts import check_list, interface, kind_table, received
 from generators.files import file_block
 from generators.hooks import hook_reference
 from generators.public_names import public_names
+from generators.rooms import room_drawing, room_table
 from generators.task_file import task_keys
 
 from plugformer.registry import Registry
@@ -27,6 +28,7 @@ SECTION = re.compile(
     r".*?(?P<end><!-- end of (?P=name) -->)",
     re.DOTALL,
 )
+DRAWING = ROOT / "docs" / "code.svg"
 BUILT_IN = Registry.built_in()
 
 GENERATORS: dict[str, Callable[[str], str]] = {
@@ -40,6 +42,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "hook-reference": lambda _: hook_reference(),
     "public-names": lambda _: public_names(),
     "received": received,
+    "rooms": lambda _: room_table(ROOT),
     "task-keys": lambda _: task_keys(),
 }
 
@@ -61,8 +64,9 @@ def _section(match: re.Match[str]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes or checks all pages; returns the exit status."""
-    now = {page: page.read_text(encoding="utf-8") for page in pages()}
-    stale = {page: new for page, text in now.items() if (new := filled(text)) != text}
+    now = {page: page.read_text(encoding="utf-8") for page in [*pages(), DRAWING]}
+    new = {page: room_drawing(ROOT) if page == DRAWING else filled(text) for page, text in now.items()}
+    stale = {page: text for page, text in new.items() if text != now[page]}
     if "--check" in arguments:
         for page in stale:
             sys.stderr.write(f"{page.relative_to(ROOT)} is stale: run `python docs/generate.py`\n")
