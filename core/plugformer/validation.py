@@ -16,7 +16,7 @@ from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.generators import random_stream
-from plugformer.hooks.manager import HookManager, create_hooks, optimizer_of, output_pattern
+from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
@@ -34,6 +34,7 @@ from plugformer.interfaces import (
 )
 from plugformer.model.build import build
 from plugformer.model.dry_run import dry_run, example_batch
+from plugformer.optimizer import optimizer_of
 from plugformer.registry import EntryState, Kind, Registry
 from plugformer.registry.discovery import BUILT_IN, guarded
 from plugformer.yaml_tree import Finding, KeyPath

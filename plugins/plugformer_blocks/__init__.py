@@ -1,4 +1,4 @@
-"""What components are built of: softmax attention, states, padding, losses, tokenizers, files, optimizers.
+"""What components are built of: softmax attention, states, padding, losses, tokenizers, files.
 
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
@@ -7,10 +7,8 @@ from plugformer_blocks.exporting import Program, exported, exporting, part_of, p
 from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
 from plugformer_blocks.files import check_file, open_bytes, read_lines
 from plugformer_blocks.heads import project_heads, split_heads
-from plugformer_blocks.joined_optimizer import JoinedOptimizer
 from plugformer_blocks.linear_cross_entropy import IGNORED, LOGITS_MEMORY, linear_cross_entropy
 from plugformer_blocks.padding import before_next, next_tokens, pad, pad_targets, token_targets
-from plugformer_blocks.parameter_paths import matching_paths
 from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
@@ -22,7 +20,6 @@ __all__ = [
     "IGNORED",
     "LOGITS_MEMORY",
     "FastTokenizer",
-    "JoinedOptimizer",
     "PipelineTokenizer",
     "Pooling",
     "Prefix",
@@ -39,7 +36,6 @@ __all__ = [
     "exporting",
     "find_column",
     "linear_cross_entropy",
-    "matching_paths",
     "nearest_texts",
     "next_tokens",
     "open_bytes",

@@ -13,8 +13,7 @@ from torch.nn.utils import parametrize
 
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
-from plugformer_blocks import matching_paths
+from plugformer.interfaces import Hook, matching_paths
 
 Patterns = list[str]
 

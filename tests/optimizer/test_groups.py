@@ -8,16 +8,15 @@ import torch
 import yaml
 from torch import nn
 
+from plugformer import optimizer as implementation
 from plugformer.configuration import dump, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import optimizer_of
-from plugformer.interfaces import Sizes
+from plugformer.interfaces import JoinedOptimizer, Sizes
 from plugformer.model.build import build
+from plugformer.optimizer import optimizer_of
 from plugformer.training.train import resume
 from plugformer.validation import validate
-from plugformer_blocks import JoinedOptimizer
-from plugformer_plugins.optimizer import groups as implementation
 
 WORKED = """
     name: adamw

@@ -13,9 +13,9 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
-from plugformer.interfaces import Constraint, Hook, Optimizer
+from plugformer.interfaces import Constraint, Hook
 from plugformer.interfaces.batch import Batch
-from plugformer.interfaces.model import Loss, Model
+from plugformer.interfaces.model import Loss
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer.registry.discovery import LOADED, load_module
 
@@ -210,15 +210,6 @@ def output_pattern(expression: str, registry: Registry) -> Callable[..., Constra
         ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
     """
     return cast("Callable[..., Constraint]", _first_result("output_pattern", registry, expression=expression))
-
-
-def optimizer_of(experiment: Experiment, model: Model) -> Optimizer:
-    """Returns the optimizer of a model; with groups of parameters, that of the hook `grouped_optimizer`."""
-    settings, registry = experiment.task.training.optimizer, experiment.registry
-    optimizer: Optimizer = experiment.create(Kind.OPTIMIZER, settings)
-    if settings.groups or settings.layer_decay:
-        optimizer = _first_result("grouped_optimizer", registry, experiment=experiment, model=model)
-    return optimizer
 
 
 def prepared_data(experiment: Experiment, processor: "Processor | None" = None) -> "PreparedData":

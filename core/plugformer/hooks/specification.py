@@ -14,7 +14,7 @@ from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Processor
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Constraint, Loss, Model, Optimizer
+from plugformer.interfaces import Batch, Constraint, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -177,10 +177,6 @@ class Hooks:
         It is called wherever data are read, with the processor of the run if there is one. Mark the
         implementation `must_not_fail`.
         """
-
-    @hookspec(firstresult=True)
-    def grouped_optimizer(self, experiment: Experiment, model: Model) -> Optimizer | None:
-        """Returns the optimizer of a task with groups of parameters, and marks itself `must_not_fail`."""
 
     @hookspec
     def run_started(self, run: Run) -> None:

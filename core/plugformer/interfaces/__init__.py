@@ -32,7 +32,14 @@ from plugformer.interfaces.spec import (
 )
 from plugformer.interfaces.task_type import Example, Examples, Input, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.training import Hook, Initialization, Optimizer, Schedule
+from plugformer.interfaces.training import (
+    Hook,
+    Initialization,
+    JoinedOptimizer,
+    Optimizer,
+    Schedule,
+    matching_paths,
+)
 from plugformer.interfaces.view import EVERYTHING, PAST, View
 
 __all__ = [
@@ -67,6 +74,7 @@ __all__ = [
     "Hypothesis",
     "Initialization",
     "Input",
+    "JoinedOptimizer",
     "LayerContext",
     "LayerSpec",
     "Level",
@@ -102,4 +110,5 @@ __all__ = [
     "View",
     "as_text",
     "evaluating",
+    "matching_paths",
 ]

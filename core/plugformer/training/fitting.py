@@ -11,9 +11,10 @@ from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import seed_generators
-from plugformer.hooks.manager import HookManager, create_hooks, load_observers, optimizer_of
+from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import EvaluationResult, Run, Update, hookimpl, must_not_fail
 from plugformer.interfaces import Model
+from plugformer.optimizer import optimizer_of
 from plugformer.registry import Kind
 from plugformer.runs.checkpoint import Stateful, TrainingProgress, TrainingState, drop_old, load_checkpoint
 from plugformer.runs.directory import RunDirectory

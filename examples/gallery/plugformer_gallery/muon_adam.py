@@ -8,8 +8,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Optimizer
-from plugformer_blocks import JoinedOptimizer
+from plugformer.interfaces import JoinedOptimizer, Optimizer
 
 Rate = Annotated[float, Field(gt=0)]
 OUTER = {"embedding", "position", "head"}

@@ -6,8 +6,7 @@ from pydantic import Field
 
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
-from plugformer_blocks import matching_paths
+from plugformer.interfaces import Hook, matching_paths
 
 
 class Freeze(Hook):

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Optimizer
-from plugformer_blocks import JoinedOptimizer
+from plugformer.interfaces import JoinedOptimizer, Optimizer
 from plugformer_plugins.optimizer.adam import AdamW, Betas, DecayRate, Epsilon, LearningRate
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)

@@ -1,4 +1,4 @@
-"""Implements the keys `groups` and `layer_decay` of `training.optimizer`."""
+"""The optimizer of a task: its component, or several of them, each for a group of parameters."""
 
 import re
 from collections import defaultdict
@@ -11,22 +11,20 @@ from torch import nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.hooks import hookimpl, must_not_fail
-from plugformer.interfaces import Model, Optimizer
+from plugformer.interfaces import JoinedOptimizer, Model, Optimizer, matching_paths
 from plugformer.registry import Kind
-from plugformer_blocks import JoinedOptimizer, matching_paths
 
 
-@hookimpl
-@must_not_fail
-def grouped_optimizer(experiment: Experiment, model: Model) -> Optimizer:
-    """Returns an optimizer with a part for each group, and one for the parameters in none.
+def optimizer_of(experiment: Experiment, model: Model) -> Optimizer:
+    """Returns the optimizer of a model, with a part for each of the task's groups of parameters.
 
     Raises:
         ConfigurationError: A pattern matches no parameter, or only those of earlier groups, or a component
             refuses its options; every pattern with its place.
     """
-    return GroupedOptimizer(experiment, model)
+    block = experiment.task.training.optimizer
+    whole: Optimizer = experiment.create(Kind.OPTIMIZER, block)
+    return GroupedOptimizer(experiment, model) if block.groups or block.layer_decay else whole
 
 
 class Rule(NamedTuple):
@@ -89,7 +87,7 @@ def groups_of(experiment: Experiment, model: Model) -> dict[str, str]:
     The paths of a parameter that several modules share are equal.
 
     Raises:
-        ConfigurationError: As for `grouped_optimizer`.
+        ConfigurationError: As for `optimizer_of`.
     """
     first: dict[nn.Parameter, str] = {}
     every = model.named_parameters(remove_duplicate=False)
