@@ -21,6 +21,7 @@ from tests.training.test_resuming import Interrupter, metrics
 
 from plugformer.errors import InterruptedRunError
 from plugformer.hooks import hookimpl
+from plugformer.interfaces.step_graph import without_waits
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
@@ -108,15 +109,25 @@ def test_a_run_of_the_gpu_says_so(trained):
     assert load(trained.directory).device.type == GPU.type
 
 
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+@pytest.mark.parametrize("position", ["rope", "alibi", "learned", "t5"])
+def test_steps_of_decoding_are_replayed(tiny_model, registry, search, position, monkeypatch):
+    monkeypatch.setattr("plugformer.interfaces.decoding.GRAPHS", True)
+    calls, replay = Counter(), torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(
+        torch.cuda.CUDAGraph, "replay", lambda graph: (calls.update(["replay"]), replay(graph))[1]
+    )
+    with torch.no_grad():
+        answers(tiny_model(f"model.position={position}").eval().to(GPU), registry, search, GPU)
+    assert calls["replay"] > 2
+
+
 def test_sampled_tokens_are_not_waited_for():
     sampling, scores = Sampling(), torch.zeros(3, 5, device=GPU)
     sampling._streams, sampling.live = [random.Random(seed) for seed in range(3)], [0, 1, 2]  # noqa: S311
     session = SimpleNamespace(top=lambda _: (scores, torch.arange(5, device=GPU).expand(3, 5)))
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with without_waits():
         sampling.choose(session)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("decoding", ["greedy", "sampling", "beam"])

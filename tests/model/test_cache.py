@@ -143,20 +143,6 @@ def test_rows_may_get_different_numbers_of_tokens(model, texts, alone):
         at = at + counts
 
 
-@torch.no_grad()
-def test_a_row_at_the_models_limit_stays_while_others_grow():
-    model = small_model(DecoderOnly(), Level.NEXT_TOKEN, SIZES, position="learned", max_length=8)
-    rows = torch.randint(3, 13, (2, 8), generator=torch.Generator().manual_seed(4))
-    whole = model.decoder(full(rows))
-    prompts = pad(Ragged.of([rows[0].tolist(), rows[1, :1].tolist()]), end=False)
-    past, _ = model.begin(Batch(target=prompts, given=torch.tensor([8, 1])))
-    for place in range(1, 8):
-        growing = torch.tensor([[False], [True]])
-        hidden = model.step(Tokens(rows[:, place : place + 1], growing, full=True), past)
-        torch.testing.assert_close(hidden[1, 0], whole[1, place])
-    assert past.end == 15
-
-
 def test_growing_moves_old_tokens_rarely():
     model = small_model(DecoderOnly(), Level.NEXT_TOKEN, SIZES, max_length=300)
     places, cache = [], model.decoder.start()

@@ -50,6 +50,7 @@ class State:
         kept: Tensors of a fixed shape.
         shared: What `Context.cached` or `once` has returned last, for layers that share it.
         weights: Joint weights of `Context.product`, made once.
+        fixed: Whether `kept` stays at its address while the number of rows is the same.
     """
 
     owner: "State | None" = None
@@ -57,6 +58,13 @@ class State:
     kept: Tensors = ()
     shared: Tensors = ()
     weights: dict[tuple[int, ...], tuple[Tensor, Tensor | None]] = field(default_factory=dict)
+    fixed: bool = False
+
+    def keep(self, summary: Tensors) -> None:
+        """Keeps a summary in place of the one before."""
+        if self.fixed and self.kept and len(self.kept[0]) == len(summary[0]):
+            summary = tuple(map(Tensor.copy_, self.kept, summary))
+        self.kept = summary
 
     def write(self, new: Tensors, slots: Slots) -> Tensors:
         """Writes the entries of new tokens; returns those of all tokens so far."""
@@ -97,7 +105,7 @@ class State:
             else:
                 room[moved] = old.index_select(0, rows[moved])
         self.tokens = new
-        self.kept = tuple(each.index_select(0, rows) for each in self.kept)
+        self.keep(tuple(each.index_select(0, rows) for each in self.kept))
         self.shared = ()
 
     @property
@@ -222,7 +230,7 @@ class Context:
                         f"`context.keep` is given a tensor of shape {shapes}, expected the same at each "
                         "step; keep what grows with the tokens by `context.cached`"
                     )
-            self.state.kept = summary
+            self.state.keep(summary)
 
     def only(self, tokens: Bool[Tensor, "batch length"], state: State | None) -> "Context":
         """Returns the context in which only these tokens are queries and keys; `state` keeps them."""

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,9 +17,15 @@ from plugformer.interfaces.model import Generative
 from plugformer.interfaces.output_layer import PackedMatrices, Precision, largest
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 
+if TYPE_CHECKING:
+    from plugformer.interfaces.step_graph import StepGraph
+
 _PORTION = 2**20  # scores that a processor's cache holds
 
 _HEAP = 2**25 - 2**16  # bytes, slightly less than the largest block that the C library's heap may hold
+
+GRAPHS = False
+"""Whether a GPU replays steps as CUDA graphs; off, since `pytest tests/gpu` has not yet passed with them."""
 
 LOOK = 8
 """Steps of decoding after which a search reads what a device has chosen."""
@@ -176,12 +183,13 @@ class Session:
         self._inputs: Sequence[int] = range(len(sentence_ids))
         self._past, self._hidden = model.begin(batch)
         self._context = model.head_input(batch, self._past, self._hidden)
+        self._graph = _step_graph(model, self._past) if GRAPHS and batch.device.type == "cuda" else None
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
         # Rows that have ended do not grow. They are computed all the same, so there is no padding.
         new = Tokens(tokens[:, None], ~self.finished[:, None], full=True)
-        return self.model.step(new, self._past)[:, -1]
+        return self.model.step(new, self._past)[:, -1] if self._graph is None else self._graph.step(new)
 
     @property
     def looks(self) -> bool:
@@ -303,3 +311,9 @@ def not_finite(key: int) -> NotFiniteError:
         f"the model gives numbers that are not finite for input {key + 1} (counted from 1)\n  its training "
         "has diverged, or a component is wrong; test components with `plugformer check`"
     )
+
+
+def _step_graph(model: Generative, past: object) -> "StepGraph":
+    from plugformer.interfaces.step_graph import StepGraph  # on a GPU alone
+
+    return StepGraph(model, past)

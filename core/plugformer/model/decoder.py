@@ -1,6 +1,6 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
@@ -32,6 +32,7 @@ class Cache:
         lengths: Number of tokens of each row; None before the first.
         even: Whether all rows have as many, known without reading a device.
         end: Number of slots in use.
+        fixed: Whether steps have fixed shapes and addresses, as a graph needs: they read all slots.
         numbers: Of each token its position, whether it is real, and its marks, if views read marks.
     """
 
@@ -40,6 +41,7 @@ class Cache:
     lengths: Int[Tensor, " rows"] | None = field(default=None, init=False)
     even: bool = field(default=True, init=False)
     end: int = field(default=0, init=False)
+    fixed: bool = field(default=False, init=False)
     numbers: State = field(default_factory=State, init=False)
     _marks: tuple[str, ...] = field(default=(), init=False)
 
@@ -53,16 +55,17 @@ class Cache:
         places = columns + self.end if even else lengths[:, None] + columns
         past = self._keys(encoding) if self._marks and not first else None
         start = self.end if even else 0 if first else None
-        self.lengths = lengths + tokens.mask.sum(dim=1)
+        grown = tokens.mask.sum(dim=1)
+        self.lengths = lengths.add_(grown) if self.fixed else lengths + grown
         self.even = even and tokens.full
         self.end += new
-        mask, end = None if tokens.full else tokens.mask, None if exporting else self.end
+        mask, end = None if tokens.full else tokens.mask, None if exporting or self.fixed else self.end
         # A row that does not grow stays at its last token, which may be the last that there can be.
         index = places if even or exporting else places.minimum((self.lengths[:, None] - 1).clamp(min=0))
         query = Positions(index, mask, encoding, end, start if even else None, tokens.marks)
         query = view.positions(query, tokens.ids, past)
         capacity = 0 if exporting else _capacity(self.end)
-        slots = Slots(start, places if start is None else None, self.end, capacity)
+        slots = Slots(start, places if start is None else None, self._shown, capacity)
         if first:
             self._marks = tuple(query.marks)
         if self._marks or exporting:
@@ -71,18 +74,48 @@ class Cache:
             self.numbers.write((kept,), slots)
         return query, query if first else self._keys(encoding), slots
 
+    def fix(self) -> None:
+        """Gives the steps that follow fixed shapes and addresses, until slots are full or rows dropped."""
+        self.fixed, self.even = True, False
+        for state in self._states:
+            state.fixed, state.kept = True, tuple(each.clone() for each in state.kept)
+
+    def undo(self) -> Callable[[], None]:
+        """Returns what takes back the next step, all but its slots, which are behind the last token again."""
+        lengths, end = cast("Tensor", self.lengths).clone(), self.end
+        kept = [(state, tuple(each.clone() for each in state.kept)) for state in self._states]
+
+        def back() -> None:
+            self.lengths, self.end = lengths, end
+            for state, before in kept:
+                state.kept = before
+
+        return back
+
+    @property
+    def places(self) -> tuple[tuple[int, ...], ...]:
+        """Addresses and shapes of all that the next step reads; while equal, so are its operators."""
+        tensors = [tensor for state in self._states for tensor in state.tensors]
+        mask = None if self.memory is None else self.memory.positions.mask
+        tensors += [each for each in (self.lengths, mask) if each is not None]
+        return (_capacity(self.end + 1),), *((each.data_ptr(), *each.shape) for each in tensors)
+
     @property
     def _states(self) -> list[State]:
         return [*(state for states in self.layers for state in states.values()), self.numbers]
+
+    @property
+    def _shown(self) -> int:
+        return _capacity(self.end) if self.fixed else self.end
 
     def _keys(self, encoding: PositionalEncoding) -> Positions:
         """Returns the positions of all tokens so far."""
         if self.numbers.tokens:
             (kept,) = self.numbers.tokens
-            index, real, *marks = kept[:, : self.end].unbind(dim=-1)
+            index, real, *marks = kept[:, : self._shown].unbind(dim=-1)
             return Positions(index, real > 0, encoding, marks=dict(zip(self._marks, marks, strict=True)))
         lengths = cast("Tensor", self.lengths)
-        keys = Positions.of(self.end, encoding, device=lengths.device)
+        keys = Positions.of(self._shown, encoding, device=lengths.device)
         return keys if self.even else replace(keys, mask=keys.index < lengths[:, None])
 
     def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:
@@ -98,7 +131,8 @@ class Cache:
                     state.select(examples, used, None)
         self.numbers.select(rows, used, moved)
         if self.lengths is not None:
-            self.lengths = self.lengths.index_select(0, rows)
+            lengths = self.lengths.index_select(0, rows)
+            self.lengths = lengths if moved is None else self.lengths.copy_(lengths)
         if examples is not None and self.memory is not None:
             self.memory = self.memory.select(examples)
 
