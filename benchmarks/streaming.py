@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from plugformer.configuration.task import Task
-from plugformer.data import PreparedData
+from plugformer.data import PreparedData, prepare
 from plugformer.experiment import Experiment
-from plugformer.hooks import prepared_data
 from plugformer.registry import Registry
 from plugformer.training.fitting import ladder_of
-from plugformer_streaming.batches import BlockReader, StreamPosition
+from plugformer.training.streamed import BlockReader, StreamPosition
 
 WORDS = 20_000
 CHUNK = 10_000
@@ -47,7 +46,7 @@ def main() -> None:
         streaming = {"buffer": arguments.buffer, "tokenizer_examples": arguments.tokenizer_examples}
         task = _task(files, None if arguments.prepared else streaming)
         started = time.perf_counter()
-        data = prepared_data(Experiment.of(task, Registry.discover()))
+        data = prepare(Experiment.of(task, Registry.discover()))
         print(f"prepared in {time.perf_counter() - started:,.1f} s, {_peak()}")
         if arguments.prepared:
             kept = sum(file.stat().st_size for file in Path(folder, "cache").rglob("*") if file.is_file())
@@ -58,9 +57,8 @@ def main() -> None:
 
 def _stream(data: PreparedData, task: Task, pairs: int) -> None:
     """Goes through a pass, then goes on from its end."""
-    if not isinstance(data.batches, partial):
+    if (examples := data.streamed) is None:
         sys.exit("nothing is streamed")
-    (examples,) = data.batches.args
     ladder = ladder_of(task.training, examples.sample)
     with ThreadPoolExecutor(1) as background:
         made = partial(BlockReader, examples, 0, 1, ladder=ladder, seed=1, background=background)

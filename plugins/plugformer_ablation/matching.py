@@ -10,10 +10,9 @@ from functools import cache
 import torch
 
 from plugformer.configuration import Task
-from plugformer.data import SplitStats
+from plugformer.data import SplitStats, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
-from plugformer.hooks import prepared_data
 from plugformer.interfaces import Batch, Model, Sizes
 from plugformer.model import build
 from plugformer.registry import Registry
@@ -121,7 +120,7 @@ def _refuse_unequal(arms: Sequence[Arm], study: Study) -> None:
 
 def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
     """Prepares a task's data, and returns facts about them; the rest is freed."""
-    data = prepared_data(resolved)
+    data = prepare(resolved)
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
     kept = dict(data.hashes)

@@ -14,9 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.data import PreparedData
+from plugformer.data import PreparedData, prepare
 from plugformer.experiment import Experiment
-from plugformer.hooks import prepared_data
 from plugformer.interfaces import (
     Batch,
     Model,
@@ -86,7 +85,7 @@ def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Modu
     With `read_data` these are the data's and the example has median length; otherwise both are assumed.
     """
     if read_data:
-        data = prepared_data(experiment)
+        data = prepare(experiment)
         name, batch = median_example(data)
         sizes, origin = data.processor.sizes, f"of the split {name}"
     else:

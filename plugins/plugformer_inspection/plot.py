@@ -5,7 +5,6 @@ from itertools import chain
 from pathlib import Path
 
 from plugformer.errors import ConfigurationError, PlugformerError
-from plugformer.hooks import prepared_data
 from plugformer.interfaces import as_text
 from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_cli import predictions
@@ -97,8 +96,10 @@ def plot(
 
 
 def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
+    from plugformer.data import prepare  # most figures do not wait for libraries of data
+
     try:
-        data = prepared_data(trained.experiment, trained.processor)
+        data = prepare(trained.experiment, trained.processor)
         return data.splits["validation"].input(0)
     except PlugformerError as error:
         notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")

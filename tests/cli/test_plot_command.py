@@ -4,7 +4,6 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 from plugformer.errors import DataError
-from plugformer_inspection import plot as plotting
 
 NAMES = [
     "learning-curves",
@@ -52,7 +51,7 @@ def test_without_readable_data_the_rest_is_drawn(run, run_copy, monkeypatch):
     def unreadable(*arguments):
         raise DataError("pairs.tsv: no such file")
 
-    monkeypatch.setattr(plotting, "prepared_data", unreadable)
+    monkeypatch.setattr("plugformer.data.prepare", unreadable)
     outcome = run("plot", str(run_copy))
     assert outcome.status == 0
     assert outcome.err == (

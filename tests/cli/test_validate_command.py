@@ -81,7 +81,7 @@ def test_a_model_is_shown_without_reading_data_unless_asked(run, monkeypatch):
     def refuse(*_):
         raise DataError("the data are read")
 
-    monkeypatch.setattr("plugformer_cli.model_summary.prepared_data", refuse)
+    monkeypatch.setattr("plugformer_cli.model_summary.prepare", refuse)
     assert "8,000 outputs (assumed; --data" in " ".join(run("info", "dates").out.split())
     assert "the data are read" in run("info", "dates", "--data").err
     bpe = run("info", "dates", "--set", "tokenizer={name: bpe, size: 300, shared: true}").out

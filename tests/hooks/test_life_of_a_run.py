@@ -16,7 +16,6 @@ def test_every_hook_in_order(trained):
     expected += [*2 * STEP, *EVALUATION, "run_ended", "run_evaluated", "self_check"]
     assert trained.recorder.names == expected
     others = {"average_evaluated", "output_pattern", "run_failed"}
-    others |= {"streamed_data"}
     assert {*trained.recorder.names, *others} == set(HOOKS)
 
 

@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,14 +17,13 @@ from tests.columns import LABELS, with_kinds
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.preparation import PreparedData
+from plugformer.data.preparation import PreparedData, prepare
+from plugformer.data.streaming import open_streams, stored
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
-from plugformer.hooks import prepared_data
 from plugformer.registry import Registry
 from plugformer.training.fitting import ladder_of
-from plugformer_streaming.batches import BlockReader, StreamPosition
-from plugformer_streaming.examples import open_streams, stored
+from plugformer.training.streamed import BlockReader, StreamPosition
 
 REGISTRY = Registry.discover()
 Made = list[tuple[str, str]]
@@ -83,8 +81,8 @@ def reader(background: ThreadPoolExecutor) -> Any:
     def make_reader(
         data: PreparedData, task: Task, share: int = 0, shares: int = 1, position: Any = None
     ) -> Any:
-        assert isinstance(data.batches, partial)
-        (examples,) = data.batches.args
+        examples = data.streamed
+        assert examples is not None
         return BlockReader(
             examples,
             share,
@@ -118,7 +116,7 @@ def a_pass(data: PreparedData, reader: Any) -> list[Made]:
 def test_a_pass_has_every_example_once(make: Any, reader: Any, counts: tuple[int, ...]) -> None:
     """With a last block that is short, one that is full, one block in all, and blocks across files."""
     task, made = make(*counts)
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     first, second = a_pass(data, stream), a_pass(data, stream)
     for each in (first, second):
@@ -139,7 +137,7 @@ def test_what_is_drawn_depends_on_seed_share_pass_and_block(
     monkeypatch.setattr(EncodedSplit, "batch", watched)
     for seed in (1, 2):
         task, _ = make(64, training={"seed": seed})
-        data = prepared_data(Experiment.of(task, REGISTRY))
+        data = prepare(Experiment.of(task, REGISTRY))
         for share in (0, 1):
             stream = reader(data, task, share, 2)
             while stream.position.passes < 2:
@@ -152,7 +150,7 @@ def test_shares_are_disjoint_and_together_all(
     make: Any, reader: Any, counts: tuple[int, ...], shares: int
 ) -> None:
     task, made = make(*counts)
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     parts = [
         {pair for batch in a_pass(data, reader(data, task, share, shares)) for pair in batch}
         for share in range(shares)
@@ -170,7 +168,7 @@ def test_going_on_from_any_place_is_exact(
 ) -> None:
     """From the first and the last batch of a block, from its middle, and from another pass."""
     task, _ = make(*counts)
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     whole = reader(data, task, shares - 1, shares)
     places, batches = [], []
     while whole.position.passes < 2:
@@ -189,8 +187,8 @@ def test_going_on_from_any_place_is_exact(
 
 def test_blocks_and_shares_have_the_lengths_for_the_validation_split(make: Any, reader: Any) -> None:
     task, _ = make(100, 60)
-    data = prepared_data(Experiment.of(task, REGISTRY))
-    sample = data.batches.args[0].sample
+    data = prepare(Experiment.of(task, REGISTRY))
+    sample = data.streamed.sample
     assert len(sample) == 32
     planned = ladder_of(task.training, sample).batches(sample.lengths, sample.counts, 1, 0)
     lengths, longest = {tuple(batch.lengths) for batch in planned}, sample.lengths.max(axis=0)
@@ -214,7 +212,7 @@ def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -
             )
         }
     )
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(DataError, match=r"train0.en:70: the target is empty, expected text; fill it in"):
         a_pass(data, reader(data, task))
 
@@ -223,7 +221,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
     task, made = make(100, data={"bad_rows": "skip"})
     made[69] = ("something", " ")
     write(tmp_path, "train0", made)
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     found = a_pass(data, stream)
     assert sum(map(len, found)) == 99
@@ -234,7 +232,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
 
 def test_what_is_too_long_is_dropped_and_counted(make: Any, reader: Any) -> None:
     task, made = make(64, data={"length": {"max": 3, "over": "drop"}})
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     long = [len(source.split()) > 3 for source, _ in made]
     kept = [pair for pair, dropped in zip(made, long, strict=True) if not dropped]
@@ -248,7 +246,7 @@ def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_pa
     task, _ = make(64, data={"length": {"max": 5}})
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a", "b")] * 40 + [("a b c d e f", "b")])
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(DataError, match=r"train0.de:41: its input has 6 tokens, the limit is 5 \(1 of 9 "):
         a_pass(data, reader(data, task))
 
@@ -257,7 +255,7 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
     task, _ = make(40, data={"length": {"max": 1, "over": "drop"}})
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a b", "c d")] * 40)
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(
         DataError, match=r"train: none of its 40 rows can be used \(40 examples.*40 dropped\)"
     ):
@@ -268,15 +266,15 @@ def test_an_empty_stream(make: Any, tmp_path: Path) -> None:
     task, _ = make(3, data={"bad_rows": "skip"})
     write(tmp_path, "train0", [(" ", "x")] * 3)
     with pytest.raises(DataError, match=r"split 'train' has no examples; check its files\n.*de:1"):
-        prepared_data(Experiment.of(task, REGISTRY))
+        prepare(Experiment.of(task, REGISTRY))
     (tmp_path / "train0.de").write_text("")
     with pytest.raises(DataError, match=r"train0.de: is empty, expected at least one line"):
-        prepared_data(Experiment.of(task, REGISTRY))
+        prepare(Experiment.of(task, REGISTRY))
 
 
 def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> None:
     task, _ = make(30, 30, data={"streaming": {"tokenizer_examples": 10}})
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     words = ["a0", "a4", "a5", "b0", "b4", "b5"]
     encoded = data.processor.source.encode(words)
     known = [
@@ -289,10 +287,10 @@ def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> Non
 
 def test_only_what_is_not_streamed_is_prepared(make: Any) -> None:
     task, _ = make(30)
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     assert list(data.splits) == ["validation"]
     assert sorted(data.hashes) == ["train", "validation"]
-    again = prepared_data(Experiment.of(task, REGISTRY))
+    again = prepare(Experiment.of(task, REGISTRY))
     assert again.hashes == data.hashes
 
 
@@ -319,7 +317,7 @@ def labeled(tmp_path: Path, **data: Any) -> Task:
 
 def test_labels(tmp_path: Path, reader: Any) -> None:
     task = labeled(tmp_path)
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     assert data.processor.learned == ["yes", "no"]
     stream = reader(data, task)
     for _ in range(8):
@@ -331,9 +329,9 @@ def test_labels(tmp_path: Path, reader: Any) -> None:
 
 def test_labels_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"the classes are not known .* name them in data\.labels"):
-        prepared_data(Experiment.of(labeled(tmp_path, labels=None), REGISTRY))
+        prepare(Experiment.of(labeled(tmp_path, labels=None), REGISTRY))
     with pytest.raises(DataError, match=r"jsonl:1: unknown label 'no'; expected one of .'yes', 'maybe'"):
-        prepared_data(Experiment.of(labeled(tmp_path, labels=["yes", "maybe"]), REGISTRY))
+        prepare(Experiment.of(labeled(tmp_path, labels=["yes", "maybe"]), REGISTRY))
 
 
 def test_a_data_set_laid_out_as_on_the_hub(
@@ -353,7 +351,7 @@ def test_a_data_set_laid_out_as_on_the_hub(
     }
     task = task_of([], {})
     task = Task.model_validate({**task.model_dump(exclude={"data"}), "data": data_block})
-    data = prepared_data(Experiment.of(task, REGISTRY))
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(made[0] + made[1])
     assert stream.stats.rows == 70 + 32  # and the first block of another pass

@@ -9,15 +9,13 @@ from plugformer.data.processor import Processor, require_aligned
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.data.arrow import limited, on_disk, with_numbers
-    from plugformer.data.preparation import PreparedData, TextSplits, prepare
-    from plugformer.data.splitting import refuse_other_classes
+    from plugformer.data.arrow import on_disk
+    from plugformer.data.preparation import PreparedData, prepare
 else:  # they import datasets, which predictions do not need
     __getattr__ = lazily(
         {
-            "plugformer.data.arrow": ("limited", "on_disk", "with_numbers"),
-            "plugformer.data.preparation": ("PreparedData", "TextSplits", "prepare"),
-            "plugformer.data.splitting": ("refuse_other_classes",),
+            "plugformer.data.arrow": ("on_disk",),
+            "plugformer.data.preparation": ("PreparedData", "prepare"),
         }
     )
 
@@ -28,11 +26,7 @@ __all__ = [
     "PreparedData",
     "Processor",
     "SplitStats",
-    "TextSplits",
-    "limited",
     "on_disk",
     "prepare",
-    "refuse_other_classes",
     "require_aligned",
-    "with_numbers",
 ]

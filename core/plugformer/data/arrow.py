@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import ClassLabel, Dataset, Features
+from datasets import ClassLabel, Dataset, DatasetDict, Features
 from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
@@ -26,6 +26,10 @@ from plugformer.interfaces import ABSENT, Examples, Level, Limits, Tokenizer
 ENCODED = "encoded_"  # prefix of the columns with numbers
 PLACE = "examples"  # folder of the cache
 ROWS = 1000  # in memory at a time
+
+
+TextSplits = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
+"""Examples as text: what is to be prepared, what returns those that tokenizers learn from, and notices."""
 
 
 def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> None:

@@ -7,22 +7,23 @@ import platform
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from pydantic import BaseModel, Field, ValidationError
 
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
-from plugformer.data.arrow import PLACE, Texts, encode_to_file, limited
+from plugformer.data.arrow import PLACE, Texts, TextSplits, encode_to_file, limited
 from plugformer.data.classes import doubtful_classes
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, files_version, fingerprint
@@ -36,6 +37,9 @@ from plugformer.registry import Kind, Registry
 from plugformer.registry.options import checked_options, keys_of, options_model
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 
+if TYPE_CHECKING:
+    from plugformer.data.streaming import StreamedExamples
+
 
 @dataclass(frozen=True)
 class PreparedData:
@@ -45,8 +49,7 @@ class PreparedData:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
         hashes: A hash of each split's content as text; of one that is streamed, of the data's version.
         notices: Messages for people about the preparation.
-        batches: If `train` is streamed, returns a `plugformer.training.BatchStream` of three arguments: what
-            makes the `plugformer.data.Ladder` for some examples, the `TrainingSettings`, and the `Processes`.
+        streamed: The training examples, if they are read during the training.
     """
 
     splits: dict[str, EncodedSplit]
@@ -54,32 +57,39 @@ class PreparedData:
     lengths: dict[str, SplitStats]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
-    batches: Callable[..., Any] | None = None
+    streamed: "StreamedExamples | None" = None
 
 
-TextSplits = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
-"""Examples as text: what is to be prepared, what returns those that tokenizers learn from, and notices."""
-
-
-def prepare(
-    experiment: Experiment,
-    processor: Processor | None = None,
-    read: Callable[[], TextSplits] | None = None,
-) -> PreparedData:
+def prepare(experiment: Experiment, processor: Processor | None = None) -> PreparedData:
     """Reads a task's data, learns a processor unless one is given, and encodes all examples.
 
     The cache keeps prepared examples as long as data, options and code stay the same. Length limits apply
-    afterwards. `plugformer.hooks.prepared_data` does the same, and serves tasks that stream too.
+    afterwards. With `data.streaming`, training examples are read when they are needed.
 
     Args:
         experiment: Its task type gets its state.
         processor: Learned from the training examples if None; the tokenizers may come from another run.
-        read: Reads the examples; those of the data component, split as the task says, if None.
 
     Raises:
         DataError: The data cannot be read, or an example is too long and the task refuses it.
         RegistryError: A component does not give what its interface promises.
     """
+    streaming = experiment.task.data.streaming
+    if streaming is None:
+        return _prepared(experiment, processor, lambda: _read(experiment))
+    from plugformer.data.streaming import StreamedExamples, open_streams, stored  # few tasks stream
+
+    streams = open_streams(experiment)
+    data = _prepared(experiment, processor, lambda: stored(streams, experiment, streaming.tokenizer_examples))
+    validation, buffer = data.splits["validation"], streaming.buffer
+    sample = validation.select(np.resize(np.arange(len(validation)), buffer).tolist())
+    examples = StreamedExamples(streams["train"], experiment, data.processor, buffer, sample)
+    return replace(data, streamed=examples)
+
+
+def _prepared(
+    experiment: Experiment, processor: Processor | None, read: Callable[[], TextSplits]
+) -> PreparedData:
     version = data_version(experiment)
     key, learned = cache_key(experiment, version), None
     keys = [] if key is None else [key]
@@ -90,7 +100,7 @@ def prepare(
     found = [entry for entry in map(PreparedEntry.find, keys) if entry is not None]
     entry = next((entry for entry in found if learned in (None, entry.learned)), None)
     if entry is None:
-        texts, train, notices = _read(experiment) if read is None else read()
+        texts, train, notices = read()
         if processor is None:
             processor = _learn_processor(experiment, train())
         refuse_other_order(next(iter(texts.values())).features, processor.classes or ())
@@ -314,8 +324,6 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
     entries += [registry.find(Kind.COLUMN, column.holds) for column in experiment.columns]
     if any(entry.component is not None for entry in entries):
         return None
-    if task.data.streaming is not None:
-        entries += registry.entries("hooks")
     learned = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
     for block in tokenizers:
         learned += [path for path in _paths(Kind.TOKENIZER, block, registry) if path.is_file()]

@@ -1,6 +1,6 @@
 """Hooks of a run: observers, and components that take part in training."""
 
-from plugformer.hooks.manager import HOOKS, TRAINING_HOOKS, HookManager, prepared_data
+from plugformer.hooks.manager import HOOKS, TRAINING_HOOKS, HookManager
 from plugformer.hooks.specification import (
     ConsistencyCheck,
     EvaluationResult,
@@ -26,5 +26,4 @@ __all__ = [
     "Update",
     "hookimpl",
     "must_not_fail",
-    "prepared_data",
 ]

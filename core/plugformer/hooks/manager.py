@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pluggy
 import torch
 
 from plugformer.configuration.task import Component
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described
-from plugformer.experiment import Experiment
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Constraint, Hook
@@ -18,10 +17,6 @@ from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer.registry.discovery import LOADED, load_module
-
-if TYPE_CHECKING:
-    from plugformer.data.preparation import PreparedData
-    from plugformer.data.processor import Processor
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of the hooks that observers implement, in the order of a run's life."""
@@ -210,20 +205,3 @@ def output_pattern(expression: str, registry: Registry) -> Callable[..., Constra
         ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
     """
     return cast("Callable[..., Constraint]", _first_result("output_pattern", registry, expression=expression))
-
-
-def prepared_data(experiment: Experiment, processor: "Processor | None" = None) -> "PreparedData":
-    """Returns what `plugformer.data.prepare` does, or, for tasks that stream, the hook `streamed_data`.
-
-    Raises:
-        ConfigurationError: An option is wrong, or no installed plugin streams data.
-        DataError: The data cannot be read, or an example is too long and the task refuses it.
-    """
-    from plugformer.data.preparation import prepare  # predict does not wait for libraries of data
-
-    if experiment.task.data.streaming is None:
-        return prepare(experiment, processor)
-    data: PreparedData = _first_result(
-        "streamed_data", experiment.registry, experiment=experiment, processor=processor
-    )
-    return data

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.processor import Processor
-from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
@@ -168,14 +166,6 @@ class Hooks:
         """Returns a function like `plugformer.interfaces.Constraint` for `decoding.pattern`, or None.
 
         Mark the implementation `must_not_fail`; it raises ConfigurationError if that is no pattern.
-        """
-
-    @hookspec(firstresult=True)
-    def streamed_data(self, experiment: Experiment, processor: Processor | None) -> Any:
-        """Returns the `plugformer.data.PreparedData` of a task with `data.streaming`; its `batches` is set.
-
-        It is called wherever data are read, with the processor of the run if there is one. Mark the
-        implementation `must_not_fail`.
         """
 
     @hookspec

@@ -22,7 +22,7 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import HookManager, load_observers, output_pattern, prepared_data
+from plugformer.hooks.manager import HookManager, load_observers, output_pattern
 from plugformer.interfaces import Constraint, Example, Generative, Level, Model, Prediction, TaskType
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -302,11 +302,14 @@ class TrainedModel:
 
     def _read(self, name: str, notify: Notify = lambda _: None, *, same: bool = False) -> EncodedSplit:
         """Returns a split of the task's data; with `same`, of the training's, or of what overrides name."""
-        from plugformer.data.preparation import missing_files  # predict does not wait for data's libraries
+        from plugformer.data.preparation import (  # predict does not wait for data's libraries
+            missing_files,
+            prepare,
+        )
 
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
         try:
-            data = prepared_data(self.experiment, self.processor)
+            data = prepare(self.experiment, self.processor)
         except DataError as error:
             if missing := missing_files(self.experiment):
                 raise DataError(

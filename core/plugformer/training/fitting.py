@@ -108,8 +108,11 @@ def _trainer(trained: TrainedModel, data: PreparedData, hooks: HookManager, proc
     optimizer = optimizer_of(experiment, trained.model)
     evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
     stream: BatchStream
-    if data.batches is not None:
-        stream = data.batches(partial(ladder_of, settings), settings, processes)
+    if data.streamed is not None:
+        from plugformer.training.streamed import StreamedBatches  # few tasks stream
+
+        ladder = ladder_of(settings, data.streamed.sample)
+        stream = StreamedBatches(data.streamed, ladder, settings, processes)
     else:
         stream = PreparedBatches(data.splits["train"], cast("Epochs", epochs), settings, processes)
     return Trainer(
@@ -133,7 +136,7 @@ def _trainer(trained: TrainedModel, data: PreparedData, hooks: HookManager, proc
 
 def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
-    if data.batches is not None:
+    if data.streamed is not None:
         return None
     train = data.splits["train"]
     batches = partial(ladder_of(settings, train).batches, train.lengths, train.counts, settings.seed)

@@ -16,7 +16,7 @@ from plugformer.configuration import dump, resolve
 from plugformer.configuration.overrides import Changes
 from plugformer.configuration.resolving import short_name
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
-from plugformer.data.preparation import PreparedData
+from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.processor import Processor, save_tokenizers
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
@@ -24,7 +24,6 @@ from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.references import unreachable
 from plugformer.evaluation.report import SelfCheck
 from plugformer.experiment import Experiment, by_split
-from plugformer.hooks.manager import prepared_data
 from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
@@ -252,7 +251,7 @@ def _prepare(
     experiment: Experiment, processor: Processor | None, notify: Notify, processes: Processes
 ) -> PreparedData:
     """Reads the data, and says what was read and what was left out."""
-    data = processes.first_on_each_machine(lambda: prepared_data(experiment, processor))
+    data = processes.first_on_each_machine(lambda: prepare(experiment, processor))
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
     return data

@@ -1,4 +1,4 @@
-"""The examples of a task that streams: opened, stored where they are not for training, encoded in blocks."""
+"""Examples that are read during the training: `train` in blocks, the other splits before, to their ends."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,25 +8,21 @@ from typing import Any
 from datasets import Dataset, DatasetDict, Features, IterableDataset, Value
 from datasets.distributed import split_dataset_by_node
 
-from plugformer.data import (
-    EncodedSplit,
-    Processor,
-    SplitStats,
-    TextSplits,
-    limited,
-    on_disk,
-    refuse_other_classes,
-    with_numbers,
-)
+from plugformer.data.arrow import TextSplits, limited, on_disk, with_numbers
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.files import SplitStats
+from plugformer.data.processor import Processor
+from plugformer.data.splitting import refuse_other_classes
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Column, as_text
 
 Row = dict[str, Any]
+Streams = Mapping[str, IterableDataset]
 
 
-def open_streams(experiment: Experiment) -> dict[str, IterableDataset]:
-    """Returns the splits of a task, unread.
+def open_streams(experiment: Experiment) -> Streams:
+    """Returns the splits of a task that streams, unread.
 
     Raises:
         DataError: There is no train or validation split, or a file is missing.
@@ -44,7 +40,7 @@ def open_streams(experiment: Experiment) -> dict[str, IterableDataset]:
     return streams
 
 
-def stored(streams: Mapping[str, IterableDataset], experiment: Experiment, first: int) -> TextSplits:
+def stored(streams: Streams, experiment: Experiment, first: int) -> TextSplits:
     """Reads all splits but `train` to their ends.
 
     Tokenizers learn from the `first` training examples, as many from each shard, because files differ.

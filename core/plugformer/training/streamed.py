@@ -5,7 +5,7 @@ and on the position where it begins, so a checkpoint saves only that position. T
 those for the validation split, which every process has.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.configuration import TrainingSettings
-from plugformer.data import EncodedSplit, Ladder, PlannedBatch, SplitStats
+from plugformer.configuration.task import TrainingSettings
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.files import SplitStats
+from plugformer.data.ladder import Ladder, PlannedBatch
+from plugformer.data.streaming import StreamedExamples, add
 from plugformer.distributed import Processes
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import Batch
-from plugformer.runs import TrainingProgress
-from plugformer.training import BatchStream, CountedBatch
-from plugformer_streaming.examples import StreamedExamples, add
+from plugformer.runs.checkpoint import TrainingProgress
+from plugformer.training.stream import BatchStream, Prepared
 
 
 @dataclass
@@ -145,13 +147,13 @@ class StreamedBatches(BatchStream):
     def __init__(
         self,
         examples: StreamedExamples,
-        ladder_of: Callable[[EncodedSplit], Ladder],
+        ladder: Ladder,
         settings: TrainingSettings,
         processes: Processes,
     ) -> None:
         super().__init__(settings, processes)
         self._examples = examples
-        self._ladder = ladder_of(examples.sample)
+        self._ladder = ladder
         self._readers: dict[int, BlockReader] = {}
         self._background = ThreadPoolExecutor(max_workers=1)  # tokenizers use several cores by themselves
 
@@ -183,9 +185,7 @@ class StreamedBatches(BatchStream):
         progress.epoch = max(reader.position.passes for reader in self._readers.values())
         return batches
 
-    def result(
-        self, ahead: Future[tuple[list[CountedBatch], TrainingProgress]]
-    ) -> tuple[list[CountedBatch], TrainingProgress]:
+    def result(self, ahead: Future[Prepared]) -> Prepared:
         """Returns what has been prepared, or ends all processes where one could not read."""
         with self.processes.raise_everywhere():
             batches, place = ahead.result()
