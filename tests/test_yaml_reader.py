@@ -44,7 +44,7 @@ def test_plain_scalars_follow_yaml_1_2(text: str, value: object) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize("text", ["'12'", '"12"', "!!str 12", "|-\n  12"])
+@pytest.mark.parametrize("text", ["'12'", '"12"', "|-\n  12"])
 def test_quoted_scalars_are_text(text: str) -> None:
     assert read(f"key: {text}").value == {"key": "12"}
 
@@ -108,13 +108,13 @@ def test_levels_behind_aliases_count() -> None:
         (b"1.5: x\n", "task.yaml:1:1  a key must be text or a whole number, found 1.5"),
         (b"true: x\n", "task.yaml:1:1  a key must be text or a whole number, found True"),
         (b"[1]: x\n", "task.yaml:1:1  a key must be text or a whole number, found [1]"),
-        (b"a: *b\n", "task.yaml:1:4  is not valid YAML: found undefined alias 'b'"),
+        (b"a: *b\n", "task.yaml:1:4  is not valid YAML: found undefined alias"),
         (b"a: &a [*a]\n", "task.yaml:1:4  nested too deeply: more than 100 levels"),
         (
             b"a: !!python/object:os.system x\n",
             "task.yaml:1:4  the tag 'tag:yaml.org,2002:python/object:os.system'",
         ),
-        (b"a: !!set {x}\n", "task.yaml:1:4  the tag 'tag:yaml.org,2002:set' is not allowed"),
+        (b"a: !!str 12\n", "task.yaml:1:4  the tag 'tag:yaml.org,2002:str' is not allowed"),
         (b"a: 1\n---\nb: 2\n", "task.yaml:2:1  is not valid YAML: expected a single document"),
         (b"a: \x00\n", "task.yaml:1:1  "),
     ],

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
-from yaml.composer import Composer
 
 from plugformer.errors import ConfigurationError
 from plugformer.yaml_tree import Key, KeyPath, Origin, Places, Problem, Tree
@@ -32,12 +31,15 @@ _LONGEST_NUMBER = 300
 """Characters of a number; a longer one is text, since Python refuses to convert some of these."""
 
 _MOST_LEVELS = 100
-"""Lists and mappings within each other, those behind aliases included: Python refuses deep recursion."""
+"""Lists and mappings within each other, those behind aliases included; reading them recurses."""
 
 _TOO_DEEP = f"nested too deeply: more than {_MOST_LEVELS} levels"
 
 _MOST_NODES = 100_000
 """Nodes of a document, those behind aliases included: a few nested aliases can stand for billions."""
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml, which is optional and ten times as fast as PyYAML alone."""
 
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
@@ -87,11 +89,16 @@ def read_text(text: str, start: Origin) -> Tree | None:
 
     Every value gets its own line and column, or `start` itself if that has none.
     """
-    composer, reader = _Composer(text), _Reader(start)
+    reader, level = _Reader(start), 0
     try:
-        node = composer.get_single_node()
-    except RecursionError:
-        reader.fail(composer.peek_event().start_mark, _TOO_DEEP)
+        for event in yaml.parse(text, Loader=_Loader):  # before nodes are composed, which recurses
+            level += isinstance(event, yaml.CollectionStartEvent)
+            level -= isinstance(event, yaml.CollectionEndEvent)
+            if level > _MOST_LEVELS:
+                reader.fail(event.start_mark, _TOO_DEEP)
+            if tag := getattr(event, "tag", None):
+                reader.fail(event.start_mark, f"the tag {tag!r} is not allowed")
+        node = yaml.compose(text, Loader=_Loader)
     except (UnicodeError, yaml.YAMLError) as error:
         mark = getattr(error, "problem_mark", None)
         words = [getattr(error, name, None) for name in ("context", "problem")]
@@ -103,32 +110,6 @@ def read_text(text: str, start: Origin) -> Tree | None:
     if node is None:
         return None
     return Tree(reader.value(node, ()), reader.places)
-
-
-class _Composer(Composer):
-    """PyYAML's composer over the events of libyaml, which is optional and ten times as fast.
-
-    That of libyaml itself overflows its stack with deep nesting, and ends the process.
-    """
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-        self.check_event, self.peek_event = parser.check_event, parser.peek_event
-        self.get_event = parser.get_event
-
-    def descend_resolver(self, parent: Any, index: Any) -> None:
-        """Does nothing: tags do not depend on paths."""
-
-    def ascend_resolver(self) -> None:
-        """Does nothing."""
-
-    def resolve(self, kind: type, value: Any, implicit: Any) -> str:  # noqa: ARG002 (the base class calls it)
-        """Returns the tag of a node that has none: PLAIN if it may be a number."""
-        return _PLAIN if kind is yaml.ScalarNode and implicit[0] else _UNTAGGED
-
-
-_PLAIN, _UNTAGGED, _TEXT = "plain", "untagged", "tag:yaml.org,2002:str"
 
 
 class _Reader:
@@ -153,11 +134,9 @@ class _Reader:
             self.fail(node.start_mark, _TOO_DEEP)
         if len(self.places) == _MOST_NODES:
             self.fail(node.start_mark, f"more than {_MOST_NODES:,} values, counting those behind aliases")
-        if node.tag not in (_PLAIN, _UNTAGGED, _TEXT):
-            self.fail(node.start_mark, f"the tag {node.tag!r} is not allowed")
         self.places[path] = self._origin(node.start_mark), self._origin((key or node).start_mark)
         if isinstance(node, yaml.ScalarNode):
-            return resolve_scalar(node.value) if node.tag == _PLAIN else node.value
+            return node.value if node.style else resolve_scalar(node.value)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         mapping: dict[Key, Any] = {}
@@ -168,7 +147,7 @@ class _Reader:
 
     def _key(self, node: yaml.Node, path: KeyPath) -> Key:
         """Returns a key of the mapping at a path, which the mapping does not have yet."""
-        key = resolve_scalar(node.value) if node.tag == _PLAIN else _Reader(self._start).value(node, ())
+        key = _Reader(self._start).value(node, ())
         if isinstance(key, bool) or not isinstance(key, str | int):
             self.fail(node.start_mark, f"a key must be text or a whole number, found {key!r}")
         if (*path, key) in self.places:

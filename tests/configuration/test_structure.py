@@ -18,10 +18,6 @@ MISTAKES = [
     ("1: 2", "top.yaml:2:1  1: unknown key 1"),
     ("data: {split: {tst: 0.1}}", "data.split.tst: .*(did you mean 'test'?)\n  known: by, seed,"),
     ("model: {encoder: {cross_attention: {}}}", "model.encoder.cross_attention: unknown key"),
-    (
-        "training: {label_smoothing: 0.1}",
-        "top.yaml:2:12  training.label_smoothing: is an option of the head, model.head={name: NAME, ",
-    ),
     # Values of another type or out of range.
     ("model: {width: wide}", "top.yaml:2:16  model.width: should be a valid integer, found 'wide'"),
     ("model: {width: true}", "model.width: .*, found true"),

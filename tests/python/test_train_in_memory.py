@@ -120,9 +120,9 @@ def test_another_class_of_the_same_name_is_not_the_same(run):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"model": {"width": "wide"}}, ConfigurationError, r"overrides\['model'\]\['width'\]  model.width"),
-        ({"model": {"attention": "nine"}}, ConfigurationError, r"\['attention'\].*did you mean 'mine'"),
-        ({"model": {"attention": object()}}, ConfigurationError, r"overrides\['model'\]\['attention'\]"),
+        ({"model": {"width": "wide"}}, ConfigurationError, "overrides  model.width"),
+        ({"model": {"attention": "nine"}}, ConfigurationError, r"model.attention.*did you mean 'mine'"),
+        ({"model": {"attention": object()}}, ConfigurationError, "overrides  model.attention"),
         ({1.5: 2}, ConfigurationError, "found 1.5"),
     ],
 )

@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from plugformer.configuration.structure import kind_at
-from plugformer.configuration.task import Component, Overrides, Settings, Task, TokenizerSettings
+from plugformer.configuration.task import (
+    Component,
+    CrossAttention,
+    LayerOverrides,
+    Settings,
+    Task,
+    TokenizerSettings,
+)
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import model_at
 from plugformer.yaml_reader import read_text
-from plugformer.yaml_tree import Finding, KeyPath, Origin, Places, Problem, Tree, dotted, placed, report
+from plugformer.yaml_tree import KeyPath, Origin, Places, Problem, Tree, dotted, placed, report
 
 EMPTY = Tree({}, {})
 
@@ -62,7 +69,7 @@ def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> 
     """Returns a dictionary of settings as a tree, and the registry with the classes in it.
 
     A component may be a class, or a class with its options: `MyAttention`, `(MyAttention, {"heads": 2})` or
-    `{"name": MyAttention, "heads": 2}`. Messages call the dictionary by `name`: `task["model"]["width"]`.
+    `{"name": MyAttention, "heads": 2}`. Messages call the dictionary by `name`.
 
     Raises:
         ConfigurationError: A key or a value is something that a task file cannot contain.
@@ -70,35 +77,35 @@ def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> 
     """
     classes: Classes = {}
     places: Places = {}
-    read = _value(value, name, (), classes, places)
-    if not isinstance(read, dict):
+    origin = Origin(name, folder=Path.cwd())
+
+    def read(value: Any, path: KeyPath) -> Any:
+        """Returns a value as a task file has it; adds its place, and the classes in it."""
+        places[path] = origin, origin
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
+            value = {"name": value[0], **value[1]}
+        if isinstance(value, type):
+            return f"session:{_named(value, origin, path, classes)}"
+        if isinstance(value, Path):
+            return str(value)
+        if value is None or isinstance(value, str | bool | int | float):
+            return value
+        if isinstance(value, Mapping):
+            for key in value:
+                if isinstance(key, bool) or not isinstance(key, str | int):
+                    raise Problem(origin, path, f"a key must be text or a whole number, found {key!r}").error
+            return {key: read(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [read(item, (*path, at)) for at, item in enumerate(value)]
+        if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy or PyTorch
+            return read(value.item(), path)
+        expected = "expected text, a number, a boolean, None, a list, a dictionary or a component class"
+        raise Problem(origin, path, f"{expected}; found {value!r}").error
+
+    settings = read(value, ())
+    if not isinstance(settings, dict):
         raise ConfigurationError(f"{name}: expected a dictionary, found {value!r}")
-    return Tree(read, places), registry.with_components(classes) if classes else registry
-
-
-def _value(value: Any, place: str, path: KeyPath, classes: Classes, places: Places) -> Any:
-    """Returns a value of Python as a task file has it; adds its places, and the classes in it."""
-    origin = Origin(place, folder=Path.cwd())
-    places[path] = origin, origin
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
-        value = {"name": value[0], **value[1]}
-    if isinstance(value, type):
-        return f"session:{_named(value, origin, path, classes)}"
-    if value is None or isinstance(value, str | bool | int | float | Path):
-        return str(value) if isinstance(value, Path) else value
-    if isinstance(value, Mapping):
-        if strange := [key for key in value if isinstance(key, bool) or not isinstance(key, str | int)]:
-            raise Problem(origin, (), f"a key must be text or a whole number, found {strange[0]!r}").error
-        return {
-            key: _value(item, f"{place}[{key!r}]", (*path, key), classes, places)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_value(item, f"{place}[{at}]", (*path, at), classes, places) for at, item in enumerate(value)]
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy or PyTorch
-        return _value(value.item(), place, path, classes, places)
-    expected = "expected text, a number, a boolean, None, a list, a dictionary or a component class"
-    raise Problem(origin, (), f"{expected}; found {value!r}").error
+    return Tree(settings, places), registry.with_components(classes) if classes else registry
 
 
 def _named(value: type, origin: Origin, path: KeyPath, classes: Classes) -> str:
@@ -106,7 +113,7 @@ def _named(value: type, origin: Origin, path: KeyPath, classes: Classes) -> str:
     try:
         named = classes.setdefault(kind_at(path), {})
     except StopIteration:
-        raise Problem(origin, (), f"{value!r} is a class, and no component belongs here").error from None
+        raise Problem(origin, path, f"{value!r} is a class, and no component belongs here").error from None
     name = value.__name__.lstrip("_")
     while named.setdefault(name, value) is not value:  # another class has the name
         name += "-"
@@ -165,7 +172,8 @@ def shadowed(base: Tree, over: Tree) -> Iterator[Problem]:
     for path, (origin, _) in base.places.items():
         *outer, key = path if path[:1] == ("model",) and base.get(path) is not None else ("",)
         model = model_at(Task, tuple(outer))
-        if model is None or not issubclass(model, Overrides) or key in model.independent:
+        independent = path[-2:] == ("cross_attention", "position")
+        if model is None or not issubclass(model, LayerOverrides | CrossAttention) or independent:
             continue
         for general in ((*path[:depth], key) for depth in range(1, len(outer))):
             value = over.get(general)
@@ -180,45 +188,61 @@ _PATH = ("model", "initialize_from")
 
 
 def with_weights(
-    layers: list[Tree], registry: Registry, absolute: Callable[[Tree, KeyPath], Any]
-) -> list[Tree]:
-    """Returns layers with what `model.initialize_from` decides, and the hook that loads the weights.
+    layers: Sequence[Tree], registry: Registry, absolute: Callable[[Tree, KeyPath], Any]
+) -> Tree:
+    """Merges layers with what `model.initialize_from` decides, and the hook that loads the weights.
 
     `{x: ..., OPTIONS}` means the hook `initialize_from_x`; see `plugformer.interfaces.Hook.decided`.
+
+    Args:
+        layers: The defaults, then those that are written.
+        registry: Has the hook.
+        absolute: Returns the value at a path of a tree, absolute if it is a folder.
+
+    Raises:
+        ConfigurationError: The layers contradict the weights.
     """
-    merged = merge_layers(layers)
-    if not isinstance(block := merged.get(_PATH), dict):
-        return layers
-    with placed(merged.origin(_PATH), _PATH):
-        options = {str(key): absolute(merged, (*_PATH, key)) for key in block}
+    tree = merge_layers(layers)
+    if not isinstance(block := tree.get(_PATH), dict):
+        return tree
+    with placed(tree.origin(_PATH), _PATH):
+        options = {str(key): absolute(tree, (*_PATH, key)) for key in block}
         name = f"{_PATH[1]}_{next(iter(options))}"
-        written = merge_layers(layers[1:]).value
-        file, decided, defaults = registry.create(Kind.HOOK, name, **options).decided(written)
-    findings: list[Finding] = []
-    rest = _rest(decided, written, (), findings)
-    if findings:
-        raise ConfigurationError(
-            report(Problem(merged.origin(path), path, words) for path, words in findings)
-        )
-    hooks = [{"name": name, **options}, *(merged.get(("training", "hooks")) or [])]
-    last = {"model": {_PATH[1]: None}, "training": {"hooks": hooks}}
-    read = (read_dictionary(tree, file, registry)[0] for tree in (defaults, rest, last))
-    return [layers[0], next(read), *layers[1:], *read]
+        written = merge_layers(layers[1:])
+        file, decided, defaults = registry.create(Kind.HOOK, name, **options).decided(written.value)
+    settings = dict(_leaves(decided, ()))
+    if problems := [*_contradicted(settings, written)]:
+        raise ConfigurationError(report(problems))
+    tree = merge_layers([layers[0], read_dictionary(defaults, file, registry)[0], *layers[1:]])
+    hooks = [{"name": name, **options}, *(tree.get(("training", "hooks")) or [])]
+    settings |= {_PATH: None, ("training", "hooks"): hooks}
+    for path, value in settings.items():
+        tree = tree.with_value(path, Tree.of(value, Origin(file)))
+    return tree
 
 
-def _rest(decided: Mapping[str, Any], written: Any, path: KeyPath, findings: list[Finding]) -> dict[str, Any]:
-    """Returns decided settings, of written components without the names; finds those that are others."""
-    block = {"name": written} if isinstance(written, str) else written or {}
-    rest: dict[str, Any] = {}
-    for key, value in decided.items():
-        other = block.get(key)
-        if isinstance(value, Mapping):
-            rest[key] = _rest(value, other, (*path, key), findings)
-        elif key != "name" or other is None:
-            rest[key] = value
-        if other is not None and not isinstance(value, Mapping) and other != value:
-            findings.append(((*path, key), f"{other!r}, where the weights have {value!r}; take it out"))
-    for key, inner in block.items():
-        if path[:1] == _PATH[:1] and (key in ("encoder", "decoder", "per_layer") or isinstance(key, int)):
-            _rest(dict(decided) if key not in decided else {}, inner, (*path, key), findings)
-    return rest
+def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    """Yields the values within nested mappings, with their paths."""
+    if not isinstance(value, Mapping) or not value:
+        yield path, value
+        return
+    for key, item in value.items():
+        yield from _leaves(item, (*path, key))
+
+
+def _contradicted(settings: Mapping[KeyPath, Any], written: Tree) -> Iterator[Problem]:
+    """Yields settings of the model, of a stack or of a layer that are written otherwise."""
+    stacks: list[KeyPath] = [("model", "encoder"), ("model", "decoder")]
+    layers = {stack: written.get((*stack, "per_layer")) for stack in stacks}
+    parts = [
+        (*stack, "per_layer", layer)
+        for stack, blocks in layers.items()
+        for layer in (blocks if isinstance(blocks, dict) else ())
+    ]
+    for (model, *path), value in settings.items():
+        for place in ((*part, *path) for part in ((model,), *stacks, *parts)):
+            block = written.get(place[:-1])
+            other = block if isinstance(block, str) and place[-1] == "name" else written.get(place)
+            if other is not None and other != value and settings.get(place, value) == value:
+                message = f"{other!r}, where the weights have {value!r}; take it out"
+                yield Problem(written.origin(place), place, message)

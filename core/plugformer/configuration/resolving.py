@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.overrides import (
     Changes,
-    merge_layers,
     merged,
     read_dictionary,
     read_overrides,
@@ -69,6 +68,7 @@ def resolve(
     registry: Registry | None = None,
     *,
     in_memory: bool = False,
+    kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
     """Reads a task with everything that it extends, and checks its structure and names; imports no component.
 
@@ -79,30 +79,21 @@ def resolve(
             task files, of which the last one wins.
         registry: What is installed; discovered if None.
         in_memory: Whether examples are in memory: `data.name` is then `memory`.
+        kinds: Kinds of the components that must be in the registry.
 
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    known = registry or Registry.discover()
-    above = [Tree.of("memory", Origin("data=")).under(("data", "name"))] if in_memory else []
-    if isinstance(overrides, Mapping):
-        tree, known = read_dictionary(overrides, "overrides", known)
-        return resolve_changed(task, [*above, tree], known)
-    trees = [change for change in overrides if isinstance(change, Tree)]
-    arguments = read_overrides(change for change in overrides if isinstance(change, str))
-    return resolve_changed(task, [*above, *trees, arguments], known)
-
-
-def resolve_changed(
-    task: Written,
-    changes: Iterable[Tree],
-    registry: Registry | None = None,
-    kinds: Container[str] = tuple(Kind),
-) -> ResolvedTask:
-    """Does what `resolve` does, with changes that are trees; only components of some kinds must be known."""
     layers, registry = read_layers(task, registry or Registry.discover())
+    changes = [Tree.of("memory", Origin("data=")).under(("data", "name"))] if in_memory else []
+    if isinstance(overrides, Mapping):
+        tree, registry = read_dictionary(overrides, "overrides", registry)
+        changes.append(tree)
+    else:
+        changes += [change for change in overrides if isinstance(change, Tree)]
+        changes.append(read_overrides(change for change in overrides if isinstance(change, str)))
     for change in changes:
         if change.get(("extends",)):
             message = "only a task file can extend a task"
@@ -112,8 +103,7 @@ def resolve_changed(
     steps = zip(accumulate(layers, merged), layers[1:], strict=False)
     if problems := [problem for base, over in steps for problem in shadowed(base, over)]:
         raise ConfigurationError(report(problems))
-    layers = with_weights([Tree(default_blocks(), {}), *layers], registry, absolute)
-    tree = with_other_run(merge_layers(layers))
+    tree = with_other_run(with_weights([Tree(default_blocks(), {}), *layers], registry, absolute))
     return ResolvedTask(check_structure(tree, registry, kinds), registry, tree)
 
 

@@ -177,17 +177,7 @@ class Embeddings(Settings):
     )
 
 
-class Overrides(Settings):
-    """Settings of a part of the model that replace those of the whole model.
-
-    Attributes:
-        independent: Keys that do not inherit the model's key of the same name.
-    """
-
-    independent: ClassVar[frozenset[str]] = frozenset()
-
-
-class LayerOverrides(Overrides):
+class LayerOverrides(Settings):
     """Components of a single layer."""
 
     attention: Component | None = None
@@ -196,10 +186,8 @@ class LayerOverrides(Overrides):
     residual: Component | None = None
 
 
-class CrossAttention(Overrides):
+class CrossAttention(Settings):
     """How a decoder reads the encoder's output; without positions by default."""
-
-    independent = frozenset({"position"})
 
     attention: Component | None = None
     position: Component | None = None
@@ -305,9 +293,6 @@ class TrainingSettings(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
-    moved: ClassVar = {
-        "label_smoothing": "an option of the head, model.head={name: NAME, label_smoothing: 0.1}"
-    }
 
     epochs: Count | None = Field(default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if null.")
     steps: Count | None = Field(default=None, description="Updates in all, instead of epochs.")

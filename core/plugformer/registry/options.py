@@ -134,8 +134,6 @@ def _problem(
     if kinds & {"extra_forbidden", "invalid_key"}:
         inner = model_at(model, path[:-1])
         known = sorted({*(keys_of(inner) if inner else ()), *(also if len(path) == 1 else ())})
-        if advice := getattr(inner, "moved", {}).get(path[-1]):
-            return Problem(None, path, f"is {advice}", at_key=True)
         message = f"unknown key {path[-1]!r}{nearest(str(path[-1]), known)}"
         return Problem(None, path, message, f"known: {', '.join(known) or 'none'}", at_key=True)
     messages = list(dict.fromkeys(re.sub("^Input should be |^Value error, ", "", d["msg"]) for d in details))

@@ -14,7 +14,7 @@ import torch
 import plugformer
 from plugformer.configuration import Task
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.resolving import refuse_references, resolve_changed
+from plugformer.configuration.resolving import refuse_references, resolve
 from plugformer.configuration.structure import components as named_components
 from plugformer.configuration.structure import kind_at
 from plugformer.data.files import files_version
@@ -266,7 +266,7 @@ def resolve_run(
         kinds.add(Kind.METRIC)
         # Training is over: the monitored metric need not be among the metrics any more.
         last = read_overrides([*overrides, "training.monitor=loss"])
-    resolved = resolve_changed(tree, [last] if last.value else [], registry, kinds=())
+    resolved = resolve(tree, [last], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
     _refuse_other_task(directory, tree)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
