@@ -11,7 +11,7 @@ from typing import Any
 from plugformer.configuration import dump
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Metric
-from plugformer.runs import RunDirectory, made_of
+from plugformer.runs import RunDirectory, provenance
 from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.results import RESULT, CellResult, write
 
@@ -96,7 +96,7 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
 
 def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:
     """Returns the ingredients of a task's training; `hashes` are those of the splits."""
-    return {"format": FORMAT, "task": written(resolved.task), **made_of(resolved, dict(hashes))}
+    return {"format": FORMAT, "task": written(resolved.task), **provenance(resolved, dict(hashes))}
 
 
 def identity(parts: Ingredients) -> str:

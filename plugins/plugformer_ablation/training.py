@@ -17,7 +17,7 @@ from plugformer.errors import InterruptedRunError, PlugformerError, RunError, de
 from plugformer.evaluation import Report
 from plugformer.hooks import Run, Update, hookimpl
 from plugformer.registry import Registry
-from plugformer.runs import RunDirectory, is_trained
+from plugformer.runs import RunDirectory, is_being_trained
 from plugformer.validation import validate
 from plugformer_ablation.cells import Cell, identity, ingredients
 from plugformer_ablation.results import CellResult
@@ -82,7 +82,7 @@ def train_cell(
     }
     if cell.folder.exists():
         deadline = time.monotonic() + PATIENCE
-        while is_trained(cell.folder) and time.monotonic() < deadline:
+        while is_being_trained(cell.folder) and time.monotonic() < deadline:
             notify(f"waiting for a worker of a killed study, which still trains {cell.folder}")
             time.sleep(1)
         report = resume(cell.folder, **options).report

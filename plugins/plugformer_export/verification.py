@@ -9,7 +9,7 @@ import numpy as np
 
 from plugformer.data import EncodedSplit
 from plugformer.errors import ConfigurationError, DataError, needing
-from plugformer.runs import TrainedModel, replacing_folder
+from plugformer.runs import TrainedModel, replacing
 from plugformer_export.comparison import Comparison, Verification
 from plugformer_export.target import Refused, Target
 from plugformer_sharing import model_card
@@ -58,8 +58,8 @@ def verified(
         raise ConfigurationError(f"{out} exists already; give --out a folder that does not")
     trained.refuse_changes()
     split, rows, name = held_out(trained, examples, data, notify)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with replacing_folder(out) as folder:
+    with replacing(out) as folder:
+        folder.mkdir(parents=True)
         target.write(trained, folder)
         comparison = Comparison(trained, target, target.load(trained, folder), split, rows, name)
         result = comparison.result(agreement)

@@ -58,7 +58,7 @@ def stated_card(
     from plugformer.runs import RunDirectory
 
     directory = RunDirectory(trained.place)
-    lock, evaluations = directory.lock(), directory.evaluations()
+    lock, evaluations = directory.read_lockfile(), directory.evaluations()
     name = stated.name or trained.place.name
     sections = {
         "How to use it": [usage or usage_of(trained, name)],

@@ -71,7 +71,7 @@ def publication(
     values = {name: _read(folder / name) for name in _REWRITTEN if (folder / name).exists()}
     shortener = PathShortener.of(*values.values())
     texts = {name: _written(name, folder, shortener, value) for name, value in values.items()}
-    used = RunDirectory(folder).lock().get("files", {})
+    used = RunDirectory(folder).read_lockfile().get("files", {})
     for name in _KEPT:  # not whatever a stranger's lock names
         if name in used:
             texts[name] = _unchanged(folder / name)

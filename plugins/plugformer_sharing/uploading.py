@@ -14,12 +14,12 @@ def write(publication: Publication, folder: Path) -> None:
     Raises:
         RunError: The folder exists already, or cannot be written.
     """
-    from plugformer.runs import replacing_folder
+    from plugformer.runs import replacing
 
     if folder.exists():
         raise RunError(f"{folder} exists already and is never overwritten: give another --to")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with replacing_folder(folder) as temporary:
+    with replacing(folder) as temporary:
+        temporary.mkdir(parents=True)
         for name, content in publication.contents.items():
             file = temporary / name
             file.parent.mkdir(parents=True, exist_ok=True)

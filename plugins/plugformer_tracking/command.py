@@ -53,7 +53,7 @@ def command(
     directory = RunDirectory.open(located(run))
     if not directory.metrics.exists():
         raise RunError(f"{run} has no metrics.jsonl: nothing has been logged")
-    directory.refuse_damaged()
+    directory.logged()  # a damaged log is refused before trackers are told anything
     folder = out or directory.path.absolute().parent / "tracking"
     memory = folder / f"{directory.path.absolute().name}.json" if out else directory.path / "tracking.json"
     settings = read_file(directory.task, str(directory.task)).value

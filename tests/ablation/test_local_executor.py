@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.ablation.studies import declared
 
 from plugformer.errors import InterruptedRunError
-from plugformer.runs.directory import is_trained
+from plugformer.runs.directory import is_being_trained
 from plugformer_ablation import executors
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.cells import make_cells
@@ -110,9 +110,9 @@ def test_who_leaves_early_leaves_no_process_behind(registry, tmp_path):
     events = LocalExecutor(1).events(waiting)
     while next(events) is None:
         pass
-    assert is_trained(waiting[0].folder)
+    assert is_being_trained(waiting[0].folder)
     events.close()
-    assert not is_trained(waiting[0].folder)
+    assert not is_being_trained(waiting[0].folder)
 
 
 def test_ctrl_c_stops_a_study_and_the_same_command_goes_on(registry, tmp_path):
@@ -127,4 +127,4 @@ def test_ctrl_c_stops_a_study_and_the_same_command_goes_on(registry, tmp_path):
 
     with pytest.raises(InterruptedRunError, match=r"stopped by SIGINT: 0 of 4 cells"):
         run_study(study, tmp_path, registry, Interrupting(2), Console(file=io.StringIO()))
-    assert not any(is_trained(folder) for folder in (tmp_path / "cells").glob("*/"))
+    assert not any(is_being_trained(folder) for folder in (tmp_path / "cells").glob("*/"))

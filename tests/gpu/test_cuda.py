@@ -104,7 +104,7 @@ def test_every_attention_writes_as_on_the_cpu(tiny_model, registry, any_attentio
 
 
 def test_a_run_of_the_gpu_says_so(trained):
-    environment = RunDirectory(trained.directory).lock()["environment"]
+    environment = RunDirectory(trained.directory).read_lockfile()["environment"]
     assert environment["device"] == torch.cuda.get_device_name()
     assert load(trained.directory).device.type == GPU.type
 
@@ -237,4 +237,4 @@ def test_a_model_in_python_is_made_on_it():
 
 def test_the_processor_is_chosen_although_there_is_a_gpu(train_tiny, tmp_path):
     train_tiny(tmp_path / "run", device="cpu")
-    assert RunDirectory(tmp_path / "run").lock()["environment"]["device"] == "cpu"
+    assert RunDirectory(tmp_path / "run").read_lockfile()["environment"]["device"] == "cpu"

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from plugformer.runs import replacing_folder
-
 PROGRAM = '''
 import os, signal, sys
 from pathlib import Path
@@ -105,28 +103,3 @@ def test_killed_at_every_operation(tmp_path):
     assert done.returncode == 0, done.stderr
     # A folder and four files, each opened, half-written and flushed; the renaming; an old one's five files.
     assert int(done.stdout) >= 20
-
-
-LEAVES = """
-import os, signal, sys
-from pathlib import Path
-from plugformer.runs import replacing_folder
-
-with replacing_folder(Path(sys.argv[1])) as folder:
-    (folder / "half").write_text("")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_the_next_write_removes_what_a_killed_one_left(tmp_path):
-    """Not what another process is writing there, and not what belongs to another place."""
-    for name in ("export", "other"):
-        subprocess.run([sys.executable, "-c", LEAVES, str(tmp_path / name)], check=False)
-    assert len(list(tmp_path.glob(".export.*"))) == len(list(tmp_path.glob(".other.*"))) == 2
-    with replacing_folder(tmp_path / "export"):
-        with replacing_folder(tmp_path / "export") as folder:
-            assert len(list(tmp_path.glob(".export.*"))) == 4
-            (folder / "whole").write_text("")
-        (tmp_path / "export" / "whole").unlink()
-    assert not list(tmp_path.glob(".export.*"))
-    assert len(list(tmp_path.glob(".other.*"))) == 2

@@ -11,7 +11,7 @@ from plugformer.registry.discovery import discover_built_in
 from plugformer.registry.manifest import parse
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.runs.lock import task_hashes
+from plugformer.runs.lockfile import task_hashes
 from plugformer.training.train import resume
 
 PLUGIN = {"distribution": "plugformer-differential", "version": "0.1.0", "source": "0" * 64}

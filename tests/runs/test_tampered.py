@@ -11,7 +11,7 @@ import yaml
 from plugformer.errors import RunError
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.runs.lock import task_hashes
+from plugformer.runs.lockfile import task_hashes
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume, train
 from plugformer_inspection.plot import plot

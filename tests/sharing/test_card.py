@@ -32,7 +32,7 @@ def test_the_hub_reads_the_front_matter(card, trained):
 
 
 def test_the_card_says_what_is_in_the_run(card, trained):
-    lock = RunDirectory(trained.directory).lock()
+    lock = RunDirectory(trained.directory).read_lockfile()
     for path, record in lock["components"].items():
         assert f"| `{path.partition('/')[2]}` | {record['distribution']} {record['version']} |" in card.text
     for split, digest in lock["data"].items():
@@ -72,7 +72,7 @@ import os
 
 def test_what_the_author_wrote_is_no_markup(run_copy, monkeypatch):
     """Rendered, the description and names of classes are the same letters, in the places for them."""
-    task, lock = yaml.safe_load((run_copy / "task.yaml").read_text()), RunDirectory(run_copy).lock()
+    task, lock = yaml.safe_load((run_copy / "task.yaml").read_text()), RunDirectory(run_copy).read_lockfile()
     task["description"] = f"Dates.{HOSTILE}"
     lock["data"][HOSTILE] = HOSTILE
     (run_copy / "task.yaml").write_text(yaml.safe_dump(task))

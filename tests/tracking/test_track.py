@@ -230,12 +230,11 @@ def test_a_run_without_trackers_is_told_elsewhere(trained, tmp_path, capsys):
     assert not (trained.directory / "tracking.json").exists()
 
 
-@pytest.mark.parametrize("line", ["{]", '{"event": "training"}', "7"])
-def test_a_damaged_log_is_refused_before_trackers_are_told(trained, tmp_path, capsys, line):
+def test_a_damaged_log_is_refused_before_trackers_are_told(trained, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained.directory, run)
     with (run / "metrics.jsonl").open("a") as file:
-        file.write(f"{line}\n")
+        file.write("{]\n")
     with pytest.raises(SystemExit) as left:
         main(["track", str(run), "--to", "tensorboard"])
     assert left.value.code == 2

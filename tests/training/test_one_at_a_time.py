@@ -51,8 +51,8 @@ def test_who_is_overtaken_while_making_a_run_is_refused(tmp_path):
     overtaken = pytest.raises(RunError, match="run cannot be written: ")
     with overtaken, RunDirectory.making(out) as slow:
         with RunDirectory.making(out) as fast:
-            fast.write_task("fast")
-        slow.write_task("slow")
+            fast.task.write_text("fast")
+        slow.task.write_text("slow")
     assert (out / "task.yaml").read_text() == "fast"
     assert list(tmp_path.iterdir()) == [out]
 

@@ -40,7 +40,10 @@ def test_a_task_trains_in_mixed_precision_and_the_next_one_does_not(train_tiny, 
     train_tiny(tmp_path / "bf16", "training.precision=bf16", "training.steps=1", observers=[mixed])
     train_tiny(tmp_path / "float32", "training.steps=1", observers=[plain])
     assert (mixed.seen, plain.seen) == ({torch.bfloat16}, set())
-    noted = [RunDirectory(tmp_path / name).lock()["environment"]["precision"] for name in ("bf16", "float32")]
+    noted = [
+        RunDirectory(tmp_path / name).read_lockfile()["environment"]["precision"]
+        for name in ("bf16", "float32")
+    ]
     assert noted == ["bf16", "float32"]
     assert {parameter.dtype for parameter in load(tmp_path / "bf16").model.parameters()} == {torch.float32}
 
@@ -129,7 +132,7 @@ def test_float16_without_a_gpu_is_refused_before_anything_is_made(train_tiny, tm
 
 
 def test_the_lock_says_where_it_was_computed(trained):
-    environment = RunDirectory(trained.directory).lock()["environment"]
+    environment = RunDirectory(trained.directory).read_lockfile()["environment"]
     assert environment["threads"] == torch.get_num_threads()
     assert environment["device"] == ("cpu" if not torch.cuda.is_available() else torch.cuda.get_device_name())
     assert {"numpy", "tokenizers", "datasets"} <= environment["versions"].keys()

@@ -1,9 +1,9 @@
-"""Runs on disk: their files, checkpoints and locks. Nothing that is read here is executed."""
+"""Runs on disk: their files, checkpoints and lockfiles. Nothing that is read here is executed."""
 
 from plugformer.runs.checkpoint import Stateful, TrainingProgress
-from plugformer.runs.directory import RunDirectory, is_trained, located
+from plugformer.runs.directory import RunDirectory, is_being_trained, located
 from plugformer.runs.loading import TrainedModel
-from plugformer.runs.lock import made_of
+from plugformer.runs.lockfile import provenance
 from plugformer.runs.store import (
     load_tensors,
     own_tensors,
@@ -11,7 +11,6 @@ from plugformer.runs.store import (
     read_json,
     refuse_links,
     replacing,
-    replacing_folder,
     save_tensors,
 )
 
@@ -20,15 +19,14 @@ __all__ = [
     "Stateful",
     "TrainedModel",
     "TrainingProgress",
-    "is_trained",
+    "is_being_trained",
     "load_tensors",
     "located",
-    "made_of",
     "own_tensors",
+    "provenance",
     "read_file",
     "read_json",
     "refuse_links",
     "replacing",
-    "replacing_folder",
     "save_tensors",
 ]

@@ -1,4 +1,4 @@
-"""Run directories: the files that a training writes, and the lock that keeps other processes out."""
+"""Run directories: the files that a training writes, and the lock by which one process trains a run."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from packaging.version import Version
 import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described, nearest
-from plugformer.runs.records import EVALUATIONS, LOCK, LOG, SELF_CHECK, STATE
 from plugformer.runs.store import (
+    RESTORE,
     parse_json,
     read_file,
     read_json,
     remove_leftovers,
-    replacing_folder,
+    replacing,
     temporary_name,
     write_json,
     write_text,
@@ -36,6 +36,7 @@ class RunDirectory:
     Attributes:
         path: The directory.
         task: The task, fully resolved.
+        lockfile: What the run was made of: versions, hashes of components, data and files.
         model: The best parameters so far; at the end their average, if a hook makes one.
         metrics: The log of the training, one JSON object a line.
         checkpoints: The checkpoints that training resumes from.
@@ -45,6 +46,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.task = path / "task.yaml"
+        self.lockfile = path / "lock.json"
         self.model = path / "model.safetensors"
         self.metrics = path / "metrics.jsonl"
         self.checkpoints = path / "checkpoints"
@@ -60,9 +62,9 @@ class RunDirectory:
         Raises:
             RunError: It cannot be made; or another process has made it meanwhile.
         """
-        with replacing_folder(path) as temporary:
+        with replacing(path) as temporary:
             run = cls(temporary)
-            run.checkpoints.mkdir()
+            run.checkpoints.mkdir(parents=True)
             yield run
 
     def remove_if_begun_only(self) -> None:
@@ -98,31 +100,18 @@ class RunDirectory:
         if not (path / "task.yaml").is_file():
             raise RunError(f"{path} is not a run directory: it has no task.yaml")
         run = cls(path)
-        version = run.lock()["versions"]["plugformer"]
-        if Version(version) > Version(plugformer.__version__):
+        try:
+            version = Version(run.read_lockfile()["versions"]["plugformer"])
+        except (LookupError, TypeError, ValueError) as error:
+            raise RunError(f"{run.lockfile} is damaged: {described(error)}; {RESTORE}") from error
+        if version > Version(plugformer.__version__):
             newer = f"{path} was written by Plugformer {version}, newer than this {plugformer.__version__}"
             raise RunError(f"{newer}: install {version} or newer")
         return run
 
-    def lock(self) -> dict[str, Any]:
-        """Returns `versions`, `components` and `data` of the run; raises RunError if the file is damaged."""
-        return cast("dict[str, Any]", read_json(self.path / "lock.json", LOCK))
-
-    def refuse_damaged(self) -> None:
-        """Raises RunError if a record of the training is damaged."""
-        self.lock()
-        self.evaluations()
-        self.self_check()
-        if self.metrics.exists():
-            self.logged()
-
-    def write_task(self, text: str) -> None:
-        """Writes the resolved task."""
-        write_text(self.task, text)
-
-    def write_lock(self, lock: dict[str, Any]) -> None:
-        """Writes the lock."""
-        write_json(self.path / "lock.json", lock)
+    def read_lockfile(self) -> dict[str, Any]:
+        """Returns the content of `lock.json`; raises RunError if the file is damaged."""
+        return cast("dict[str, Any]", read_json(self.lockfile))
 
     def write_evaluation(self, split: str, report: dict[str, Any]) -> None:
         """Adds a split's final evaluation to `evaluation.json`."""
@@ -131,12 +120,12 @@ class RunDirectory:
     def evaluations(self) -> dict[str, Any]:
         """Returns the final evaluations by split; none if the run has not ended."""
         path = self.path / "evaluation.json"
-        return read_json(path, EVALUATIONS) if path.exists() else {}
+        return read_json(path) if path.exists() else {}
 
     def self_check(self) -> dict[str, Any]:
         """Returns the self-check, with the recorded `answers`; nothing if the run has not ended."""
         path = self.path / "self_check.json"
-        return read_json(path, SELF_CHECK) if path.exists() else {}
+        return read_json(path) if path.exists() else {}
 
     def rewind(self, step: int) -> None:
         """Removes temporary files of killed processes, and lines of the log that are written again.
@@ -156,12 +145,12 @@ class RunDirectory:
     def logged(self) -> list[dict[str, Any]]:
         """Returns the records in `metrics.jsonl`; half a line that a crash has left is ignored."""
         lines = read_file(self.metrics).decode(errors="replace").split("\n")
-        return cast("list[dict[str, Any]]", parse_json(self.metrics, f"[{','.join(lines[:-1])}]", LOG))
+        return [parse_json(self.metrics, line) for line in lines[:-1]]
 
     def seconds(self) -> float:
         """Returns the wall time of all updates up to the newest checkpoint."""
         newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
-        return float(read_json(newest / "state.json", STATE)["progress"]["seconds"])
+        return float(read_json(newest / "state.json")["progress"]["seconds"])
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`; raises RunError if the disk is full or cannot be written."""
@@ -231,7 +220,7 @@ def training_lock(run: Path, processes: Processes = SINGLE_PROCESS) -> Iterator[
         lock.release()
 
 
-def is_trained(run: Path) -> bool:
+def is_being_trained(run: Path) -> bool:
     """Returns whether a process holds the lock of a directory; False where files cannot be locked."""
     if not (run / TRAINING_LOCK).exists():
         return False

@@ -9,7 +9,6 @@ from typing import Any, cast, overload
 
 import torch
 from jaxtyping import Float
-from pydantic import ConfigDict, TypeAdapter
 from torch import Tensor
 
 from plugformer.configuration.overrides import read_overrides
@@ -27,7 +26,7 @@ from plugformer.interfaces import Constraint, Example, Generative, Level, Model,
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory, located
-from plugformer.runs.lock import (
+from plugformer.runs.lockfile import (
     AFTER_TRAINING,
     ANSWERING,
     changed_components,
@@ -267,8 +266,7 @@ class TrainedModel:
         return "" if same else f"they give other answers than those in {self.directory}/self_check.json"
 
     def refuse_changes(self) -> None:
-        """Raises RunError if a file is damaged, or changed components give other answers than recorded."""
-        RunDirectory(self.place).refuse_damaged()
+        """Raises RunError if changed components give other answers than recorded."""
         if problem := self.changed_answers():
             command = f"plugformer train --resume --allow-changes --out {self.directory}"
             way_on = f"restore them, or measure and record the model with the new ones: `{command}`"
@@ -322,7 +320,7 @@ class TrainedModel:
             known = sorted(data.splits)
             raise DataError(f"unknown split {name!r}{nearest(name, known)}; known: {', '.join(known)}")
         notices = [*data.notices, f"{name}: {data.lengths[name]}"]
-        if same and data.hashes[name] != RunDirectory(self.place).lock()["data"].get(name):
+        if same and data.hashes[name] != RunDirectory(self.place).read_lockfile()["data"].get(name):
             words = (
                 f"the examples of split {name!r} are not those of the training; it may have seen some of them"
             )
@@ -412,5 +410,4 @@ def _changes(trained: TrainedModel) -> str:
 def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:
     """Returns the processor of a run; RunError if a file is damaged, or does not fit the task type."""
     refuse_other_files(directory)
-    schema: TypeAdapter[object] = TypeAdapter(experiment.task_type.state_type, config=ConfigDict(strict=True))
-    return load_processor(experiment, directory.path, read_json(directory.learned, schema))
+    return load_processor(experiment, directory.path, read_json(directory.learned))

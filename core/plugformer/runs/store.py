@@ -6,15 +6,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from glob import escape
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import torch
-from filelock import FileLock
-from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -29,38 +26,7 @@ _CHECKSUM = "sha256"
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yields a new folder, as `replacing` does; those that killed processes have left for `path` are removed.
-
-    A file next to the folder is locked as long as its process lives.
-    """
-    for old in path.parent.glob(f".{escape(path.name)}.*"):
-        if _TEMPORARY.fullmatch(old.name):
-            with suppress(RunError), _locked(old):
-                _remove(old)
-    temporary = temporary_name(path)
-    with _locked(temporary), replacing(path, temporary):
-        temporary.mkdir(parents=True)
-        yield temporary
-
-
-@contextmanager
-def _locked(temporary: Path) -> Iterator[None]:
-    lock = FileLock(f"{temporary}.lock", timeout=0)
-    try:
-        lock.acquire()
-    except OSError as error:  # a Timeout, too: another process has it
-        words = f"{temporary.parent} cannot be written: {error.strerror or error}"
-        raise RunError(f"{words}; choose another place with --out") from error
-    try:
-        yield
-    finally:
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
-
-
-@contextmanager
-def replacing(path: Path, temporary: Path | None = None) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path next to `path`; the file or folder written there replaces `path` at the end.
 
     It is flushed to the disk and renamed, so that a crash leaves the old or the new one.
@@ -68,7 +34,7 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[Path]:
     Raises:
         RunError: The disk is full or the folder cannot be written; `path` is unchanged.
     """
-    temporary = temporary or temporary_name(path)
+    temporary = temporary_name(path)
     try:
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
@@ -135,24 +101,17 @@ def read_file(path: Path) -> bytes:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def read_json(path: Path, schema: TypeAdapter[Any] | None = None) -> Any:
-    """Returns the value in a JSON file, of the schema's type; raises RunError if the file is damaged."""
-    return parse_json(path, read_file(path), schema)
+def read_json(path: Path) -> Any:
+    """Returns the value in a JSON file; raises RunError if the file is missing or damaged."""
+    return parse_json(path, read_file(path))
 
 
-def parse_json(path: Path, content: str | bytes, schema: TypeAdapter[Any] | None = None) -> Any:
-    """Returns the value of JSON from a file, of the schema's type; raises RunError otherwise."""
+def parse_json(path: Path, content: str | bytes) -> Any:
+    """Returns the value of JSON from a file; raises RunError if it is damaged."""
     try:
-        value = json.loads(content)
-        if schema is not None:
-            schema.validate_python(value)
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
-        words = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False)[0]
-            words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
-        raise RunError(f"{path} is damaged: {words}; {RESTORE}") from error
-    return value
+        raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
 
 
 def refuse_links(folder: Path) -> None:

@@ -29,19 +29,19 @@ from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory, training_lock
 from plugformer.runs.loading import TrainedModel, read_processor
-from plugformer.runs.lock import (
+from plugformer.runs.lockfile import (
     DURATION,
     check_overrides,
     environment,
     file_hashes,
-    make_lock,
+    make_lockfile,
     other_runs,
     refuse_changes,
     resolve_run,
     task_hashes,
 )
 from plugformer.runs.recorded_answers import record_answers
-from plugformer.runs.store import refuse_links, write_json
+from plugformer.runs.store import refuse_links, write_json, write_text
 from plugformer.training.fitting import Notify, epochs_of, fit, updates
 from plugformer.training.strategy import precision
 from plugformer.validation import validate
@@ -179,7 +179,6 @@ def resume(
     with processes.raise_everywhere():
         directory = RunDirectory.open(Path(run))
         refuse_links(directory.path)
-        directory.refuse_damaged()
     with training_lock(directory.path, processes):
         with processes.raise_everywhere():
             known = (registry or Registry.discover()).with_components(components or {})
@@ -188,8 +187,8 @@ def resume(
             processor = read_processor(directory, experiment)
         prepared = _prepare(experiment, processor, notify, processes)
         with processes.raise_everywhere():
-            now = make_lock(experiment, prepared.hashes)
-            changed = refuse_changes(directory.lock(), now, allow=allow_changes)
+            now = make_lockfile(experiment, prepared.hashes)
+            changed = refuse_changes(directory.read_lockfile(), now, allow=allow_changes)
             changed += _other_duration(directory, experiment, prepared, overrides)
         if changed:
             notify("\n  ".join(["resuming with changes:", *changed]))
@@ -228,23 +227,24 @@ def _other_duration(
 
 def _record(directory: RunDirectory, experiment: Experiment, now: dict[str, Any], changed: list[str]) -> None:
     """Records the changes of a resumed run."""
-    before = directory.lock()
-    directory.write_task(dump(experiment.task))
+    before = directory.read_lockfile()
+    write_text(directory.task, dump(experiment.task))
     hashes = {"task": task_hashes(directory)}  # a component may have got another option
-    directory.write_lock({**before, **now, **hashes, "changes": [*before.get("changes", []), *changed]})
+    lockfile = {**before, **now, **hashes, "changes": [*before.get("changes", []), *changed]}
+    write_json(directory.lockfile, lockfile)
 
 
 def _make_directory(path: Path, experiment: Experiment, data: PreparedData, where: dict[str, Any]) -> None:
     """Writes what a run begins with."""
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
-        directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
+        write_text(directory.task, dump(experiment.task.model_copy(update={"registry": None})))
         write_json(directory.learned, data.processor.learned)
         save_tokenizers(data.processor.tokenizers, directory.path)
         counts = {name: len(split) for name, split in data.splits.items()}
         hashes = {"task": task_hashes(directory), "files": file_hashes(directory)}
-        lock = {**make_lock(experiment, data.hashes), **hashes, "examples": counts}
-        directory.write_lock({**lock, **other_runs(experiment.task), "environment": where})
+        lock = {**make_lockfile(experiment, data.hashes), **hashes, "examples": counts}
+        write_json(directory.lockfile, {**lock, **other_runs(experiment.task), "environment": where})
 
 
 def _prepare(

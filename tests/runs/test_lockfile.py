@@ -16,7 +16,7 @@ from plugformer.experiment import Experiment
 from plugformer.registry import Kind
 from plugformer.registry.source import component_lock
 from plugformer.runs.loading import load
-from plugformer.runs.lock import components, make_lock, refuse_changes
+from plugformer.runs.lockfile import components, make_lockfile, refuse_changes
 from plugformer.training.train import resume
 
 ROOT = Path(__file__).parents[2]
@@ -126,11 +126,11 @@ def test_installed_observers_do_not_belong_to_the_lock(registry, tmp_path, monke
     task, registry = load(trained.directory, registry).task, registry.with_local(file)
     assert [entry.target for entry in registry.entries("hooks") if entry.file] == ["plug_watching"]
     before = json.loads((trained.directory / "lock.json").read_text())
-    assert refuse_changes(before, make_lock(Experiment.of(task, registry), before["data"])) == []
+    assert refuse_changes(before, make_lockfile(Experiment.of(task, registry), before["data"])) == []
 
 
 def test_a_hook_that_takes_part_belongs_to_the_lock(tiny_task, registry):
-    lock = make_lock(Experiment.of(tiny_task("training.hooks=[ema]"), registry), {})
+    lock = make_lockfile(Experiment.of(tiny_task("training.hooks=[ema]"), registry), {})
     assert "hook/ema" in lock["components"]
 
 
@@ -144,7 +144,9 @@ def test_shared_code_is_no_change_of_a_component(trained, registry, tmp_path, mo
     task = load(trained.directory, registry).task
 
     def changes():
-        return refuse_changes(before, make_lock(Experiment.of(task, registry), before["data"]), allow=True)
+        return refuse_changes(
+            before, make_lockfile(Experiment.of(task, registry), before["data"]), allow=True
+        )
 
     with (copied / "plugformer_blocks" / "softmax_attention.py").open("a") as file:
         file.write("# changed\n")

@@ -1,4 +1,4 @@
-"""The lock of a run: what the run was made of, and whether the installed components still fit it."""
+"""The lockfile of a run: what the run was made of, and whether the installed components still fit it."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ ANSWERING = frozenset(Kind) - NOT_ANSWERING
 """Kinds of the components that a trained model needs for its answers."""
 
 
-def make_lock(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
+def make_lockfile(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
     """Returns the lock of an experiment, with a fingerprint of each split of its data.
 
     Installed hooks are not in it, because they do not change the result.
@@ -63,14 +63,14 @@ def make_lock(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]
     }
 
 
-def made_of(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
+def provenance(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
     """Returns everything except the task that the result of a training depends on.
 
-    That is the lock with `other_runs`, and a hash of the `code` of the core and of the components' packages.
+    That is the lockfile with `other_runs`, and a hash of the `code` of the core and the components' packages.
     """
     entries = [experiment.registry.find(kind, name) for kind, name in sorted(components(experiment.task))]
     code = code_hash(entries, plugformer.__name__, BLOCKS)
-    return {**make_lock(experiment, data), **other_runs(experiment.task), "code": code}
+    return {**make_lockfile(experiment, data), **other_runs(experiment.task), "code": code}
 
 
 def file_hashes(directory: RunDirectory) -> dict[str, str]:
@@ -84,7 +84,7 @@ def file_hashes(directory: RunDirectory) -> dict[str, str]:
 
 def refuse_other_files(directory: RunDirectory) -> None:
     """Raises RunError if a file that answers depend on is missing, or not the one of the training."""
-    for name, expected in directory.lock().get("files", {}).items():
+    for name, expected in directory.read_lockfile().get("files", {}).items():
         file = directory.path / name
         if hashlib.sha256(read_file(file)).hexdigest() != expected:
             raise RunError(f"{file} is damaged: it is not the file that the run was trained with; {RESTORE}")
@@ -111,7 +111,7 @@ def _task_hashes(task: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _refuse_other_task(directory: RunDirectory, tree: Tree) -> None:
-    before, now = directory.lock().get("task", {}), _task_hashes(tree.value)
+    before, now = directory.read_lockfile().get("task", {}), _task_hashes(tree.value)
     if changed := [key for key in before if before[key] != now.get(key)]:
         words = f"{' and '.join(changed)}: edited since the parameters were trained with other settings"
         new = f"train a new run with these: `plugformer train {directory.task} --out DIR`"
@@ -178,7 +178,7 @@ def changed_components(
 
     Of other versions with the same code there is one line for each distribution.
     """
-    locked = directory.lock()["components"]
+    locked = directory.read_lockfile()["components"]
     names = {f"{kind}/{name}": (kind, name) for kind, name in components(experiment.task) if kind in kinds}
     before = {path: locked[path] for path in names if path in locked}
     now = {path: component_lock(*names[path], experiment.registry) for path in before}
@@ -254,7 +254,7 @@ def resolve_run(
             for imports.
         ConfigurationError: The task cannot be used for another reason: an override does not fit its answers.
     """
-    locked = directory.lock()["components"]
+    locked = directory.read_lockfile()["components"]
     registry = registry.preferring({path: record["distribution"] for path, record in locked.items()})
     tree = read_yaml(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
@@ -280,7 +280,7 @@ def require_installed(
     directory: RunDirectory, task: Task, registry: Registry, kinds: Collection[Kind]
 ) -> None:
     """Raises RunError if a component of some kinds is not installed that a run, or a change of it, needs."""
-    locked = directory.lock()["components"]
+    locked = directory.read_lockfile()["components"]
     missing = [
         f"  {path} of {record['distribution']} {record['version']}".rstrip()
         for kind, name in sorted(components(task))
