@@ -44,7 +44,7 @@ FEATURES.append("plugformer_tasks")
 
 ALSO = {
     "plugformer_serving": {"plugformer_inspection"},  # its page shows attention
-    "plugformer_scaffolding": {"plugformer_testing"},  # by the tests that it writes
+    "plugformer_cli": {"plugformer_testing"},  # by the tests that `new plugin` writes
     "plugformer_testing": {"plugformer"},  # it tests how the core treats components
 }
 """Packages whose private modules a feature may import as well."""
