@@ -19,8 +19,12 @@ class Room:
         self.purpose = (ast.get_docstring(ast.parse(first.read_text(encoding="utf-8"))) or "").partition(
             "\n"
         )[0]
-        files = [path, *path.rglob("*.py")] if path.is_dir() else [path]
-        trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
+        files = (
+            [path]
+            if path.is_file()
+            else [each for each in path.rglob("*.py") if "templates" not in each.parts]
+        )
+        trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
         self.imports = {module for tree in trees for module in _imported(tree)}
 
 
