@@ -49,7 +49,7 @@ from plugformer.hooks import hookimpl
 from plugformer.interfaces import Model, Ragged, Sizes, Tokens
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
-from plugformer.runs import loading
+from plugformer.runs import self_check
 from plugformer.training.train import train
 from plugformer_blocks import pad
 
@@ -103,7 +103,7 @@ def fork_server() -> Iterator[None]:
 def short_self_checks() -> Iterator[None]:
     """Trainings compare three examples with themselves at their end: more is most of a tiny one's time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "CHECKED_EXAMPLES", 3)
+        patch.setattr(self_check, "EXAMPLES", 3)
         yield
 
 
@@ -272,10 +272,6 @@ class Recorder:
     @hookimpl
     def run_evaluated(self, run):
         self.calls.append(("run_evaluated", {"run": run}))
-
-    @hookimpl
-    def self_check(self, trained, split, rows):
-        self.calls.append(("self_check", {"trained": trained, "split": split, "rows": rows}))
 
     @hookimpl
     def run_failed(self, run, error):

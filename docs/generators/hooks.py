@@ -4,7 +4,6 @@ import ast
 
 from generators.markdown import definition, methods, prose, signature
 from plugformer.hooks.specification import (
-    ConsistencyCheck,
     EvaluationResult,
     Hooks,
     Run,
@@ -17,8 +16,7 @@ from plugformer.hooks.specification import (
 def hook_reference() -> str:
     """Returns a section for each hook, in the order of a run's life, then one for each argument's type."""
     given = [
-        f"### {cls.__name__}\n\n{prose(cls.__doc__)}"
-        for cls in (Run, Update, EvaluationResult, SampleOutput, ConsistencyCheck)
+        f"### {cls.__name__}\n\n{prose(cls.__doc__)}" for cls in (Run, Update, EvaluationResult, SampleOutput)
     ]
     looking, taking_part = _sections(Hooks), _sections(TrainingHooks)
     training = ["## Hooks of a training", prose(TrainingHooks.__doc__), *taking_part]

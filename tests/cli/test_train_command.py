@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from plugformer.evaluation.report import Report, SelfCheck
-from plugformer.hooks import ConsistencyCheck
+from plugformer.evaluation.report import ConsistencyCheck, Report, SelfCheck
 from plugformer_cli.printing import print_next_steps, print_report
 from plugformer_plugins.task_type.pairs import Retrieval
 from plugformer_plugins.task_type.regression import Regression

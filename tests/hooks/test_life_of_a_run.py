@@ -13,7 +13,7 @@ STEP, EVALUATION = ["step_ended"], ["evaluation_ended", "checkpoint_saved"]
 
 def test_every_hook_in_order(trained):
     expected = ["run_started", "samples_shown", *4 * STEP, *EVALUATION, *4 * STEP, *EVALUATION]
-    expected += [*2 * STEP, *EVALUATION, "run_ended", "run_evaluated", "self_check"]
+    expected += [*2 * STEP, *EVALUATION, "run_ended", "run_evaluated"]
     assert trained.recorder.names == expected
     others = {"average_evaluated", "output_pattern", "run_failed"}
     assert {*trained.recorder.names, *others} == set(HOOKS)
@@ -40,7 +40,6 @@ def test_what_hooks_are_given(trained):
     assert all(evaluation.metrics.keys() == {"exact_match"} for evaluation in evaluations)
     assert all(len(evaluation.samples) == 2 for evaluation in evaluations)
     assert recorder.of("checkpoint_saved", "step") == [4, 8, 10]
-    assert [list(rows) for rows in recorder.of("self_check", "rows")] == [[0, 1, 2]]  # the whole split
     assert [path.name for path in recorder.of("checkpoint_saved", "path")][-1] == "step-00000010"
 
 
@@ -60,7 +59,7 @@ def test_an_observer_that_raises_is_switched_off(train_tiny, tmp_path, recorder)
     said = [notice for notice in notices if "switched off" in notice]
     assert len(said) == 1
     assert said[0].endswith("Careless is switched off: its step_ended raised ValueError: what is this?")
-    assert recorder.names[-3:] == ["run_ended", "run_evaluated", "self_check"]
+    assert recorder.names[-2:] == ["run_ended", "run_evaluated"]
 
 
 def test_an_observer_that_must_not_fail_stops_the_run_at_its_last_checkpoint(

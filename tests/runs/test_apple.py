@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.apple import MPS, apple_gpu
 
-from plugformer.hooks import ConsistencyCheck
+from plugformer.evaluation.report import ConsistencyCheck
 from plugformer.runs import loading
 
 TEXTS = ["May 1, 2001", "1/2/99", "Sunday, October 14, 2029"]

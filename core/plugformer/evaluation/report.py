@@ -1,6 +1,7 @@
 """The results of evaluations and self-checks, as people and scripts read them."""
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Any, NotRequired, TypedDict
 
 from numpy import ndarray
 
-from plugformer.hooks.specification import TOLERANCE, ConsistencyCheck
 from plugformer.interfaces import Prediction
 
 
@@ -23,6 +23,47 @@ class Score(TypedDict):
     high: float
     signature: NotRequired[str]
     table: NotRequired[dict[str, Any]]
+
+
+TOLERANCE = 1e-3
+"""Difference of log-probabilities, in nats, up to which two computations agree."""
+
+
+@dataclass(frozen=True)
+class ConsistencyCheck:
+    """The comparison of two ways to compute the same answers.
+
+    Attributes:
+        name: Name of both ways.
+        difference: The largest difference of log-probabilities, in nats; NaN if the model computes NaN.
+        example: The input that shows it.
+        likely: The likely cause of a difference.
+        error: Message of the exception that a component raised instead.
+    """
+
+    name: str
+    difference: float
+    example: str
+    likely: str
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether both results agree."""
+        return not self.error and self.difference <= TOLERANCE
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the record for `self_check.json`."""
+        difference = self.difference if math.isfinite(self.difference) else None
+        record = {"check": self.name, "passed": self.passed, "difference": difference}
+        if self.passed:
+            return record
+        return {**record, "error": self.error or None, "input": self.example, "likely": self.likely}
+
+    def __str__(self) -> str:
+        """Returns the error message."""
+        differ = f"log-probabilities differ by {self.difference:.3g}, more than {TOLERANCE}"
+        return f"{self.name}: {self.error or differ}"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from plugformer.hooks.manager import HOOKS, TRAINING_HOOKS, HookManager
 from plugformer.hooks.specification import (
-    ConsistencyCheck,
     EvaluationResult,
     Hooks,
     Run,
@@ -16,7 +15,6 @@ from plugformer.hooks.specification import (
 __all__ = [
     "HOOKS",
     "TRAINING_HOOKS",
-    "ConsistencyCheck",
     "EvaluationResult",
     "HookManager",
     "Hooks",

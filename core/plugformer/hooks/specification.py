@@ -1,7 +1,6 @@
 """The hooks of observers, in the order of a run's life, and the hooks of components that take part."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor
 
 from plugformer.configuration.task import Task
-from plugformer.data.encoding import EncodedSplit
 from plugformer.interfaces import Batch, Constraint, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
@@ -117,47 +115,6 @@ class EvaluationResult:
     final: bool = False
 
 
-TOLERANCE = 1e-3
-"""Difference of log-probabilities, in nats, up to which two computations agree."""
-
-
-@dataclass(frozen=True)
-class ConsistencyCheck:
-    """The comparison of two ways to compute the same answers.
-
-    Attributes:
-        name: Name of both ways.
-        difference: The largest difference of log-probabilities, in nats; NaN if the model computes NaN.
-        example: The input that shows it.
-        likely: The likely cause of a difference.
-        error: Message of the exception that a component raised instead.
-    """
-
-    name: str
-    difference: float
-    example: str
-    likely: str
-    error: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether both results agree."""
-        return not self.error and self.difference <= TOLERANCE
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the record for `self_check.json`."""
-        difference = self.difference if math.isfinite(self.difference) else None
-        record = {"check": self.name, "passed": self.passed, "difference": difference}
-        if self.passed:
-            return record
-        return {**record, "error": self.error or None, "input": self.example, "likely": self.likely}
-
-    def __str__(self) -> str:
-        """Returns the error message."""
-        differ = f"log-probabilities differ by {self.difference:.3g}, more than {TOLERANCE}"
-        return f"{self.name}: {self.error or differ}"
-
-
 class Hooks:
     """The hooks that observers implement."""
 
@@ -201,12 +158,6 @@ class Hooks:
     @hookspec
     def run_evaluated(self, run: Run) -> None:
         """The final evaluations are made, and are in `evaluation.json` of the run."""
-
-    @hookspec
-    def self_check(
-        self, trained: Any, split: EncodedSplit, rows: Sequence[int]
-    ) -> Sequence[ConsistencyCheck] | None:
-        """Compares ways to compute answers of a `plugformer.runs.TrainedModel` to a few validation rows."""
 
     @hookspec
     def run_failed(self, run: Run, error: BaseException) -> None:

@@ -1,9 +1,8 @@
 """From a run directory back to a model that answers."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -16,12 +15,12 @@ from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Inputs, Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
-from plugformer.errors import ConfigurationError, DataError, PlugformerError, RegistryError, RunError, nearest
+from plugformer.errors import ConfigurationError, DataError, PlugformerError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import HookManager, load_observers, output_pattern
+from plugformer.hooks.manager import output_pattern
 from plugformer.interfaces import Constraint, Example, Generative, Level, Model, Prediction, TaskType
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -39,9 +38,6 @@ from plugformer.runs.recorded_answers import same_answers
 from plugformer.runs.store import load_tensors, read_json, restore
 
 _LOG = logging.getLogger(__name__)
-
-CHECKED_EXAMPLES = 8
-"""Examples that a self-check answers."""
 
 Notify = Callable[[str], None]
 
@@ -272,31 +268,18 @@ class TrainedModel:
             way_on = f"restore them, or measure and record the model with the new ones: `{command}`"
             raise RunError(f"{_changes(self)}\n{problem}; {way_on}")
 
-    def check_itself(
-        self,
-        split: EncodedSplit | None = None,
-        observers: Iterable[object] = (),
-        notify: Notify = lambda _: None,
-    ) -> SelfCheck:
+    def check_itself(self, split: EncodedSplit | None = None) -> SelfCheck:
         """Computes answers to a few validation examples in several ways each, and compares them.
 
         Args:
             split: The validation split; read if None.
-            observers: Objects with hook implementations, besides those of installed plugins.
-            notify: Receives one line about each that fails.
 
         Raises:
             DataError: The task's data cannot be read.
-            RegistryError: No installed plugin compares anything, and the split was read.
         """
-        examples = self._read("validation") if split is None else split
-        rows = range(len(examples))[:CHECKED_EXAMPLES]
-        hooks = HookManager([*observers, *load_observers(self.registry.entries("hooks"), notify)], notify)
-        results = hooks.call("self_check", trained=self, split=examples, rows=rows)
-        comparisons = list(chain.from_iterable(results))
-        if split is None and not comparisons:
-            raise RegistryError("no installed plugin implements the hook self_check")
-        return SelfCheck(comparisons, len(rows))
+        from plugformer.runs.self_check import check  # which knows this class
+
+        return check(self, self._read("validation") if split is None else split)
 
     def _read(self, name: str, notify: Notify = lambda _: None, *, same: bool = False) -> EncodedSplit:
         """Returns a split of the task's data; with `same`, of the training's, or of what overrides name."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import PlugformerError
-from plugformer.hooks.specification import TOLERANCE
+from plugformer.evaluation.report import TOLERANCE
 from plugformer.interfaces import SPECIAL_TOKENS, Example, Prediction
 
 if TYPE_CHECKING:

@@ -267,7 +267,6 @@ def _finish(
     started: float,
 ) -> TrainedModel:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
-    observers = list(observers)  # used twice
     call = fit(trained, data, observers, notify, processes)
     directory = RunDirectory(trained.directory)
     reports = []
@@ -278,10 +277,8 @@ def _finish(
         processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
     call("run_evaluated")
 
-    def check_itself() -> SelfCheck | None:
-        check = trained.check_itself(data.splits["validation"], observers, notify)
-        if not check.comparisons:
-            return None
+    def check_itself() -> SelfCheck:
+        check = trained.check_itself(data.splits["validation"])
         record = {**check.as_json(), "answers": record_answers(trained)}
         write_json(directory.path / "self_check.json", record)
         return check

@@ -12,10 +12,9 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor
 
-from plugformer import load
-from plugformer.data import EncodedSplit
-from plugformer.evaluation import GenerativePredictor
-from plugformer.hooks import ConsistencyCheck, hookimpl
+from plugformer.data.encoding import EncodedSplit
+from plugformer.evaluation.predictor import GenerativePredictor
+from plugformer.evaluation.report import ConsistencyCheck, SelfCheck
 from plugformer.interfaces import (
     END,
     Batch,
@@ -27,10 +26,13 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer.registry import Kind
-from plugformer.runs import TrainedModel
+from plugformer.runs.loading import TrainedModel, load
 
 Differences = Float[ndarray, " examples"]
 """Differences between two ways to compute the same, in nats."""
+
+EXAMPLES = 8
+"""Examples whose answers are compared."""
 
 MORE_PADDING = 3
 
@@ -46,15 +48,16 @@ class Way(NamedTuple):
     compute: Callable[[], Differences]
 
 
-@hookimpl
-def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[ConsistencyCheck]:
-    """Compares ways to compute the same answers."""
+def check(trained: TrainedModel, split: EncodedSplit) -> SelfCheck:
+    """Compares ways to compute the answers to a few examples."""
+    rows = range(len(split))[:EXAMPLES]
     continues = trained.processor.task_type.level is Level.NEXT_TOKEN
     ways = (_continuing if continues else _reading)(trained, split, rows)
     inputs = [split.input(row) for row in rows]
     finite = all(parameter.isfinite().all() for parameter in trained.model.parameters())
     with evaluating(trained.model):
-        return [_compare(way if finite else way._replace(likely=_DIVERGED), inputs) for way in ways]
+        found = [_compare(way if finite else way._replace(likely=_DIVERGED), inputs) for way in ways]
+    return SelfCheck(found, len(rows))
 
 
 def _compare(way: Way, inputs: Sequence[str]) -> ConsistencyCheck:

@@ -1,7 +1,6 @@
 """The self-check of a saved model: nothing built in fails it, and every fault that it is there for does."""
 
 import json
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,21 +25,14 @@ from plugformer.interfaces import (
 )
 from plugformer.interfaces.context import State
 from plugformer.runs.loading import TrainedModel, load
+from plugformer.runs.self_check import outputs_apart
 from plugformer.training.train import train
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.sampling import Greedy
-from plugformer_self_check.hooks import outputs_apart
 
 SEQUENCES = ["cached = uncached", "batch = single", "beam of 1 = greedy", "saved = loaded"]
 LABELS = ["batch = single", "padded = unpadded", "saved = loaded"]
-COMPARING = """
-from plugformer.hooks import ConsistencyCheck, hookimpl
-
-@hookimpl
-def self_check(rows):
-    return [ConsistencyCheck(str(list(rows)[:3]), 0.0, "", "")]
-"""
 LONGER = ("decoding.max_length=12", "training.steps=2")
 CLASSES = """\
 type: classification
@@ -109,23 +101,6 @@ def test_every_training_ends_with_it(sequences, labels):
         assert all(each.keys() == {"check", "passed", "difference"} for each in record["checks"])
         assert len(record.pop("answers")) == 4
         assert record == {**load(directory).check_itself().as_json(), "checks": record["checks"]}
-
-
-def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "registry.yaml").write_text("hooks: [plug_comparing, plug_raising]")
-    (tmp_path / "plug_comparing.py").write_text(COMPARING)
-    (tmp_path / "plug_raising.py").write_text(
-        COMPARING.replace("return", "raise NotImplementedError\n    return")
-    )
-    known = registry.with_local(tmp_path / "registry.yaml")
-    run.model.experiment = replace(run.model.experiment, registry=known)
-    said = []
-    found = run.model.check_itself(run.split, notify=said.append)
-    assert sorted(each.name for each in found.comparisons) == sorted([*SEQUENCES, "[0, 1, 2]"])
-    assert found.failed == []
-    assert len(said) == 1
-    assert "plug_raising is switched off: its self_check raised NotImplementedError" in said[0]
 
 
 @pytest.mark.parametrize("search", ["{name: beam, size: 3}", "{name: sampling, seed: 3}"])
