@@ -1,8 +1,7 @@
 """Whether a task can be trained: its components, alone and together, and its data; no example is read."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,9 @@ from plugformer.interfaces import (
     SPECIAL_TOKENS,
     Architecture,
     Head,
-    Initialization,
     Level,
     Metric,
-    Optimizer,
     OutputType,
-    Schedule,
     Sizes,
     TaskType,
     Tokenizer,
@@ -48,7 +44,7 @@ _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 def validate(
     resolved: ResolvedTask, rows: Mapping[str, Any] | None = None, *, data: bool = True
 ) -> Experiment:
-    """Imports a task's components, tries each once, and runs the model once on a few tokens.
+    """Imports a task's components, constructs them, and runs the model once on a few tokens.
 
     Args:
         resolved: The task.
@@ -61,17 +57,21 @@ def validate(
     """
     experiment = Experiment.from_resolved(resolved, rows=rows)
     findings = list(_unfit(experiment))
-    refused = {path for path, _ in findings}
-    with random_stream(0, "trial"):
-        findings += [finding for finding in _tried(experiment) if finding[0] not in refused]
-        if ("model", "architecture") not in refused:
-            computes = ("model", "head") not in refused
-            problems = _model_problems(experiment, computes=computes)
-            findings += [finding for finding in problems if finding[0] not in refused]
-        findings = findings or list(_refused_by_hooks(experiment)) or list(_other_tokenizers(experiment))
-    if data:
+
+    def add(more: Iterable[Finding]) -> None:
+        """Adds what is wrong at places of which nothing has been said yet."""
         refused = {path for path, _ in findings}
-        findings += [finding for finding in _data_problems(experiment) if finding[0] not in refused]
+        findings.extend(finding for finding in more if finding[0] not in refused)
+
+    with random_stream(0, "trial"):
+        add(_constructed(experiment))
+        refused = {path for path, _ in findings}
+        if ("model", "architecture") not in refused:
+            add(_model_problems(experiment, computes=("model", "head") not in refused))
+        if not findings:
+            add([*_refused_by_hooks(experiment), *_other_tokenizers(experiment)])
+    if data:
+        add(_data_problems(experiment))
     experiment.raise_for(findings)
     if experiment.task.training.optimizer.groups:
         with torch.device("meta"):
@@ -219,44 +219,31 @@ def _data_problems(experiment: Experiment) -> list[Finding]:
     return _finding(("data",), lambda: guarded(entry, "looking for problems", look)) or findings
 
 
-def _tried(experiment: Experiment) -> Iterator[Finding]:
-    """Uses each component once that is not part of the model; yields the errors by place."""
-    task, registry, linear = experiment.task, experiment.registry, nn.Linear(2, 2)
+def _constructed(experiment: Experiment) -> Iterator[Finding]:
+    """Constructs the components that are not part of the model, and the optimizer; yields errors by place."""
+    task, registry, create = experiment.task, experiment.registry, experiment.create
 
-    def draw(scheme: Initialization) -> None:
-        for name, parameter in linear.named_parameters():
-            scheme.draw(parameter, name, linear, 0)
+    def optimize() -> None:
+        optimizer = create(Kind.OPTIMIZER, task.training.optimizer)
+        parameters = nn.Linear(2, 2).named_parameters()
+        entry = registry.find(Kind.OPTIMIZER, task.training.optimizer.name)
+        guarded(entry, "building it", lambda: optimizer.build(parameters))
 
-    def update(optimizer: Optimizer) -> None:
-        for parameter in linear.parameters():
-            parameter.grad = torch.ones_like(parameter)
-        optimizer.build(linear.named_parameters()).step()
-
-    def scale(schedule: Schedule) -> None:
-        factor = schedule.factor(1, steps=100, width=task.model.width)
-        if not (isinstance(factor, int | float) and isfinite(factor)):
-            raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
-
-    def use(kind: Kind, block: Component, action: Callable[[Any], object]) -> None:
-        component = experiment.create(kind, block)
-        with torch.no_grad():
-            guarded(registry.find(kind, block.name), "trying it", lambda: action(component))
-
-    uses: dict[KeyPath, Callable[[], object]] = {
+    tokenizer, source, target = Kind.TOKENIZER, task.tokenizer.source, task.tokenizer.target
+    actions: dict[KeyPath, Callable[[], object]] = {
         ("data",): lambda: experiment.data,
-        ("training", "optimizer"): partial(use, Kind.OPTIMIZER, task.training.optimizer, update),
-        ("training", "schedule"): partial(use, Kind.SCHEDULE, task.training.schedule, scale),
-        ("decoding",): partial(experiment.create, Kind.DECODING, task.decoding),
-        ("model", "initialization"): partial(use, Kind.INITIALIZATION, task.model.initialization, draw),
+        ("tokenizer", "source"): partial(registry.create, tokenizer, source.name, **source.options),
+        ("tokenizer", "target"): partial(registry.create, tokenizer, target.name, **target.options),
+        ("model", "initialization"): partial(create, Kind.INITIALIZATION, task.model.initialization),
+        ("training", "optimizer"): optimize,
+        ("training", "schedule"): partial(create, Kind.SCHEDULE, task.training.schedule),
+        ("decoding",): partial(create, Kind.DECODING, task.decoding),
     }
-    for side in ("source", "target"):
-        block = getattr(task.tokenizer, side)
-        uses["tokenizer", side] = partial(registry.create, Kind.TOKENIZER, block.name, **block.options)
     for index, block in enumerate(task.evaluation.metrics):
-        uses["evaluation", "metrics", index] = partial(experiment.create, Kind.METRIC, block)
+        actions["evaluation", "metrics", index] = partial(create, Kind.METRIC, block)
     if task.decoding.pattern:  # its parser needs no tokens
-        uses["decoding", "pattern"] = partial(output_pattern, task.decoding.pattern, registry)
-    for path, action in uses.items():
+        actions["decoding", "pattern"] = partial(output_pattern, task.decoding.pattern, registry)
+    for path, action in actions.items():
         yield from _finding(path, action)
 
 

@@ -29,22 +29,20 @@ def notices(registry, folder: Path, labels: str, *overrides: str, kind: str = "c
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "difference"),
+    ("one", "other"),
     [
-        ("bad", "bad\u200b", "invisible"),
-        ("bad", "b\u00adad", "invisible"),
-        ("good", "g\u043eod", "look alike"),  # Cyrillic
-        ("\uff21", "A", "look alike"),  # full width
-        ("BAD", "bad", "case"),
-        ("BAD\u200b", "bad", "case"),
-        ("1", "1.0", "number"),
+        ("bad", "bad\u200b"),  # invisible
+        ("bad", "b\u00adad"),
+        ("good", "g\u043eod"),  # Cyrillic
+        ("\uff21", "A"),  # full width
+        ("BAD", "bad"),
+        ("BAD\u200b", "bad"),
+        ("1", "1.0"),
     ],
 )
-def test_names_that_hardly_differ(one, other, difference):
+def test_names_that_hardly_differ(one, other):
     (notice,) = look_alikes([one, "third", other])
-    assert ascii(one) in notice
-    assert ascii(other) in notice
-    assert difference in notice
+    assert f"{one!a} and {other!a}" in notice
 
 
 def test_names_that_differ():
@@ -62,7 +60,7 @@ def test_of_many_pairs_a_few_are_shown():
 )
 def test_they_are_named_before_a_training(registry, tmp_path, kind, labels):
     (notice,) = notices(registry, tmp_path, labels, kind=kind)
-    assert "case" in notice
+    assert "look the same" in notice
 
 
 def test_one_class_is_no_choice(registry, tmp_path):

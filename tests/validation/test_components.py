@@ -26,8 +26,7 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import (
-    Attention, FeedForward, Head, Initialization, Level, Norm, PositionalEncoding, Residual,
-    Schedule
+    Attention, FeedForward, Head, Level, Norm, PositionalEncoding, Residual
 )
 
 
@@ -171,11 +170,6 @@ class Unnamed(FeedForward):
         return self.map(x)
 
 
-class Clumsy(Initialization):
-    def draw(self, values, path, module, residual_layers):
-        values.fill_(module.depth)
-
-
 class Turned(PositionalEncoding):
     def __init__(self, model):
         super().__init__()
@@ -206,10 +200,6 @@ class Generous(Pooled):
 
     loss = Head.loss
 
-
-class Endless(Schedule):
-    def factor(self, step, *, steps, width):
-        return float("inf")
 '''
 MANIFEST = """\
 components:
@@ -229,7 +219,6 @@ components:
     unreachable: {class: "parts_of_tests:Unreachable"}
     unnamed: {class: "parts_of_tests:Unnamed"}
   residual: {shrinking: {class: "parts_of_tests:Shrinking"}}
-  initialization: {clumsy: {class: "parts_of_tests:Clumsy"}}
   norm: {scalar: {class: "parts_of_tests:Scalar"}}
   position:
     turned: {class: "parts_of_tests:Turned"}
@@ -237,7 +226,6 @@ components:
   head:
     pooled: {class: "parts_of_tests:Pooled"}
     generous: {class: "parts_of_tests:Generous"}
-  schedule: {endless: {class: "parts_of_tests:Endless"}}
 """
 
 
@@ -382,10 +370,6 @@ def test_nothing_is_read(check, monkeypatch):
             "residual: shrinking",
             "model.residual: parts_of_tests:Shrinking: it returns torch.float32 of shape (2, 4, 1), expected",
         ),
-        (
-            "initialization: clumsy",
-            "model.initialization: initialization 'clumsy' (local): trying it failed: AttributeError",
-        ),
         ("position: turned", "parts_of_tests:Turned: it returns torch.float32 of shape (2, 4, 4, 1)"),
         ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
     ],
@@ -405,10 +389,6 @@ def test_a_head_returns_a_score_for_each_output(check, type):  # noqa: A002 (the
 
 def test_an_exception_outside_of_its_package_has_no_place(check):
     assert "raised in" not in refused(check, "feed_forward: unreachable")
-
-
-def test_a_schedule_runs_once(check):
-    assert "its factor of update 1 of 100 is inf" in refused(check, "", "training.schedule=endless")
 
 
 class Largest(TorchDispatchMode):

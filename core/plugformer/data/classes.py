@@ -1,7 +1,7 @@
 """What is doubtful about the classes of a task: names that look alike, and classes without examples."""
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from datasets import ClassLabel, Dataset
@@ -23,42 +23,27 @@ _MISSING = ("nan", "nat", "null", "<na>")
 """Values that libraries write where there is none."""
 
 
-def _visible(name: str) -> str:
-    seen = (char for char in name if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
-    return " ".join("".join(seen).split())
-
-
-def _looks(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).translate(_LATIN)
-
-
-def _number(name: str) -> str:
+def _seen(name: str) -> str:
+    """Returns what people see of a name: without invisible characters, case, and other ways to write it."""
+    visible = (char for char in name if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
+    text = unicodedata.normalize("NFKC", "".join(visible)).translate(_LATIN)
+    text = " ".join(text.split()).casefold()
     try:
-        value = float(name)
+        number = float(text)
     except ValueError:
-        return name
-    return str(value) if isfinite(value) else name
-
-
-_DIFFERENCES: Mapping[str, Callable[[str], str]] = {
-    "in invisible characters": _visible,
-    "in letters that look alike": _looks,
-    "in upper and lower case": str.casefold,
-    "in how a number is written": _number,
-}
+        return text
+    return str(number) if isfinite(number) else text
 
 
 def look_alikes(names: Sequence[str], kind: str = "classes") -> list[str]:
     """Returns notices of names that differ only in what people hardly see; of many, the first few."""
-    forms = {name: name for name in names}
-    found = []
-    for difference, change in _DIFFERENCES.items():
-        first: dict[str, str] = {}
-        for name, form in list(forms.items()):
-            forms[name] = change(form)
-            if (other := first.setdefault(forms[name], name)) != name:
-                found.append(f"the {kind} {other!a} and {name!a} differ only {difference}; use one spelling")
-                del forms[name]
+    first: dict[str, str] = {}
+    pairs = [(first.setdefault(_seen(name), name), name) for name in names]
+    found = [
+        f"the {kind} {one!a} and {other!a} look the same or nearly so; use one spelling"
+        for one, other in pairs
+        if one != other
+    ]
     more = [f"{len(found) - SHOWN:,} other pairs of {kind} look alike"] if len(found) > SHOWN else []
     return [*found[:SHOWN], *more]
 
