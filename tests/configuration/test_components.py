@@ -53,7 +53,10 @@ def test_settings_of_the_core_stay(base, registry) -> None:
         ("data: {columns: {text: [a, 3]}}", "top.yaml:2:28  data.columns.text.1: .*, found 3"),
         ("training: {optimizer: {betas: [0.9]}}", "training.optimizer.betas"),
         ("tokenizer: {min_frequency: 0}", "top.yaml:2:28  tokenizer.min_frequency: .*, found 0"),
-        ("tokenizer: {target: {minfrequency: 2}}", "tokenizer.target.minfrequency: unknown key"),
+        (
+            "tokenizer: {source: words, target: {name: words, minfrequency: 2}}",
+            "tokenizer.target.minfrequency: unknown key",
+        ),
         ("evaluation: {metrics: [{name: accuracy, as_: b}]}", "metrics.0.as_: .*(did you mean 'as'?)"),
         ("model: {encoder: {per_layer: {0: {norm: {name: rms_norm, eps: 1}}}}}", "per_layer.0.norm.eps: "),
         ("data: {train: '${NO_SUCH}/a'}", "top.yaml:2:15  data.train: .* 'NO_SUCH' is not set"),

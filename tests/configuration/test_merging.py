@@ -99,11 +99,16 @@ def merged(*texts: str) -> Any:
         ("training: {batch_size: 5}", "training: {batch_tokens: 9}", "training: {batch_tokens: 9}"),
         ("training: {epochs: 5}", "training: {steps: null}", "training: {epochs: 5, steps: null}"),
         ("training: {epochs: 5}", "training: {epochs: 1, steps: 2}", "training: {epochs: 1, steps: 2}"),
-        # A side of a tokenizer is a component of its own.
+        # A tokenizer is one for both sides, or one for each side.
         (
             "tokenizer: {name: bpe, size: 9, shared: true}",
+            "tokenizer: {source: bpe, target: words}",
+            "tokenizer: {source: bpe, target: words}",
+        ),
+        (
+            "tokenizer: {source: {name: bpe, size: 9}, target: words}",
             "tokenizer: {source: {size: 3}}",
-            "tokenizer: {name: bpe, size: 9, source: {size: 3}}",
+            "tokenizer: {source: {name: bpe, size: 3}, target: words}",
         ),
         ("tokenizer: {source: bpe, target: words}", "tokenizer: bpe", "tokenizer: bpe"),
         ("tokenizer: bpe", "tokenizer: {run: a}", "tokenizer: {run: a}"),
@@ -161,21 +166,6 @@ def test_a_part_of_all_names_the_other_that_stays(write, registry, base) -> None
         resolve("mine.yaml", ["model.norm=layer_norm"], registry)
     task = resolve("mine.yaml", ["model.norm=layer_norm", "model.encoder.norm=null"], registry).task
     assert task.model.encoder.norm is None
-
-
-def test_a_side_without_a_name_has_the_tokenizer_of_both(base, registry) -> None:
-    settings = ["tokenizer.target.min_frequency=2"]
-    tokenizer = resolve("base.yaml", settings, registry).task.tokenizer
-    assert (tokenizer.source.name, tokenizer.target.name) == ("characters", "characters")
-    assert (tokenizer.source.options, tokenizer.target.options) == ({}, {"min_frequency": 2})
-    assert not tokenizer.shared
-
-
-def test_a_side_with_a_name_has_nothing_of_the_tokenizer_of_both(base, registry) -> None:
-    settings = ["tokenizer={name: characters, min_frequency: 2}", "tokenizer.target=words"]
-    tokenizer = resolve("base.yaml", settings, registry).task.tokenizer
-    assert (tokenizer.source.options, tokenizer.target.options) == ({"min_frequency": 2}, {})
-    assert tokenizer.target.name == "words"
 
 
 def test_an_item_that_a_list_lacks_is_refused() -> None:

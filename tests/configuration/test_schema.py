@@ -44,7 +44,6 @@ def test_every_reference_is_defined(registry: Registry) -> None:
         "model: {decoder: {cross_attention: {position: {name: rope}}}}",
         "tokenizer: {name: characters, min_frequency: 2, shared: false}",
         "tokenizer: {source: characters, target: {name: characters, min_frequency: 2}}",
-        "tokenizer: {source: {min_frequency: 2}}",
         "tokenizer: {min_frequency: 2}",
         "data: {name: files, train: [a, b], padding: 3, split: {test: 0.1}}",
         "decoding: {max_length: source+5}",

@@ -66,6 +66,10 @@ MISTAKES = [
     ("evaluation: {metrics: [{name: accuracy, as: ''}]}", "evaluation.metrics.0.as: "),
     ("training: {steps: 3, epochs: 3}", "training: epochs and steps exclude each other"),
     ("tokenizer: {source: words, target: bpe, shared: true}", "tokenizer: a shared tokenizer is one"),
+    (
+        "tokenizer: {target: words}",
+        "top.yaml:2:12  tokenizer: give the name of a tokenizer, or one as source",
+    ),
 ]
 
 

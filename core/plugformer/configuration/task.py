@@ -129,11 +129,13 @@ class TokenizerSettings(Settings):
 
     @classmethod
     def replaced(cls, base: Mapping[Key, Any], over: Mapping[Key, Any]) -> set[Key]:
-        """Returns what a tokenizer for both sides, one for a side, or those of a run take the place of."""
-        split: set[Key] = {"run", "shared"} if {"source", "target"} & over.keys() else set()
+        """Returns what a tokenizer for both sides, one for each, or those of a run take the place of."""
         if "name" in over:
-            return {*base} - {"shared"} | split
-        return {*base} if "run" in over and not split else split
+            return {*base} - {"shared"}
+        if "run" in over:
+            return {*base}
+        given = {"source", "target"} & over.keys()
+        return {*base} - given if len(given) == 2 else {"run", "shared"} if given else set()
 
     @model_validator(mode="after")
     def _shared_is_one(self) -> Self:
@@ -143,10 +145,10 @@ class TokenizerSettings(Settings):
 
 
 def by_side(value: Any) -> Any:
-    """Returns a tokenizer for each side; a side without a name has the name and options of that for both.
+    """Returns a tokenizer for each side.
 
     Raises:
-        ValueError: No tokenizer is named.
+        ValueError: No tokenizer is named, or one for both sides and one for a side.
     """
     block = {"name": value} if isinstance(value, str) else value
     if not isinstance(block, dict):
@@ -154,16 +156,10 @@ def by_side(value: Any) -> Any:
     core = {key: block[key] for key in ("shared", "run") if key in block}
     sides = {side: block[side] for side in ("source", "target") if block.get(side) is not None}
     both = {key: item for key, item in block.items() if key not in (*core, "source", "target")}
-    if not sides and "name" not in both:
+    if ("name" in both) == bool(sides):
         raise ValueError("give the name of a tokenizer, or one as source and one as target")
-    if "name" not in both:
-        one = next(iter(sides.values()))
-        return {"source": one, "target": one, "shared": False, **core, **both, **sides}
-    own = {
-        side: {**both, **given} if isinstance(given, dict) and "name" not in given else given
-        for side, given in sides.items()
-    }
-    return {"source": both, "target": both, "shared": not sides, **core, **own}
+    one = next(iter(sides.values()), both)
+    return {"source": one, "target": one, "shared": not sides, **core, **(both if sides else {}), **sides}
 
 
 class Embeddings(Settings):
