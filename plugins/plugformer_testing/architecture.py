@@ -12,7 +12,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from plugformer.data.encoding import TokenColumn, sequences_of
+from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import (
     BEGIN,
@@ -47,7 +47,6 @@ from plugformer_testing.small import (
     TaskCase,
     ragged,
     small_model,
-    take,
 )
 from plugformer_testing.subject import Subject
 
@@ -87,7 +86,7 @@ class _SmallExperiment:
     ) -> Batch:
         """Returns a batch of the examples or of others, whose sequences have these least lengths."""
         encoded = encoded or self.encoded
-        encoded = encoded if rows is None else take(encoded, rows)
+        encoded = encoded if rows is None else encoded.take(np.asarray(rows))
         batch = self.architecture.collate(encoded, self.case.level, lengths=lengths)
         require.that(isinstance(batch, Batch), f"collate returns a {type(batch).__name__}, expected a Batch")
         return batch
@@ -109,8 +108,7 @@ class _SmallExperiment:
         counts = np.ones_like(lengths)
         for number, part in enumerate((*encoded.inputs.values(), encoded.output)):
             if part is not None:
-                column = TokenColumn([part.values], [np.cumsum([0, *part.lengths])], counts=part.counts)
-                lengths[:, number] = column.lengths
+                lengths[:, number] = part.longest
                 counts[:, number] = 1 if part.counts is None else part.counts
         return lengths, counts
 
@@ -262,7 +260,7 @@ def nothing_reads_what_it_predicts(small: _SmallExperiment) -> None:
     one, two = (small.model.hidden(batch) for batch in (without, small.batch()))
     require.close(one, two, "hidden states change with the targets")
     for row, length in enumerate(small.case.outputs):
-        alone = take(small.encoded, [row])
+        alone = small.encoded.take(np.array([row]))
         states = small.states(encoded=alone)
         for place in range(length):
             changed = small.states(encoded=_with_other_token(alone, "output", place))[: place + 1]

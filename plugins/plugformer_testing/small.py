@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from plugformer.data import EncodedSplit, Processor
 from plugformer.data.arrow import encode, encoded_examples
+from plugformer.data.encoding import encoded_rows
 from plugformer.data.processor import sample_subwords
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import (
@@ -191,36 +192,10 @@ CASES = (
 """Examples of every level: with and without an input, whole texts and pieces of texts, several inputs."""
 
 
-PARTS = ("output", "targets", "start", "weights")
-"""Attributes of `Encoded` besides the inputs."""
-
-
 def ragged(lengths: Sequence[int], seed: int) -> Ragged:
     """Returns sequences of ordinary tokens."""
     draw = np.random.default_rng(seed)
     return Ragged(draw.integers(4, VOCABULARY, sum(lengths)), np.array(lengths, dtype=np.int64))
-
-
-def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
-    """Returns some examples, in the order of `rows`."""
-
-    def chosen(part: Ragged | ndarray | None, rows: Sequence[int]) -> Any:
-        if isinstance(part, Ragged):
-            sequences = part.rows()
-            return Ragged.of([sequences[row] for row in rows])
-        return None if part is None else np.asarray(part)[list(rows)]
-
-    def chosen_rows(part: Ragged) -> Any:
-        if part.counts is None:
-            return chosen(part, rows)
-        numbers = np.split(np.arange(len(part.lengths)), np.cumsum(part.counts)[:-1])
-        kept = chosen(part, [number for row in rows for number in numbers[row]])
-        return replace(kept, counts=part.counts[list(rows)])
-
-    parts: dict[str, Any] = {name: chosen(getattr(encoded, name), rows) for name in PARTS}
-    return replace(
-        encoded, inputs={name: chosen_rows(part) for name, part in encoded.inputs.items()}, **parts
-    )
 
 
 LONGEST = 128  # positions of a model
@@ -287,16 +262,7 @@ class SmallTask:
 
     def encoded(self) -> Encoded:
         """Returns the examples as the type encodes them."""
-        parts: dict[str, Any] = dict(self.encode())
-        token = self.task_type.level is Level.TOKEN
-        many = [part.name for part in self.task_type.inputs if part.many]
-        for name, rows in parts.items():
-            if name in many:
-                counts = np.array(list(map(len, rows)))
-                parts[name] = replace(Ragged.of(list(chain.from_iterable(rows))), counts=counts)
-            else:
-                parts[name] = Ragged.of(rows) if name != "targets" or token else np.array(rows)
-        return Encoded({item.name: parts.pop(item.name) for item in self.task_type.inputs}, **parts)
+        return encoded_rows(self.encode(), self.task_type)
 
     def split(
         self,
@@ -314,7 +280,7 @@ class SmallTask:
         examples, limits = examples or self.examples, Limits(limit, LONGEST, 2 * LONGEST)
         data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
         return EncodedSplit(
-            encoded_examples(data, self.task_type.level),
+            *encoded_examples(data, self.task_type.level),
             self.task_type,
             architecture or self.architectures()[0],
             piece=LONGEST if packed and self.task_type.packed else None,
@@ -397,7 +363,7 @@ class TaskCase(EncodedCase):
 
     def encoded(self) -> Encoded:
         """Returns the examples as the type encodes them."""
-        return take(self.task.encoded(), range(3))
+        return self.task.encoded().take(np.arange(3))
 
     @property
     def reads(self) -> tuple[Input, ...]:

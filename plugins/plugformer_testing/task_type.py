@@ -17,7 +17,7 @@ from plugformer.registry import Registry
 from plugformer_testing import require
 from plugformer_testing.contract import Violation, contract_check, is_list_of_text
 from plugformer_testing.probes import require_gradients
-from plugformer_testing.small import LONGEST, PARTS, SmallTask, take, with_kinds
+from plugformer_testing.small import LONGEST, SmallTask, with_kinds
 from plugformer_testing.subject import Subject
 
 _UNSEEN = "☃"  # a label that no example has
@@ -224,17 +224,17 @@ def draws_follow_their_generators(task: SmallTask) -> None:
     require.that(_values(encoded) == before, "draw changes the examples that it is given")
     require.that(drawn(encoded, every) == whole, "the same generators draw something else")
     for row in every:
-        alone = drawn(take(encoded, [row]), [row])
+        alone = drawn(encoded.take(np.array([row])), [row])
         for part, values in whole.items():
             require.that(alone[part][0] == values[row], f"a draw for the {part} depends on other examples")
 
 
 def _values(encoded: Encoded) -> dict[str, list[Any]]:
     """Returns the numbers of each example, written out, since NaN equals nothing."""
-    parts = {**encoded.inputs} | {part: getattr(encoded, part) for part in PARTS}
+    others = {part: getattr(encoded, part) for part in ("output", "targets", "start", "weights")}
     return {
-        part: [_written(take(encoded, [row]), part) for row in range(len(encoded))]
-        for part, values in parts.items()
+        part: [_written(encoded.take(np.array([row])), part) for row in range(len(encoded))]
+        for part, values in {**encoded.inputs, **others}.items()
         if values is not None
     }
 

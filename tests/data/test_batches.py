@@ -6,8 +6,7 @@ import pytest
 import torch
 from tests.batches import labeled, pairs
 
-from plugformer.data.arrow import token_column
-from plugformer.data.encoding import TokenColumn
+from plugformer.data.arrow import ragged
 from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Ragged
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
@@ -82,17 +81,18 @@ def test_a_batch_moves_as_a_whole() -> None:
 def test_a_column_in_several_chunks_is_one() -> None:
     kind = pa.list_(pa.int32())
     column = pa.chunked_array([pa.array([[1], [2, 3]], kind), pa.array([], kind), pa.array([[], [4]], kind)])
-    rows = token_column(column.slice(1))
-    assert rows.lengths.tolist() == [2, 0, 1]
+    rows = ragged(column.slice(1))
+    assert rows.longest.tolist() == [2, 0, 1]
     taken = rows.take(np.array([2, 0, 1, 0]))
     assert taken.values.tolist() == [4, 2, 3, 2, 3]
     assert taken.lengths.tolist() == [1, 2, 0, 2]
 
 
-def test_a_column_cuts_at_its_limit() -> None:
-    rows = token_column(pa.chunked_array([pa.array([[1, 2, 3], [4]], pa.list_(pa.int32()))])).cut(2)
-    assert rows.lengths.tolist() == [2, 1]
-    assert rows.take(np.array([0, 1])).values.tolist() == [1, 2, 4]
+def test_rows_are_cut_at_a_limit() -> None:
+    rows = ragged(pa.chunked_array([pa.array([[1, 2, 3], [4]], pa.list_(pa.int32()))]))
+    cut = rows.take(np.array([0, 1]), 2)
+    assert cut.values.tolist() == [1, 2, 4]
+    assert cut.lengths.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_a_column_in_memory_is_one_of_a_file(rows: list[list[float | None]], val
     kind = pa.float64() if 0.5 in rows[0] else pa.int64()
     given = Ragged.of(rows)
     numbers, bounds = pa.array(given.values, kind), pa.array([0, *np.cumsum(given.lengths)], pa.int32())
-    stored = token_column(pa.chunked_array([pa.ListArray.from_arrays(bounds, numbers)]))
+    stored = ragged(pa.chunked_array([pa.ListArray.from_arrays(bounds, numbers)]))
     every = np.arange(3)
-    for column in (stored, TokenColumn.of(rows)):
+    for column in (stored, given):
         taken = column.take(every)
-        assert column.lengths.tolist() == [len(row) for row in rows]
+        assert column.longest.tolist() == [len(row) for row in rows]
         np.testing.assert_array_equal(taken.values, np.array(values, kind.to_pandas_dtype()))
         assert taken.values.dtype == kind.to_pandas_dtype()

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from datasets import Dataset
 
-from plugformer.data.arrow import encoded_examples, token_column
+from plugformer.data.arrow import encoded_examples, ragged
 from plugformer.data.encoding import EncodedSplit, Packed
 from plugformer.interfaces import BEGIN, END, Level
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
@@ -15,7 +15,7 @@ from plugformer_plugins.task_type.language_modelling import LanguageModelling
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 100])
 def test_every_token_is_in_one_piece(length):
     texts = [[10, 11, 12], [], [13], [14, 15, 16, 17, 18]]
-    packed = Packed(token_column(pa.chunked_array([texts], pa.list_(pa.int32()))), np.arange(4), length)
+    packed = Packed(ragged(pa.chunked_array([texts], pa.list_(pa.int32()))), np.arange(4), length)
     every = np.arange(len(packed))
     pieces, before = packed.take(every)
     stream = [token for text in texts for token in (*text, END)]
@@ -26,7 +26,7 @@ def test_every_token_is_in_one_piece(length):
 
 
 def test_pieces_come_in_the_order_asked_for():
-    texts = token_column(pa.chunked_array([[[10, 11, 12, 13]]], pa.list_(pa.int32())))
+    texts = ragged(pa.chunked_array([[[10, 11, 12, 13]]], pa.list_(pa.int32())))
     packed = Packed(texts, np.arange(1), 2)
     pieces, before = packed.take(np.array([2, 0]))
     assert pieces.values.tolist() == [END, 10, 11]
@@ -35,7 +35,7 @@ def test_pieces_come_in_the_order_asked_for():
 
 @pytest.mark.parametrize("offset", range(4))
 def test_with_an_offset_pieces_begin_later_and_are_as_long(offset):
-    texts = token_column(pa.chunked_array([[list(range(10, 23))]], pa.list_(pa.int32())))
+    texts = ragged(pa.chunked_array([[list(range(10, 23))]], pa.list_(pa.int32())))
     packed = Packed(texts, np.arange(1), 4)
     every = np.arange(len(packed))
     pieces, before = packed.take(every, offset)
@@ -54,7 +54,7 @@ def test_with_an_offset_pieces_begin_later_and_are_as_long(offset):
 def test_each_epoch_has_an_offset_of_its_own_and_evaluation_has_none():
     data = Dataset.from_dict({"text": ["..."], "encoded_output": [list(range(10, 110))]})
     split = EncodedSplit(
-        encoded_examples(data, Level.NEXT_TOKEN), LanguageModelling(), DecoderOnly(), piece=16
+        *encoded_examples(data, Level.NEXT_TOKEN), LanguageModelling(), DecoderOnly(), piece=16
     )
     rows = range(len(split))
 

@@ -60,7 +60,7 @@ def test_length_is_counted_in_characters() -> None:
 def test_every_answer_stands_beside_its_own_source() -> None:
     texts = ["a", "bb", "ccc", "dddd"]
     data = Dataset.from_dict({"text": texts, "encoded_input": [[4]] * len(texts)})
-    split = EncodedSplit(encoded_examples(data, Level.SEQUENCE), Classification(), EncoderOnly())
+    split = EncodedSplit(*encoded_examples(data, Level.SEQUENCE), Classification(), EncoderOnly())
     split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
     evaluator = Evaluator(Mock(spec=Predictor), {"length": SameLength(), "exact": ExactMatch()})
     answers = [Prediction("wxyz", 0.0), Prediction("u", 0.0)]

@@ -1,5 +1,6 @@
 """Every check of task types catches a fault that it is there for."""
 
+import sys
 from dataclasses import replace
 from itertools import cycle
 from types import SimpleNamespace
@@ -10,7 +11,6 @@ import pytest
 from tests.testing.mutants import after, before, instead, mutant_tests
 
 from plugformer.data import arrow
-from plugformer.data.encoding import TokenColumn
 from plugformer.errors import ExampleError
 from plugformer.interfaces import Column, Input, Prediction, Ragged
 from plugformer.registry import Kind
@@ -325,14 +325,14 @@ FAULTS = {
     ),
     "words are cut alone": (
         Measures,
-        TokenColumn,
-        "cut",
-        lambda self, limit: (
-            self if isinstance(self.take(np.arange(1)).values[0], np.floating) else cut(self, limit)
+        Ragged,
+        "take",
+        lambda self, rows, most=sys.maxsize: (
+            whole if (whole := take(self, rows)).values.dtype.kind == "f" else take(self, rows, most)
         ),
     ),
 }
-of, cut = Ragged.of, TokenColumn.cut
+of, take = Ragged.of, Ragged.take
 
 
 @pytest.mark.parametrize("task_type", [Measures, Offsets])

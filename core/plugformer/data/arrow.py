@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain, count, islice
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
@@ -16,12 +17,12 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features
 from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
-from plugformer.data.encoding import EncodedExamples, EncodedSplit, TokenColumn
+from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
 from plugformer.data.processor import Processor, sample_subwords
 from plugformer.errors import DataError, ExampleError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import ABSENT, Examples, Level, Limits, Tokenizer
+from plugformer.interfaces import ABSENT, Encoded, Examples, Level, Limits, Ragged, Tokenizer
 
 ENCODED = "encoded_"  # prefix of the columns with numbers
 PLACE = "examples"  # folder of the cache
@@ -149,36 +150,58 @@ def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
     return columns
 
 
-def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
-    """Returns the examples of a data set with columns of numbers; targets of tokens are lists."""
+def encoded_examples(data: Dataset, level: Level) -> tuple[Dataset, Encoded]:
+    """Returns the texts of a data set with columns of numbers, labels by their names, and the numbers."""
     table = data.with_format("arrow")[:]
     columns = {name: table.column(name) for name in table.column_names if name.startswith(ENCODED)}
     numbers = {name.removeprefix(ENCODED): column for name, column in columns.items()}
-    targets: TokenColumn | NDArray[Any] | None = None
+    targets: Ragged | NDArray[Any] | None = None
     if (column := numbers.pop("targets", None)) is not None:
         if level is Level.TOKEN:
-            targets = token_column(column)
+            targets = ragged(column)
         else:
             targets = np.array(column.to_pylist()) if pa.types.is_nested(column.type) else column.to_numpy()
-    tokens = {name: token_column(column) for name, column in numbers.items()}
+    parts = {name: ragged(column) for name, column in numbers.items()}
+    output = parts.pop("output", None)
     texts = data.remove_columns(list(columns))
     labels = {name: feature for name, feature in texts.features.items() if isinstance(feature, ClassLabel)}
     if labels:
         texts = texts.with_transform(
             lambda rows: rows | {name: labels[name].int2str(rows[name]) for name in labels if name in rows}
         )
-    return texts, tokens, targets
+    return texts, Encoded(parts, output, targets)
 
 
-def token_column(column: pa.ChunkedArray) -> TokenColumn:
+@dataclass(frozen=True)
+class _Stored(Ragged):
+    """Sequences to take some of, in several memory-mapped arrays in place of `values`."""
+
+    arrays: Sequence[NDArray[Any]] = ()
+
+    @cached_property
+    def _first(self) -> NDArray[np.integer[Any]]:
+        """The place of each array in all of them."""
+        sizes = np.array([len(array) for array in self.arrays], dtype=np.int64)
+        return cast("NDArray[np.integer[Any]]", np.cumsum(sizes) - sizes)
+
+    def gather(self, starts: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Returns the values of ranges that are within one array each, end to end."""
+        numbers = np.searchsorted(self._first, starts, side="right") - 1
+        starts = starts - self._first[numbers]
+        places = zip(numbers.tolist(), starts.tolist(), (starts + lengths).tolist(), strict=True)
+        pieces = [self.arrays[number][start:stop] for number, start, stop in places]
+        return np.concatenate(pieces) if pieces else self.values
+
+
+def ragged(column: pa.ChunkedArray) -> Ragged:
     """Returns a column of lists of numbers, or of lists of these, as memory-mapped views."""
     chunks, counts = [chunk for chunk in column.chunks if len(chunk)], None
     if pa.types.is_list(column.type.value_type):
         counts = np.concatenate([np.diff(chunk.offsets) for chunk in chunks]).astype(np.int64)
         chunks = [chunk.flatten() for chunk in chunks]
-    values = [chunk.values.to_numpy(zero_copy_only=True) for chunk in chunks]
-    offsets = [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks]
-    return TokenColumn(values, offsets, counts=counts)
+    arrays = [chunk.flatten().to_numpy(zero_copy_only=True) for chunk in chunks]
+    lengths = [np.empty(0, dtype=np.int64), *(chunk.value_lengths().to_numpy() for chunk in chunks)]
+    return _Stored(np.empty(0, dtype=np.int64), np.concatenate(lengths), counts, arrays)
 
 
 def limited(
@@ -195,13 +218,13 @@ def limited(
         DataError: An example is too long and the task refuses it; `place` names its row.
     """
     task, task_type = experiment.task, processor.task_type
-    examples = encoded_examples(data, task_type.level)
+    texts, encoded = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest, over = block.length.max or max_length, block.length.over
     if training:
         longest = block.length.training or longest
-    lengths = {name: column.lengths for name, column in examples[1].items()}
-    make = partial(EncodedSplit, examples, task_type, experiment.architecture)
+    lengths = {name: part.longest for name, part in encoded.parts.items()}
+    make = partial(EncodedSplit, texts, encoded, task_type, experiment.architecture)
     stats = SplitStats(len(data), longest=max(int(side.max(initial=0)) for side in lengths.values()))
     if task_type.packed:  # no text is too long for pieces
         return make(piece=min(longest, max_length)), stats

@@ -1,4 +1,4 @@
-"""Examples as numbers: columns of tokens, pieces of texts, and the batches made of them."""
+"""Examples as numbers: pieces of texts, splits, and the batches made of them."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
-from numpy.typing import NDArray
 from torch import Tensor
 
 from plugformer.errors import RegistryError
@@ -27,6 +26,7 @@ from plugformer.interfaces import (
     TaskType,
     as_text,
 )
+from plugformer.interfaces.batch import ranges
 
 Lengths = Int[ndarray, "examples sequences"]
 Counts = Int[ndarray, "#examples #sequences"]
@@ -84,73 +84,19 @@ def _cut(rows: Int[ndarray, " rows"], lengths: Lengths, counts: Counts, tokens: 
     return batches
 
 
-class TokenColumn:
-    """A column of lists of numbers: tokens, or the targets of tokens; rows are cut to `limit`.
-
-    The numbers of all rows are in one array or several. For each of these, `offsets` has where its rows
-    begin, and where the last one ends. `counts` has the number of each example's rows, None for one each.
-    """
-
-    def __init__(
-        self,
-        values: Sequence[ndarray],
-        offsets: Sequence[Int[ndarray, " bounds"]],
-        limit: int = sys.maxsize,
-        counts: Int[ndarray, " examples"] | None = None,
-    ) -> None:
-        self._limit = limit
-        self._values = values
-        self._offsets = offsets
-        self.counts = counts
-        self._first_rows = np.cumsum([0, *(len(bounds) - 1 for bounds in offsets)])
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[Any]], *, many: bool = False) -> "TokenColumn":
-        """Returns a column in memory, of one row for each example or `many`; None is a missing target."""
-        counts = np.array([len(row) for row in rows], dtype=np.int64) if many else None
-        ragged = Ragged.of(list(chain.from_iterable(rows)) if many else rows)
-        return cls([ragged.values], [np.cumsum([0, *ragged.lengths])], counts=counts)
-
-    def cut(self, limit: int) -> "TokenColumn":
-        """Returns the column with its rows cut to `limit` tokens."""
-        return TokenColumn(self._values, self._offsets, limit, self.counts)
-
-    @property
-    def lengths(self) -> Int[ndarray, " examples"]:
-        """Number of tokens of every example's row, or of its longest one."""
-        return self.whole.clip(max=self._limit)
-
-    @property
-    def whole(self) -> Int[ndarray, " examples"]:
-        """The same before rows are cut."""
-        none = np.empty(0, dtype=np.int64)  # concatenate needs at least one array
-        lengths = np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
-        if self.counts is None:
-            return lengths
-        longest = np.zeros_like(self.counts)
-        np.maximum.at(longest, np.repeat(np.arange(len(longest)), self.counts), lengths)
-        return longest
-
-    def take(self, rows: Int[ndarray, " chosen"]) -> Ragged:
-        """Returns some examples, in the order asked for."""
-        counts = None
-        if self.counts is not None:
-            counts = self.counts[rows]
-            rows = _ranges((np.cumsum(self.counts) - self.counts)[rows], counts)
-        chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
-        inside = rows - self._first_rows[chunks]
-        pieces = [
-            self._values[chunk][self._offsets[chunk][row] : self._offsets[chunk][row + 1]][: self._limit]
-            for chunk, row in zip(chunks.tolist(), inside.tolist(), strict=True)
-        ]
-        values = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
-        return Ragged(values, np.array([len(piece) for piece in pieces], dtype=np.int64), counts)
-
-
-def _ranges(starts: Int[ndarray, " ranges"], lengths: Int[ndarray, " ranges"]) -> Int[ndarray, " numbers"]:
-    """Returns ranges of numbers, end to end."""
-    places: ndarray = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-    return places
+def encoded_rows(columns: Mapping[str, Sequence[Any]], task_type: TaskType) -> Encoded:
+    """Returns the numbers that a task's type has made of examples, as its `encode` returns them."""
+    many = [item.name for item in task_type.inputs if item.many]
+    parts: dict[str, Any] = {}
+    for name, rows in columns.items():
+        if name in many:
+            counts = np.array([len(row) for row in rows], dtype=np.int64)
+            parts[name] = replace(Ragged.of([*chain.from_iterable(rows)]), counts=counts)
+        else:
+            by_example = name == "targets" and task_type.level is not Level.TOKEN
+            parts[name] = np.array(rows) if by_example else Ragged.of(rows)
+    inputs = {item.name: parts.pop(item.name) for item in task_type.inputs if item.name in parts}
+    return Encoded(inputs, **parts)
 
 
 class Packed:
@@ -161,7 +107,7 @@ class Packed:
     in memory, four bytes each.
     """
 
-    def __init__(self, texts: TokenColumn, rows: Int[ndarray, " rows"], length: int) -> None:
+    def __init__(self, texts: Ragged, rows: Int[ndarray, " rows"], length: int) -> None:
         whole = texts.take(rows)
         tokens = np.insert(whole.values.astype(np.int32), np.cumsum(whole.lengths), END)
         self._stream = np.insert(tokens, 0, BEGIN)
@@ -182,19 +128,18 @@ class Packed:
         lengths = self.lengths[pieces]
         starts = np.minimum(1 + pieces * self.length + offset, len(self._stream) - lengths)
         before = Ragged(self._stream[starts - 1], np.ones(len(pieces), dtype=np.int64))
-        return Ragged(self._stream[_ranges(starts, lengths)], lengths), before
-
-
-EncodedExamples = tuple[Any, Mapping[str, TokenColumn], TokenColumn | NDArray[Any] | None]
-"""A list or `Dataset` of `Example`, with labels by their names; the token numbers of inputs and `output`;
-and the targets of each example, or of its tokens."""
+        return Ragged(self._stream[ranges(starts, lengths)], lengths), before
 
 
 class EncodedSplit:
     """The examples of one split, as numbers and as text.
 
     Args:
-        rows: Rows of `data` that belong to the split, after dropping by length; all if None.
+        examples: A list or `Dataset` of `Example`, with labels by their names.
+        encoded: Their numbers.
+        task_type: Has encoded them.
+        architecture: Makes batches of them.
+        rows: Rows of `examples` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of rows of the inputs and of `output`; longer ones are cut.
         padding: Least length of the sequences of a batch.
         inference: Whether outputs are prompts to be continued; nothing is drawn then.
@@ -208,7 +153,8 @@ class EncodedSplit:
 
     def __init__(
         self,
-        data: EncodedExamples,
+        examples: Any,
+        encoded: Encoded,
         task_type: TaskType,
         architecture: Architecture,
         *,
@@ -219,32 +165,31 @@ class EncodedSplit:
         piece: int | None = None,
         sampling: Callable[..., Encoded] | None = None,
     ) -> None:
-        self._examples, tokens, self._targets = data
+        self._examples = examples
+        names = [item.name for item in task_type.inputs]
+        inputs = {name: encoded.inputs[name] for name in names if name in encoded.inputs}
+        self._numbers = replace(encoded, inputs=inputs)
         self._type = task_type
-        self._inputs = [item.name for item in task_type.inputs]
         self._input_names = [column.name for column in task_type.columns if column.role == "input"]
         self._architecture = architecture
-        self._rows = np.arange(len(self._examples)) if rows is None else rows
+        self._rows = np.arange(len(examples)) if rows is None else rows
+        self._limits = limits or {}
         self._padding = padding
         self._inference = inference
         self._sampling = sampling
-        limits = limits or {}
-        names = [name for name in (*self._inputs, "output") if name in tokens]
-        self._columns = {name: tokens[name].cut(limits.get(name, sys.maxsize)) for name in names}
-        if isinstance(self._targets, TokenColumn):
-            self._targets = self._targets.cut(limits.get(self._inputs[0], sys.maxsize))
         self._packed = None
-        parts: list[Any] = [self._columns.get(name) for name in (*self._inputs, "output")]
+        parts = self._numbers.parts
         if piece is not None:
-            self._packed = parts[-1] = Packed(self._columns.pop("output"), self._rows, piece)
+            self._packed = Packed(parts.pop("output"), self._rows, piece)
             self._rows = np.arange(len(self._packed))
-        lengths, counts = np.full((len(self), len(parts)), -1), np.ones((len(self), len(parts)), np.int64)
-        for number, part in enumerate(parts):
-            if part is not None:
-                # No END follows a piece.
-                lengths[:, number] = part.lengths[self._rows] - (part is self._packed)
-                if getattr(part, "counts", None) is not None:
-                    counts[:, number] = part.counts[self._rows]
+        shape = len(self), len(names) + 1
+        lengths, counts = np.full(shape, -1), np.ones(shape, dtype=np.int64)
+        for number, name in enumerate((*names, "output")):
+            if (part := parts.get(name)) is not None:
+                lengths[:, number] = part.longest.clip(max=self._limits.get(name, sys.maxsize))[self._rows]
+                counts[:, number] = 1 if part.counts is None else part.counts[self._rows]
+        if self._packed is not None:
+            lengths[:, -1] = self._packed.lengths - 1  # no END follows a piece
         sequences, self.counts = sequences_of(architecture, lengths, counts, task_type.level)
         self.lengths: Int[ndarray, "examples sequences"] = np.where(
             sequences > 0, sequences.clip(min=padding), sequences
@@ -301,14 +246,11 @@ class EncodedSplit:
             offset = 0 if epoch is None else int(np.random.default_rng([3, *epoch]).integers(length))
             pieces, before = self._packed.take(chosen, offset)
             return Encoded(output=pieces, start=before, complete=False)
-        inputs = {name: column.take(chosen) for name, column in self._columns.items()}
-        start, output = None, inputs.pop("output", None)
-        if self._inference and output is not None:  # a prompt
-            start, output = Ragged.repeated(BEGIN, len(chosen)).followed_by(output), None
-        targets: Any = self._targets
-        if targets is not None:
-            targets = targets.take(chosen) if isinstance(targets, TokenColumn) else targets[chosen]
-        return Encoded(inputs, output, targets, start)
+        encoded = self._numbers.take(chosen, self._limits)
+        if self._inference and encoded.output is not None:  # a prompt
+            start = Ragged.repeated(BEGIN, len(chosen)).followed_by(encoded.output)
+            return replace(encoded, start=start, output=None)
+        return encoded
 
     def _weights(self, encoded: Encoded, lengths: Sequence[int]) -> Tensor:
         """Returns the weights of examples, or of each target, in the places that the targets have.
@@ -361,8 +303,9 @@ class EncodedSplit:
         if not example:
             return [""]
         references: list[Any] = self._type.references(example)
-        if isinstance(self._targets, TokenColumn) and isinstance(references[0], list):
-            kept = int(self._targets.take(self._rows[[row]]).present.sum())  # tags are cut with their words
+        targets = self._numbers.take(self._rows[[row]], self._limits).targets
+        if isinstance(targets, Ragged) and isinstance(references[0], list):
+            kept = int(targets.present.sum())  # tags are cut with their words
             references = [list(tags)[:kept] for tags in references]
         return references
 
@@ -391,7 +334,7 @@ class EncodedSplit:
             ],
             float,
         )
-        if (column := self._columns.get("output")) is None:
+        if (output := self._numbers.output) is None:
             return sizes
-        kept = column.lengths.clip(min=1) / column.whole.clip(min=1)
+        kept = output.longest.clip(1, self._limits.get("output", sys.maxsize)) / output.longest.clip(min=1)
         return cast("ndarray", sizes * kept[self._rows])

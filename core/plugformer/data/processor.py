@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.data.encoding import EncodedSplit, TokenColumn
+from plugformer.data.encoding import EncodedSplit, encoded_rows
 from plugformer.data.files import files_version
 from plugformer.errors import DataError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
@@ -233,15 +233,12 @@ class Inputs:
         empty = {name: None if name in optional else type(value)() for name, value in sound.items()}
         examples = [{**empty, **question} for question in questions]
         columns = {name: [example[name] for example in examples] for name in sound}
-        encoded = processor.encode(columns) if columns else {}
-        many = [item.name for item in task_type.inputs if item.many]
-        tokens = {name: TokenColumn.of(rows, many=name in many) for name, rows in encoded.items()}
-        targets = tokens.pop("targets", None)
-        for name in {*many} & {*tokens}:
-            for row in np.flatnonzero(tokens[name].counts == 0).tolist():
+        encoded = encoded_rows(processor.encode(columns) if columns else {}, task_type)
+        for name, part in encoded.inputs.items():
+            for row in () if part.counts is None else np.flatnonzero(part.counts == 0).tolist():
                 faults.setdefault(row, DataError(f"text {row + 1} has no {name}; give one at least"))
         room = experiment.architecture.limits(task.model.max_length, task_type.level)
-        limits = {name: room.of(name) for name in tokens}
+        limits = {name: room.of(name) for name in encoded.parts}
         truncating = task.data.length.over == "truncate"
         if truncating:
             limits = {name: min(limit, task.data.length.max or limit) for name, limit in limits.items()}
@@ -250,24 +247,20 @@ class Inputs:
                 f"{str(texts[row])[:40]!r}... has {length} tokens, the model takes at most {limits[name]}; "
                 "shorten the text, or train with a larger model.max_length or with data.length.over=truncate"
             )
-            for name, column in tokens.items()
-            for row, length in enumerate(column.lengths)
+            for name, part in encoded.parts.items()
+            for row, length in enumerate(part.longest)
             if length > limits[name]
         }
         unknown = {}
         every = np.arange(len(texts))
-        for name, column in tokens.items():
-            read = column.cut(limits[name]).take(every)
+        for name, part in encoded.parts.items():
+            read = part.take(every, limits[name])
             owners = np.repeat(every, 1 if read.counts is None else read.counts)
             for row in np.unique(np.repeat(owners, read.lengths)[read.values == UNKNOWN]).tolist():
-                if parts := _unknown(examples[row], processor):
-                    unknown[row] = parts
+                if missing := _unknown(examples[row], processor):
+                    unknown[row] = missing
         split = EncodedSplit(
-            (examples, tokens, targets),
-            task_type,
-            experiment.architecture,
-            limits=limits,
-            inference=True,
+            examples, encoded, task_type, experiment.architecture, limits=limits, inference=True
         )
         return cls(
             split,

@@ -1,7 +1,9 @@
 """Examples as numbers: encoded, and as the batches that models read."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -166,6 +168,34 @@ class Ragged:
         floats = np.issubdtype(self.values.dtype, np.floating)
         return Ragged(np.where(present, self.values, np.nan if floats else ABSENT), self.lengths)
 
+    @cached_property
+    def starts(self) -> NDArray[np.integer[Any]]:
+        """Where each sequence begins in the array."""
+        return cast("NDArray[np.integer[Any]]", np.cumsum(self.lengths, dtype=np.int64) - self.lengths)
+
+    @property
+    def longest(self) -> NDArray[np.integer[Any]]:
+        """The length of each example's sequence, or of its longest one."""
+        if self.counts is None:
+            return self.lengths
+        longest = np.zeros_like(self.counts)
+        np.maximum.at(longest, np.repeat(np.arange(len(longest)), self.counts), self.lengths)
+        return longest
+
+    def take(self, rows: NDArray[np.integer[Any]], most: int = sys.maxsize) -> "Ragged":
+        """Returns some examples, in the order asked for, with sequences cut to `most` values."""
+        counts = None
+        if self.counts is not None:
+            counts = self.counts[rows]
+            rows = ranges((np.cumsum(self.counts) - self.counts)[rows], counts)
+        lengths = self.lengths[rows].clip(max=most)
+        return Ragged(self.gather(self.starts[rows], lengths), lengths, counts)
+
+    def gather(self, starts: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Returns the values of ranges, end to end."""
+        values: NDArray[Any] = self.values[ranges(starts, lengths)]
+        return values
+
     @property
     def present(self) -> NDArray[np.bool]:
         """Which values are targets."""
@@ -177,6 +207,12 @@ class Ragged:
         present = self.present
         values = self.values if present.all() else np.where(present, self.values, None)  # type: ignore[call-overload]
         return [row.tolist() for row in np.split(values, np.cumsum(self.lengths))[:-1]]
+
+
+def ranges(starts: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    """Returns ranges of numbers, end to end."""
+    before = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    return cast("NDArray[np.integer[Any]]", before + np.arange(lengths.sum()))
 
 
 @dataclass(frozen=True)
@@ -200,9 +236,38 @@ class Encoded:
     weights: Ragged | NDArray[np.floating[Any]] | None = None
 
     @property
+    def parts(self) -> dict[str, Ragged]:
+        """The token ids of the inputs by name, and of `output`, if there are any."""
+        return {**self.inputs} if self.output is None else {**self.inputs, "output": self.output}
+
+    @property
     def input(self) -> Ragged | None:
         """The token ids of the first input, the only one of most tasks; None if there is none."""
         return next(iter(self.inputs.values()), None)
+
+    def take(self, rows: NDArray[np.integer[Any]], limits: Mapping[str, int] | None = None) -> "Encoded":
+        """Returns some examples, in the order asked for.
+
+        Args:
+            rows: Their numbers.
+            limits: Most tokens of inputs and of `output`, by name; targets of tokens are cut with these.
+        """
+        most = limits or {}
+
+        def part(value: Any, name: str) -> Any:
+            if isinstance(value, Ragged):
+                return value.take(rows, most.get(name, sys.maxsize))
+            return None if value is None else value[rows]
+
+        first = next(iter(self.inputs), "")
+        return replace(
+            self,
+            inputs={name: part(tokens, name) for name, tokens in self.inputs.items()},
+            output=part(self.output, "output"),
+            targets=part(self.targets, first),
+            start=part(self.start, ""),
+            weights=part(self.weights, first),
+        )
 
     def __len__(self) -> int:
         """Returns the number of examples."""
