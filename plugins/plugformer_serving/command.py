@@ -10,7 +10,7 @@ import typer
 
 from plugformer.errors import needing
 from plugformer_cli import AsJson, Device, LocalManifest, RunPath, RunSettings, installed, print_device
-from plugformer_serving.limits import Limits
+from plugformer_serving.limits import ServerLimits
 
 EXAMPLES = (
     "plugformer serve runs/dates-20260102-120000",
@@ -18,7 +18,7 @@ EXAMPLES = (
     "plugformer serve runs/dates-20260102-120000 --host 0.0.0.0 --allow-host models.example.org",
 )
 
-_DEFAULT = Limits()
+_DEFAULT = ServerLimits()
 
 
 def command(
@@ -71,14 +71,14 @@ def command(
     from plugformer_serving.service import Service
 
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    limits = Limits(body, items, tokens, seconds, queue)
+    limits = ServerLimits(body, items, tokens, seconds, queue)
     with contextlib.closing(bind(host, port)) as listening:
         with contextlib.redirect_stdout(sys.stderr):  # components may print
             trained = load(run, installed(ctx, registry), overrides=settings or [], device=device)
         print_device(trained)
         service = Service(trained, limits)
-        local = {"localhost", host} if only_local(listening) else set()
-        app = application(service, {*local, *(allow_host or ())})
+        local = ["localhost", "127.0.0.1", "[::1]", host] if only_local(listening) else []
+        app = application(service, [*local, *(allow_host or ())] or ["*"])
         url = address(listening)  # connections wait there from now on
         typer.echo(f"serving {run} at {url}; Ctrl-C ends", err=True)
         if as_json:

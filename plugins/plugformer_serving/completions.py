@@ -4,23 +4,67 @@ https://platform.openai.com/docs/api-reference/completions
 """
 
 import asyncio
+import inspect
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field
+from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from plugformer.errors import PlugformerError
-from plugformer.interfaces import Prediction, Tokenizer
-from plugformer_serving.answering import Numbered
-from plugformer_serving.completion_request import Seed, Stop, Temperature, Tokens, TopP, Wanted, wanted
-from plugformer_serving.limits import Refused
-from plugformer_serving.schemas import Count, shown
+from plugformer.interfaces import Tokenizer
+from plugformer.registry import Kind
+from plugformer_serving.answering import Manner, Numbered
+from plugformer_serving.bodies import Count
 from plugformer_serving.service import Service, as_json
+
+DEFAULT_TOKENS = 16
+"""Tokens of a completion, as OpenAI's."""
+
+Tokens = Annotated[int, Field(ge=1)] | None
+Temperature = Annotated[float, Field(ge=0, le=100)] | None
+TopP = Annotated[float, Field(gt=0, le=1)] | None
+Seed = Annotated[int, Field(ge=0)] | None
+_Stop = Annotated[str, Field(min_length=1)]
+Stop = _Stop | Annotated[list[_Stop], Field(max_length=4)] | None
+
+
+def manner_of(
+    service: Service, count: int, most: int | None, asked: Mapping[str, float | None]
+) -> tuple[Manner, bool]:
+    """Returns how outputs are computed, and whether they are drawn at random.
+
+    Args:
+        service: The model.
+        count: Outputs of each text.
+        most: Tokens of an output at most; None for what the task says.
+        asked: `temperature`, `top_p` and `seed`; None for what the task says.
+
+    Raises:
+        HTTPException: The decoding has no such option, or outputs cannot be as long (400).
+    """
+    if most is not None and most > service.limits.tokens:
+        raise HTTPException(400, f"max_tokens is {most:,}; ask for {service.limits.tokens:,} at most")
+    block = service.trained.task.decoding
+    if most is not None and block.length is not None:
+        raise HTTPException(
+            400, "max_tokens: the task's decoding.length fixes the length of outputs; leave it out"
+        )
+    decoding = service.trained.experiment.create(Kind.DECODING, block)
+    known = inspect.signature(type(decoding)).parameters
+    options: dict[str, float] = {}
+    for name, usual in (("temperature", 0.0), ("top_p", 1.0), ("seed", asked["seed"])):
+        if (value := asked[name]) is not None and name in known:
+            options[name] = max(value, 1e-6) if name == "temperature" else value  # its limit: no chance
+        elif value not in (None, usual):
+            hint = "serve with --set decoding.name=sampling"
+            raise HTTPException(400, f"{name} is {value:g}, but decoding {block.name!r} has none; {hint}")
+    return Manner(n_best=count, most=most, options=tuple(options.items())), "seed" in known
 
 
 @dataclass(eq=False)
@@ -92,20 +136,38 @@ class Completion:
 
     Args:
         service: The model.
-        wanted: What is asked for.
+        prompts: What is continued.
+        count: Continuations of each prompt.
+        most: Tokens of one at most; `DEFAULT_TOKENS` if it is None.
+        stop: A text that ends one, or several.
+        asked: Options of the decoding; see `manner_of`.
         tell: Receives the number of a choice and each new part of its text, in the thread of the model.
+
+    Raises:
+        HTTPException: It asks for something that there is not (400), or too much (413).
     """
 
-    def __init__(self, service: Service, wanted: Wanted, tell: Callable[[int, str], None]) -> None:
-        tokenizer = service.trained.processor.target
-        self._wanted = wanted
-        self._room = service.trained.task.model.max_length
+    def __init__(
+        self,
+        service: Service,
+        prompts: Sequence[str],
+        count: int,
+        most: int | None,
+        stop: str | list[str] | None,
+        asked: Mapping[str, float | None],
+        tell: Callable[[int, str], None] = lambda _, __: None,
+    ) -> None:
+        if (number := len(prompts) * count) > service.limits.items:
+            raise HTTPException(413, f"{number:,} choices are asked for, more than {service.limits.items:,}")
+        self._service = service
+        self._manner, drawn = manner_of(service, count, most, asked)
+        self._most = most or DEFAULT_TOKENS
+        self._manner = replace(self._manner, n_best=1 if drawn else count, most=self._most)
         self._tell = tell
-        self.choices = [
-            Choice(prompt, tokenizer, wanted.stops) for prompt in wanted.prompts for _ in range(wanted.count)
-        ]
-        step = 1 if wanted.drawn else wanted.count
-        self.texts = [self._listening(index) for index in range(0, len(self.choices), step)]
+        stops = [stop] if isinstance(stop, str) else stop or []
+        tokenizer = service.trained.processor.target
+        self.choices = [Choice(prompt, tokenizer, stops) for prompt in prompts for _ in range(count)]
+        self._texts = [self._listening(index) for index in range(0, number, 1 if drawn else count)]
         self.frame = {
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
@@ -122,30 +184,25 @@ class Completion:
 
         return Numbered(choice.prompt, index, hear, lambda: choice.stopped, begin=choice.begin)
 
-    def end(self, answers: Sequence[Prediction | PlugformerError]) -> list[str]:
-        """Returns the last part of each choice.
+    async def answer(self) -> list[str]:
+        """Answers, and returns the last part of each choice.
 
         Raises:
-            Refused: A prompt has no answer (400).
+            HTTPException: A prompt has no answer (400), or the service does not answer.
         """
         outputs: list[str] = []
-        for answer in answers:
+        for answer in await self._service.answer(self._texts, self._manner):
             if isinstance(answer, PlugformerError):
-                raise Refused(400, str(answer))
+                raise HTTPException(400, str(answer))
             outputs += [str(each.output) for each in (answer, *answer.alternatives)]
         return [choice.end(text) for choice, text in zip(self.choices, outputs, strict=True)]
 
     def reason(self, choice: Choice) -> str:
         """Returns why a choice has ended: `length` if its limit or the model's was reached, or `stop`."""
-        room = self._room - 1 - len(choice.tokenizer.encode([choice.prompt])[0])
-        full = choice.length >= min(self._wanted.most, room)
-        return "length" if full and not choice.stopped else "stop"
-
-    def usage(self) -> dict[str, int]:
-        """Returns the numbers of tokens that were read and written."""
-        prompts = self.choices[0].tokenizer.encode(self._wanted.prompts)
-        read, written = sum(map(len, prompts)), sum(choice.length for choice in self.choices)
-        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        room = (
+            self._service.trained.task.model.max_length - 1 - len(choice.tokenizer.encode([choice.prompt])[0])
+        )
+        return "length" if choice.length >= min(self._most, room) and not choice.stopped else "stop"
 
     def part(self, index: int, text: str, reason: str | None = None) -> dict[str, Any]:
         """Returns a choice of an answer."""
@@ -169,26 +226,31 @@ async def complete(
 ) -> Any:
     """OpenAI's completions: continues one or several prompts."""
     if model not in (None, service.name):
-        raise Refused(404, f"there is no model {shown(model)}; this server has {shown(service.name)}")
-    prompts = [prompt] if isinstance(prompt, str) else prompt
-    asked = wanted(service, prompts, n, max_tokens, stop, temperature=temperature, top_p=top_p, seed=seed)
+        raise HTTPException(404, f"there is no model {model!r}; this server has {service.name!r}")
     loop, parts = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str] | None]()
 
     def tell(index: int, more: str) -> None:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(parts.put_nowait, (index, more))
 
-    completion = Completion(service, asked, tell)
+    prompts, asked = (
+        [prompt] if isinstance(prompt, str) else prompt,
+        {"temperature": temperature, "top_p": top_p, "seed": seed},
+    )
+    completion = Completion(service, prompts, n, max_tokens, stop, asked, tell)
     if stream:
-        answered = asyncio.ensure_future(service.answer_numbered(completion.texts, asked.manner))
-        answered.add_done_callback(lambda _: parts.put_nowait(None))  # behind all parts
+        answered = asyncio.ensure_future(completion.answer())
+        answered.add_done_callback(lambda _: parts.put_nowait(None))  # after all parts
         return await _streamed(completion, answered, parts, echo=echo)
-    completion.end(await service.answer_numbered(completion.texts, asked.manner))
+    await completion.answer()
     choices = [
         completion.part(index, f"{choice.prompt if echo else ''}{choice.text}", completion.reason(choice))
         for index, choice in enumerate(completion.choices)
     ]
-    return {**completion.frame, "choices": choices, "usage": completion.usage()}
+    count = sum(map(len, completion.choices[0].tokenizer.encode(prompts)))
+    written = sum(choice.length for choice in completion.choices)
+    usage = {"prompt_tokens": count, "completion_tokens": written, "total_tokens": count + written}
+    return {**completion.frame, "choices": choices, "usage": usage}
 
 
 async def list_models(service: Service) -> dict[str, Any]:
@@ -199,7 +261,7 @@ async def list_models(service: Service) -> dict[str, Any]:
 
 async def _streamed(
     completion: Completion,
-    answered: "asyncio.Future[list[Prediction | PlugformerError]]",
+    answered: "asyncio.Future[list[str]]",
     parts: "asyncio.Queue[tuple[int, str] | None]",
     *,
     echo: bool,
@@ -207,32 +269,35 @@ async def _streamed(
     """Returns the parts of choices as they are found; an error before the first is a status of its own.
 
     Raises:
-        Refused: A prompt has no answer.
+        HTTPException: A prompt has no answer.
     """
-    first = await parts.get()
-    ends = completion.end(answered.result()) if first is None else None
+    following = await parts.get()
+    if following is None:
+        answered.result()
 
-    def event(index: int, text: str, reason: str | None = None) -> bytes:
-        choices = [completion.part(index, text, reason)]
-        return b"data: " + as_json({**completion.frame, "choices": choices}) + b"\n\n"
+    def event(value: Mapping[str, Any]) -> bytes:
+        return b"data: " + as_json(value) + b"\n\n"
+
+    def chosen(index: int, text: str, reason: str | None = None) -> bytes:
+        return event({**completion.frame, "choices": [completion.part(index, text, reason)]})
 
     async def events() -> AsyncIterator[bytes]:
+        part = following
         try:
             for index, choice in enumerate(completion.choices if echo else ()):
-                yield event(index, choice.prompt)
-            following = first
-            while following is not None:
-                yield event(*following)
-                following = await parts.get()
-            for index, more in enumerate(completion.end(answered.result()) if ends is None else ends):
+                yield chosen(index, choice.prompt)
+            while part is not None:
+                yield chosen(*part)
+                part = await parts.get()
+            for index, more in enumerate(answered.result()):
                 choice = completion.choices[index]
                 if choice.sent != choice.text:
                     reason = f"choice {index} was computed again, and is not what was sent; ask again"
-                    raise Refused(500, reason)
-                yield event(index, more, completion.reason(choice))
+                    raise HTTPException(500, reason)
+                yield chosen(index, more, completion.reason(choice))
             yield b"data: [DONE]\n\n"
-        except Refused as error:
-            yield b"data: " + as_json({"error": {"message": error.reason}}) + b"\n\n"
+        except HTTPException as error:
+            yield event({"error": {"message": error.detail}})
         finally:
             answered.cancel()
 

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, WithJsonSchema
 
 from plugformer import __version__
 from plugformer.interfaces import Column
-from plugformer_serving.schemas import MOST_OUTPUTS, AnyQuestion, Body
+from plugformer_serving.bodies import MOST_OUTPUTS, Body, Questions
 from plugformer_serving.service import Service
 
 
@@ -90,10 +90,12 @@ class Operation:
         return "GET" if self.request is None else "POST"
 
 
-def question_type(service: Service) -> Any:
-    """Returns the type of questions: texts, or objects with the columns of the task."""
+def questions_type(service: Service, *, several: bool = True) -> Any:
+    """Returns the type of a text, an object with the columns of the task, and perhaps a list of these."""
     columns = {"type": "object", "properties": column_schemas(service), "required": required_columns(service)}
-    return Annotated[AnyQuestion, WithJsonSchema({"anyOf": [{"type": "string"}, columns]})]
+    one: dict[str, Any] = {"anyOf": [{"type": "string"}, columns]}
+    many = [{"type": "array", "items": one}] if several else []
+    return Annotated[Questions, WithJsonSchema({"anyOf": [*one["anyOf"], *many]})]
 
 
 def openapi(service: Service, operations: Iterable[Operation]) -> dict[str, Any]:

@@ -1,9 +1,7 @@
-"""What stands before every request: only expected hosts and origins, counted and with safe headers."""
+"""What comes before every request: only pages of this server are answered, counted and with safe headers."""
 
 import time
 from collections.abc import Collection
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -24,24 +22,19 @@ HEADERS = (
 
 
 class Guard:
-    """Refuses requests for other hosts, and those that pages of other origins have sent.
+    """Refuses requests that pages of other origins have sent.
 
-    A page of another site can make a browser send requests here, also by a name of its own that it points at
-    127.0.0.1 (DNS rebinding). The first have an Origin that is not the Host, the second a Host that is not
-    expected. No answer allows other origins to read it (CORS).
+    A page of another site can make a browser send requests here; their Origin is not the Host. No answer
+    allows other origins to read it (CORS), but that alone would not keep the model from computing.
 
     Args:
         app: What answers.
-        hosts: Names that the server is reached by; every name if there are none.
         metrics: Counts requests.
         paths: Paths whose requests are counted by name.
     """
 
-    def __init__(
-        self, app: ASGIApp, hosts: Collection[str], metrics: Metrics, paths: Collection[str]
-    ) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
         self._app = app
-        self._hosts = hosts
         self._metrics = metrics
         self._paths = paths
 
@@ -59,42 +52,17 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
             await send(message)
 
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        app = self._app
+        if origin not in (None, f"http://{host}", f"https://{host}"):  # a proxy may end TLS
+            reason = (
+                f"requests of pages from {origin[:80]!r} are not answered, only of those from {host[:80]!r}"
+            )
+            app = JSONResponse({"error": reason}, 403)
         try:
-            if refusal := self._refusal(Headers(scope=scope)):
-                status, reason = refusal
-                await JSONResponse({"error": reason}, status)(scope, receive, watched)
-            else:
-                await self._app(scope, receive, watched)
+            await app(scope, receive, watched)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._metrics.requests.labels(path, status).inc()
             self._metrics.seconds.observe(time.monotonic() - began)
-
-    def _refusal(self, headers: Headers) -> tuple[int, str] | None:
-        """Returns status and reason if a request is for another host, or from another origin."""
-        host = headers.get("host", "")
-        if self._hosts and _name(host) not in self._hosts and not _is_loopback(_name(host), self._hosts):
-            return 421, f"the host {host[:80]!r} is not served here; allow it with --allow-host"
-        origin = headers.get("origin")
-        if origin not in (None, f"http://{host}", f"https://{host}"):  # a proxy may end TLS
-            return (
-                403,
-                f"requests of pages from {origin[:80]!r} are not answered, only of those from {host[:80]!r}",
-            )
-        return None
-
-
-def _name(host: str) -> str:
-    """Returns the host's name without its port, in small letters; empty if it is none."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _is_loopback(name: str, hosts: Collection[str]) -> bool:
-    """Returns whether a name is an address of this machine, if `localhost` is expected."""
-    try:
-        return "localhost" in hosts and ip_address(name).is_loopback
-    except ValueError:
-        return False

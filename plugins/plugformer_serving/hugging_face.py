@@ -5,23 +5,20 @@ https://huggingface.co/docs/inference-providers/tasks/index
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
+from starlette.exceptions import HTTPException
 from torch.nn import functional
 
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import Level, OutputType, Prediction
 from plugformer_cli import record
 from plugformer_serving.answering import Manner, Question
-from plugformer_serving.completion_request import Seed, Stop, Temperature, Tokens, TopP, wanted
-from plugformer_serving.completions import Completion
-from plugformer_serving.limits import Refused
-from plugformer_serving.reading import check_count
-from plugformer_serving.schemas import AnyQuestion, Body, Count
-from plugformer_serving.service import Service
+from plugformer_serving.bodies import Body, Count, Questions
+from plugformer_serving.completions import Completion, Seed, Stop, Temperature, Tokens, TopP, manner_of
+from plugformer_serving.service import Service, texts_in
 
 TopK = Annotated[int, Field(ge=1)] | None
 
@@ -32,7 +29,7 @@ Shape = Callable[..., Awaitable[list[Any]]]
 async def infer(
     service: Service,
     *,
-    inputs: AnyQuestion | list[AnyQuestion],
+    inputs: Questions,
     parameters: Body | None = None,
     options: Any = None,
     stream: Literal[False] = False,  # only /v1/completions streams
@@ -41,7 +38,8 @@ async def infer(
     if isinstance(inputs, dict) and inputs.keys() == {"source_sentence", "sentences"}:
         return await _similarities(service, inputs)
     shape, one_list = shape_of(service)
-    answers = await shape(service, check_count(inputs, service.limits), **dict(parameters or ()))
+    questions = inputs if isinstance(inputs, list) else [inputs]
+    answers = await shape(service, questions, **dict(parameters or ()))
     return answers if isinstance(inputs, list) or one_list else answers[0]
 
 
@@ -71,7 +69,7 @@ async def _answered(service: Service, questions: list[Question], manner: Manner)
     for place, answer in enumerate(await service.answer(questions, manner)):
         if isinstance(answer, PlugformerError):
             where = f"inputs[{place}]: " if len(questions) > 1 else ""
-            raise Refused(400, f"{where}{answer}")
+            raise HTTPException(400, f"{where}{answer}")
         answers.append(answer)
     return answers
 
@@ -96,13 +94,11 @@ async def _classes(
 async def _labels(service: Service, questions: list[Question], *, top_k: TopK = None) -> list[Any]:
     """Text classification with several labels: each label's own probability."""
     answers = await _answered(service, questions, Manner(probabilities=True))
-    return [_ranked(answer.probabilities)[:top_k] for answer in answers]
-
-
-def _ranked(probabilities: Any) -> list[dict[str, Any]]:
-    """Returns classes with their probabilities, the most probable first."""
-    ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
-    return [{"label": label, "score": score} for label, score in ranked]
+    ranked = [
+        sorted(cast("dict[str, float]", answer.probabilities).items(), key=lambda pair: -pair[1])
+        for answer in answers
+    ]
+    return [[{"label": label, "score": score} for label, score in pairs[:top_k]] for pairs in ranked]
 
 
 async def _numbers(service: Service, questions: list[Question]) -> list[Any]:
@@ -171,7 +167,7 @@ async def _masks(service: Service, questions: list[Question], *, top_k: Literal[
 
 
 def _filled(service: Service, question: Question, answer: Prediction) -> dict[str, Any]:
-    text, sequence = question if isinstance(question, str) else "".join(question.values()), answer.text
+    text, sequence = "".join(texts_in(question)), answer.text
     pattern = "(.*)".join(
         map(re.escape, re.split("|".join(map(re.escape, service.task_type.mask_tokens)), text))
     )
@@ -199,17 +195,15 @@ async def _continuations(
     """Text generation: the prompt and its continuation; answers in text, which have several names."""
     count, options = num_return_sequences, {"temperature": temperature, "top_p": top_p, "seed": seed}
     if not service.continues:
-        manner = wanted(service, [], count, max_new_tokens, stop, **options).manner
-        manner = replace(manner, n_best=count, most=max_new_tokens)
+        manner, _ = manner_of(service, count, max_new_tokens, options)
         return [
             {"generated_text": each.output, "translation_text": each.output}
             for answer in await _answered(service, questions, manner)
             for each in (answer, *answer.alternatives)
         ]
-    prompts = [each if isinstance(each, str) else "".join(each.values()) for each in questions]
-    asked = wanted(service, prompts, count, max_new_tokens, stop, **options)
-    completion = Completion(service, asked, lambda *_: None)
-    completion.end(await service.answer_numbered(completion.texts, asked.manner))
+    prompts = ["".join(texts_in(each)) for each in questions]
+    completion = Completion(service, prompts, count, max_new_tokens, stop, options)
+    await completion.answer()
     texts = [
         {"generated_text": f"{choice.prompt if return_full_text else ''}{choice.text}"}
         for choice in completion.choices
@@ -227,8 +221,8 @@ async def _vectors(
     """Feature extraction: the vector of each text."""
     texts = [question for question in questions if isinstance(question, str)]
     if len(texts) < len(questions):
-        raise Refused(400, "vectors are those of texts; send texts, and the name of one input")
-    await service.check_tokens(texts)
+        raise HTTPException(400, "vectors are those of texts; send texts, and the name of one input")
+    await service.check_size(texts)
     vectors = await service.waited(service.worker.call(lambda model: model.vectors(texts, input)))
     return (functional.normalize(vectors, dim=-1) if normalize else vectors).tolist() if texts else []
 
@@ -238,16 +232,15 @@ async def _similarities(service: Service, inputs: dict[str, Any]) -> list[float]
     source, others = inputs["source_sentence"], inputs["sentences"]
     texts: list[Any] = [source, *others] if isinstance(others, list) else [None]
     if not all(isinstance(text, str) for text in texts):
-        raise Refused(400, "source_sentence takes a text, and sentences a list of texts")
-    check_count(texts, service.limits)
+        raise HTTPException(400, "source_sentence takes a text, and sentences a list of texts")
     names = [part.name for part in service.task_type.inputs]
     if service.task_type.level is not Level.VECTOR or len(names) != 2:
-        raise Refused(400, "this model compares no sentences")
+        raise HTTPException(400, "this model compares no sentences")
     if service.task_type.output_type == OutputType.NUMBER:
         pairs: list[Question] = [dict(zip(names, (source, other), strict=True)) for other in others]
         answers = await _answered(service, pairs, Manner())
         return [float(str(answer.output)) for answer in answers]
-    await service.check_tokens(texts)
+    await service.check_size(texts)
 
     def similarities(model: Any) -> list[float]:
         first, second = model.vectors([source], names[0]), model.vectors(others, names[1])

@@ -1,10 +1,10 @@
-"""What a server accepts, and how a request is refused."""
+"""What a server accepts."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """What a server accepts.
 
     Attributes:
@@ -20,13 +20,3 @@ class Limits:
     tokens: int = 16384
     seconds: float = 30.0
     queue: int = 2048
-
-
-class Refused(Exception):  # noqa: N818 (an answer to a client, no fault of the server)
-    """A request that gets no answer: a status of HTTP, and the reason for people."""
-
-    def __init__(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.headers = headers or {}

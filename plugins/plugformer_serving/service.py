@@ -1,20 +1,21 @@
 """A model behind HTTP: what all paths share."""
 
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from plugformer.errors import ConfigurationError, DataError, LengthError, PlugformerError
 from plugformer.interfaces import Level, Prediction, TaskType
 from plugformer.runs import TrainedModel
 from plugformer_serving.answering import Manner, Numbered, Question, ServedModel
-from plugformer_serving.limits import Limits, Refused
+from plugformer_serving.limits import ServerLimits
 from plugformer_serving.metrics import Metrics
 from plugformer_serving.worker import Worker
 
@@ -33,7 +34,7 @@ class Service:
     """
 
     trained: TrainedModel
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     metrics: Metrics = field(default_factory=Metrics)
     worker: Worker = field(init=False)
 
@@ -85,43 +86,44 @@ class Service:
         return len(inputs) < 2 and not any(part.many for part in inputs) and not self.finds
 
     async def answer(
-        self, questions: Sequence[Question], manner: Manner
+        self, questions: "Sequence[Question | Numbered]", manner: Manner
     ) -> list[Prediction | PlugformerError]:
         """Returns the answer to each question of a request, or its error, as `predict_each` does.
 
         Raises:
-            Refused: The questions have too many tokens, the queue is full, or time is over.
+            HTTPException: The questions are too many or too long, the queue is full, or time is over.
         """
-        texts = [Numbered(question, number) for number, question in enumerate(questions)]
-        return await self.answer_numbered(texts, manner)
-
-    async def answer_numbered(
-        self, texts: Sequence[Numbered], manner: Manner
-    ) -> list[Prediction | PlugformerError]:
-        """Returns the answers to texts with numbers of their own; see `answer`."""
+        texts = [
+            question if isinstance(question, Numbered) else Numbered(question, number)
+            for number, question in enumerate(questions)
+        ]
         if not texts:
             return []
-        await self.check_tokens([text.question for text in texts])
+        await self.check_size([text.question for text in texts])
         return await self.waited(self.worker.answer(texts, manner))
 
     async def waited(self, result: "Future[T]") -> T:
         """Returns a result of the worker; errors of the request are refusals.
 
         Raises:
-            Refused: Time is over (504), or the request was wrong (400).
+            HTTPException: Time is over (504), or the request was wrong (400).
         """
         try:
             async with asyncio.timeout(self.limits.seconds):
                 return await asyncio.wrap_future(result)
         except TimeoutError:
-            raise Refused(504, f"there was no answer within {self.limits.seconds:g} s") from None
+            raise HTTPException(504, f"there was no answer within {self.limits.seconds:g} s") from None
         except (ConfigurationError, DataError, LengthError) as error:
-            raise Refused(400, str(error)) from error
+            raise HTTPException(400, str(error)) from error
 
-    async def check_tokens(self, questions: Sequence[Question]) -> None:
-        """Refuses questions that have more tokens together than a request may have (413)."""
-        parts = [part for question in questions for part in texts_in(question)]
-        if sum(len(part.encode(errors="replace")) for part in parts) <= self.limits.tokens:
+    async def check_size(self, questions: Sequence[Question]) -> None:
+        """Refuses more questions, or more tokens of all together, than a request may have (413)."""
+        if len(questions) > self.limits.items:
+            raise HTTPException(
+                413, f"there are {len(questions):,} items; send {self.limits.items:,} at most"
+            )
+        parts = texts_in(questions)
+        if sum(len(part.encode()) for part in parts) <= self.limits.tokens:
             return  # a token has a byte at least
 
         def count(model: ServedModel) -> int:
@@ -129,22 +131,21 @@ class Service:
 
         if (tokens := await self.waited(self.worker.call(count))) > self.limits.tokens:
             reason = f"the texts have {tokens:,} tokens; send {self.limits.tokens:,} at most"
-            raise Refused(413, reason)
+            raise HTTPException(413, reason)
 
 
 def texts_in(question: Any) -> list[str]:
-    """Returns the texts of a question, without surrogates, in any column."""
+    """Returns the texts of a question, in any column."""
     if isinstance(question, str):
-        return [question.encode(errors="replace").decode()]
+        return [question]
     inner = question.values() if isinstance(question, dict) else question
     return [text for part in inner for text in texts_in(part)] if isinstance(question, dict | list) else []
 
 
-def as_json(value: Any) -> bytes:
-    """Returns a value as JSON; lone surrogates are escaped, as JSON allows."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace")
+as_json = partial(to_json, inf_nan_mode="null")
+"""Returns a value as JSON, which has neither infinity nor NaN."""
 
 
-def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Returns a response with a JSON value."""
     return Response(as_json(value), status, headers, media_type="application/json")

@@ -1,18 +1,20 @@
 """One thread that answers: requests that arrive within a moment share a batch."""
 
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from starlette.exceptions import HTTPException
 
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import Prediction
 from plugformer.runs import TrainedModel
 from plugformer_serving.answering import Manner, Numbered, ServedModel
-from plugformer_serving.limits import Limits, Refused
+from plugformer_serving.limits import ServerLimits
 from plugformer_serving.metrics import Metrics
 
 GATHERED = 0.010
@@ -28,7 +30,7 @@ class Job:
     Attributes:
         texts: The texts.
         manner: How they are answered.
-        result: Receives the answers; who cancels it does not want them any more.
+        result: Receives the answers; it is cancelled when nobody waits for them any more.
         arrived: When it came, in seconds of the monotonic clock.
     """
 
@@ -38,19 +40,6 @@ class Job:
     arrived: float = field(default_factory=time.monotonic)
 
 
-@dataclass(eq=False)
-class Call:
-    """A computation of its own, such as an attention map.
-
-    Attributes:
-        function: What to do with the model.
-        result: Receives what it returns.
-    """
-
-    function: Callable[[ServedModel], Any]
-    result: "Future[Any]" = field(default_factory=Future)
-
-
 class Worker:
     """Answers jobs in one thread.
 
@@ -58,111 +47,72 @@ class Worker:
         trained: The model.
         limits: What it accepts.
         metrics: What it counts in.
+
+    Attributes:
+        waiting: Texts that wait or are being answered.
     """
 
-    def __init__(self, trained: TrainedModel, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, trained: TrainedModel, limits: ServerLimits, metrics: Metrics) -> None:
+        self.waiting = 0
         self._model = ServedModel(trained)
         self._limits = limits
         self._metrics = metrics
-        self._queue: queue.SimpleQueue[Job | Call | None] = queue.SimpleQueue()
-        self._waiting = 0
+        self._jobs: deque[Job] = deque()
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """Whether it answers."""
-        return self._thread.is_alive()
-
-    @property
-    def waiting(self) -> int:
-        """Texts that wait or are being answered."""
-        return self._waiting
+        self._thread = ThreadPoolExecutor(1, "model")
 
     def answer(self, texts: Sequence[Numbered], manner: Manner) -> "Future[Answers]":
         """Returns the answers to come.
 
         Raises:
-            Refused: The queue is full (503).
+            HTTPException: The queue is full (503).
         """
         result: Future[Answers] = Future()
 
         def watched(text: Numbered) -> Numbered:
             return replace(text, enough=lambda: text.enough() or result.cancelled())
 
-        job = Job([*map(watched, texts)], manner, result)
-        self._accept(job, len(texts))
-        return job.result
+        self._accept(len(texts))
+        result.add_done_callback(lambda _: self._accept(-len(texts)))
+        self._jobs.append(Job([*map(watched, texts)], manner, result))
+        self._thread.submit(self._answer_batch)
+        return result
 
     def call(self, function: Callable[[ServedModel], Any]) -> "Future[Any]":
-        """Returns the result to come of a computation with the model.
+        """Returns the result to come of a computation with the model, such as an attention map.
 
         Raises:
-            Refused: The queue is full (503).
+            HTTPException: The queue is full (503).
         """
-        call = Call(function)
-        self._accept(call, 1)
-        return call.result
+        self._accept(1)
+        result = self._thread.submit(function, self._model)
+        result.add_done_callback(lambda _: self._accept(-1))
+        return result
 
     def stop(self) -> None:
         """Answers what was accepted, and ends the thread."""
-        self._queue.put(None)
-        self._thread.join()
+        self._thread.shutdown()
 
-    def _accept(self, job: Job | Call, count: int) -> None:
+    def _accept(self, count: int) -> None:
         with self._lock:
-            if self._waiting + count > self._limits.queue:
-                reason = f"{self._waiting:,} texts wait; ask again later"
-                raise Refused(503, reason, {"Retry-After": "1"})
-            self._waiting += count
-        job.result.add_done_callback(lambda _: self._done(count))
-        self._queue.put(job)
+            if count > 0 and self.waiting + count > self._limits.queue:
+                raise HTTPException(
+                    503, f"{self.waiting:,} texts wait; ask again later", {"Retry-After": "1"}
+                )
+            self.waiting += count
 
-    def _done(self, count: int) -> None:
-        with self._lock:
-            self._waiting -= count
-
-    def _run(self) -> None:
-        ended = False
-        while not ended:
-            first = self._queue.get()
-            if first is None:
-                return
-            jobs: list[Job] = []
-            ended = self._gather(first, jobs)
-            if wanted := [job for job in jobs if not job.result.cancelled()]:
-                self._answer(wanted)
-
-    def _gather(self, first: Job | Call, jobs: list[Job]) -> bool:
-        """Collects the jobs of one batch, and makes calls; returns whether the end was asked for."""
-        following: Job | Call | None = first
-        until = (first.arrived if isinstance(first, Job) else 0.0) + GATHERED
-        count = 0
-        while True:
-            if following is None:
-                return True
-            if isinstance(following, Job):
-                jobs.append(following)
-                count += len(following.texts)
-            else:
-                self._make(following)
-            if count >= self._limits.items:
-                return False
-            try:
-                following = self._queue.get(timeout=max(0.0, until - time.monotonic()))
-            except queue.Empty:
-                return False
-
-    def _make(self, call: Call) -> None:
-        if call.result.set_running_or_notify_cancel():
-            try:
-                call.result.set_result(call.function(self._model))
-            except BaseException as error:
-                call.result.set_exception(error)
+    def _answer_batch(self) -> None:
+        """Answers the jobs that have arrived, if an earlier batch has left any."""
+        if self._jobs:
+            time.sleep(max(0.0, self._jobs[0].arrived + GATHERED - time.monotonic()))
+        jobs: list[Job] = []
+        while self._jobs and sum(len(job.texts) for job in jobs) < self._limits.items:
+            job = self._jobs.popleft()
+            jobs += [job] * (not job.result.cancelled())
+        self._answer(jobs)
 
     def _answer(self, jobs: Sequence[Job]) -> None:
-        """Answers jobs together; those that fail together, each alone."""
+        """Answers jobs together; those that fail together, one by one."""
         groups: dict[Hashable, list[tuple[Job, int]]] = {}
         for job in jobs:
             for place, text in enumerate(job.texts):
@@ -177,22 +127,12 @@ class Worker:
                 for (job, place), answer in zip(group, answers, strict=True):
                     found[job][place] = answer
         except BaseException as error:
-            if len(jobs) == 1:
-                _settle(jobs[0], error)
-                return
-            for job in jobs:
-                if not job.result.cancelled():
+            if len(jobs) > 1:
+                for job in jobs:
                     self._answer([job])
+            elif jobs[0].result.set_running_or_notify_cancel():
+                jobs[0].result.set_exception(error)
             return
-        for job, answers_by_place in found.items():
-            _settle(job, [answers_by_place[place] for place in range(len(job.texts))])
-
-
-def _settle(job: Job, outcome: Answers | BaseException) -> None:
-    """Hands a job its answers or error, if it still wants them."""
-    if not job.result.set_running_or_notify_cancel():
-        return
-    if isinstance(outcome, BaseException):
-        job.result.set_exception(outcome)
-    else:
-        job.result.set_result(outcome)
+        for job, by_place in found.items():
+            if job.result.set_running_or_notify_cancel():
+                job.result.set_result([by_place[place] for place in range(len(job.texts))])

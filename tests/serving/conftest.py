@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 import plugformer
 from plugformer_serving.application import application
-from plugformer_serving.limits import Limits
+from plugformer_serving.limits import ServerLimits
 from plugformer_serving.service import Service
 
 TEXTS = ["a cat sat on the mat", "rain", "the red house stands by the sea", "no one was there"]
@@ -94,7 +94,7 @@ class Served:
 
     @cached_property
     def app(self):
-        return application(self.service, {"localhost", "127.0.0.1"})
+        return application(self.service, ["localhost", "127.0.0.1", "[::1]"])
 
     @cached_property
     def client(self):
@@ -148,7 +148,7 @@ def served(trained):
     def make(name, **limits):
         key = name, *limits.items()
         if key not in found:
-            found[key] = Served(Service(trained(name), Limits(**limits)))
+            found[key] = Served(Service(trained(name), ServerLimits(**limits)))
         return found[key]
 
     yield make

@@ -102,8 +102,8 @@ def test_vectors_and_similarities(served, client):
 @pytest.mark.parametrize(
     ("name", "body", "reason"),
     [
-        ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "parameters: unknown name 'top'"),
-        ("classes", {"inputs": "rain", "parameters": {"top_k": 0}}, "top_k is 0"),
+        ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "parameters.top: "),
+        ("classes", {"inputs": "rain", "parameters": {"top_k": 0}}, "parameters.top_k: "),
         ("classes", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}, "compares no sentences"),
         ("tags", {"inputs": "rain", "parameters": {"aggregation_strategy": "best"}}, "aggregation_strategy"),
         ("source", {"inputs": ["rain", "x" * 99]}, "inputs[1]: "),
