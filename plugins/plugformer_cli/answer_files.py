@@ -1,7 +1,7 @@
 """Files of answers: one that grows while the model answers, and what is made of it at the end.
 
 The first has a record on each line, whatever the second is: text, CSV, JSON lines or Parquet. An interrupted
-command continues it behind the last line that is sound.
+command continues it after the last line that is sound.
 """
 
 import csv
@@ -9,10 +9,9 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +20,10 @@ from plugformer_cli.answering import lines, one_line, prediction_of
 from plugformer_cli.questions import TABLES, Question, ending, portions
 
 if TYPE_CHECKING:
-    from pyarrow import Schema, Table
-
     from plugformer.interfaces import TaskType
 
 Row = Mapping[str, Any]
 """The cells of a row by column."""
-
-ROW_GROUP = 2000
-"""Rows that are converted together, and a row group of Parquet."""
 
 
 class UnfinishedAnswers:
@@ -54,51 +48,39 @@ class UnfinishedAnswers:
 
         Raises:
             ConfigurationError: There is a file and no `resume`; or something else was requested.
-            RunError: The file does not say what was requested, or cannot be written.
+            RunError: The file cannot be written.
         """
         if self._out.exists():
             if not resume:
                 raise ConfigurationError(f"--out {self._out} exists; delete it, or choose another")
             return False
-        if resume and self.file.exists() and not self._is_begun():
-            self.file.unlink()  # the command ended while it wrote the first line
-        if not self.file.exists():
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            self._append([{"requested": self._requested}])
-        elif resume:
-            self._cut()
-        else:
+        if self.file.exists() and not resume:
             raise ConfigurationError(
                 f"{self.file} holds answers of an interrupted command; add --resume, or delete it"
             )
-        return True
-
-    def _is_begun(self) -> bool:
-        """Returns whether the first line has been written whole."""
-        with self.file.open("rb") as stream:
-            return stream.readline().endswith(b"\n")
-
-    def _cut(self) -> None:
-        """Cuts off what follows the last line that is sound, if the same was requested."""
         sound = self._sound_lines()
         size, head = next(sound, (0, {}))
-        before = head.get("requested")
-        if not isinstance(before, dict):
-            raise RunError(f"{self.file} is damaged in its first line; delete it, and begin again")
-        for name in self._requested.keys() | before.keys():
-            if (old := before.get(name)) != (new := self._requested.get(name)):
-                change = "it has changed" if "file" in name else f"it was {old!r}, now it is {new!r}"
-                raise ConfigurationError(
-                    f"--resume: {self.file} was begun with another {name}: {change}\n"
-                    "write the same command as before, or delete the file"
-                )
+        if size and head.get("requested") != self._requested:
+            before = dict(head.get("requested") or {})
+            changed = [name for name, value in self._requested.items() if before.get(name) != value]
+            raise ConfigurationError(
+                f"--resume: {self.file} was begun with another {', '.join(changed)}\n"
+                "write the same command as before, or delete the file"
+            )
         for length, _ in sound:
             size += length
             self.rows += 1
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.touch()
         os.truncate(self.file, size)
+        if not size:
+            self._append([{"requested": self._requested}])
+        return True
 
     def _sound_lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yields the bytes and the object of each line, before the first that is no whole object."""
+        if not self.file.exists():
+            return
         with self.file.open("rb") as stream:
             for line in stream:
                 try:
@@ -132,8 +114,6 @@ class UnfinishedAnswers:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yields the records; none if there is no file."""
-        if not self.file.exists():
-            return iter(())
         return (value for _, value in islice(self._sound_lines(), 1, None))
 
 
@@ -148,7 +128,6 @@ class AnswerFile:
         task_type: Of the model.
         n_best: Lines of text for each question.
         scores: Whether these begin with the probability and a tab.
-        header: Names of the columns of a table without rows, which are known once it has been read.
     """
 
     out: Path
@@ -156,30 +135,13 @@ class AnswerFile:
     task_type: "TaskType"
     n_best: int
     scores: bool
-    header: Sequence[str] = ()
 
-    def columns_and_count(self, read: Callable[[], Iterable[Question]]) -> tuple[list[str], int]:
-        """Returns the columns of all questions, and the number of these.
-
-        Raises:
-            DataError: A column of Parquet would have values of different types.
-        """
-        columns: dict[str, None] = {}
-        count = 0
-        for count, question in enumerate(read(), start=1):  # noqa: B007 (the last is the number)
-            columns |= dict.fromkeys(question.cells)
-        if ending(self.out) == ".parquet":
-            schema_of([*columns], (question.cells for question in read()))
-        return [*(columns or self.header)], count
-
-    def write(
-        self, columns: Sequence[str], answers: Callable[[], Iterable[tuple[Question, dict[str, Any]]]]
-    ) -> None:
+    def write(self, columns: Iterable[str], answers: Iterable[tuple[Question, dict[str, Any]]]) -> None:
         """Writes the file in one step.
 
         Args:
             columns: Names of the columns of the questions.
-            answers: Returns all questions with the records of their answers.
+            answers: All questions with the records of their answers.
 
         Raises:
             DataError: A column of Parquet has values of different types.
@@ -187,26 +149,26 @@ class AnswerFile:
         """
         from plugformer.runs import replacing
 
-        form = ending(self.out)
-        names = [*map(self._renamed, columns), *self.answer]
+        form, names = ending(self.out), [*map(self._renamed, columns), *self.answer]
         with replacing(self.out) as temporary:
             if form == ".parquet":
-                write_parquet(temporary, names, lambda: (self._row(*each) for each in answers()))
+                write_parquet(temporary, names, (self._row(*each) for each in answers))
                 return
             with temporary.open("wb") as file:
                 packed = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if self.out.suffix == ".gz" else file
                 with io.TextIOWrapper(packed, "utf-8", errors="replace", newline="") as text:
-                    if form == ".txt":
-                        for _, found in answers():
-                            text.writelines(
-                                f"{line}\n" for line in lines(found, self.n_best, scores=self.scores)
-                            )
-                    elif form == ".jsonl":
-                        for each in answers():
-                            text.write(json.dumps(self._row(*each), ensure_ascii=False, default=str) + "\n")
-                    else:
-                        rows = (self._row(*each) for each in answers())
-                        write_separated(text, names, rows, "\t" if form == ".tsv" else ",")
+                    if form in (".csv", ".tsv"):
+                        rows = (self._row(*each) for each in answers)
+                        cells = ([_cell(row.get(name)) for name in names] for row in rows)
+                        write_separated(text, chain([names], cells), "\t" if form == ".tsv" else ",")
+                        return
+                    for question, found in answers:
+                        if form == ".jsonl":
+                            row = self._row(question, found)
+                            text.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+                        else:
+                            answer = lines(found, self.n_best, scores=self.scores)
+                            text.writelines(f"{line}\n" for line in answer)
 
     def _row(self, question: Question, found: Mapping[str, Any]) -> Row:
         """Returns the cells of a row: those of the question, then those of its answer."""
@@ -238,66 +200,48 @@ def check_form(out: Path) -> None:
         )
 
 
-def write_separated(text: io.TextIOBase, names: Sequence[str], rows: Iterable[Row], delimiter: str) -> None:
-    """Writes comma- or tab-separated cells, the names of the columns first; lists and objects are JSON.
+def write_separated(text: io.TextIOBase, rows: Iterable[Sequence[str]], delimiter: str) -> None:
+    """Writes comma- or tab-separated cells.
 
     With tabs, double quotes have no meaning, and spaces replace tabs and ends of lines in cells.
     """
-    cells = (names, *([_cell(row.get(name)) for name in names] for row in rows))
     if delimiter == "\t":
-        for line in cells:
-            text.write("\t".join(one_line(cell).replace("\t", " ") for cell in line) + "\n")
+        for row in rows:
+            text.write("\t".join(one_line(cell).replace("\t", " ") for cell in row) + "\n")
     else:
-        csv.writer(text, lineterminator="\n").writerows(cells)
+        csv.writer(text, lineterminator="\n").writerows(rows)
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return value
     if isinstance(value, list | tuple | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return "" if value is None else str(value)
 
 
-def write_parquet(file: Path, names: Sequence[str], rows: Callable[[], Iterable[Row]]) -> None:
-    """Writes rows as Parquet; they are read twice, first for the types of the columns.
+def write_parquet(file: Path, names: Sequence[str], rows: Iterable[Row]) -> None:
+    """Writes rows as Parquet.
 
     Raises:
         DataError: A column has values of different types.
     """
     import pyarrow
-    from pyarrow.parquet import ParquetWriter
+    from pyarrow.parquet import write_table
 
-    schema = schema_of(names, rows())
-    for place, column in enumerate(schema):  # many readers know no columns without a type
-        if pyarrow.types.is_null(column.type):
-            schema = schema.set(place, column.with_type(pyarrow.string()))
-    with ParquetWriter(file, schema) as writer:
-        for table in _tables(names, rows()):
-            both = [schema.empty_table(), table]
-            writer.write_table(pyarrow.concat_tables(both, promote_options="permissive"))
-
-
-def schema_of(names: Sequence[str], rows: Iterable[Row]) -> "Schema":
-    """Returns the types of some columns; DataError if one has values of different types."""
-    import pyarrow
-
-    def joined(one: "Schema", other: "Schema") -> "Schema":
-        return pyarrow.unify_schemas([one, other], promote_options="permissive")
+    def table(rows: Iterable[Row]) -> pyarrow.Table:
+        return pyarrow.table({name: [_encodable(row.get(name)) for row in rows] for name in names})
 
     try:
-        return reduce(joined, (table.schema for table in _tables(names, rows)), pyarrow.schema([]))
+        tables = [table([]), *map(table, portions(rows, 2000))]
+        whole = pyarrow.concat_tables(tables, promote_options="permissive")
     except pyarrow.ArrowException as error:
         raise DataError(
-            f"a column of --out has values of different types: {error}; give it a name that ends in .jsonl"
+            f"a column of --out has values of different types: {error}\n"
+            "let its name, and that of its .part, end in .jsonl instead, and add --resume"
         ) from error
-
-
-def _tables(names: Sequence[str], rows: Iterable[Row]) -> Iterator["Table"]:
-    import pyarrow
-
-    for group in portions(rows, ROW_GROUP):
-        yield pyarrow.table({name: [_encodable(row.get(name)) for row in group] for name in names})
+    for place, column in enumerate(whole.schema):  # many readers know no columns without a type
+        if pyarrow.types.is_null(column.type):
+            whole = whole.set_column(place, column.name, pyarrow.nulls(len(whole), pyarrow.string()))
+    write_table(whole, file)
 
 
 def _encodable(value: Any) -> Any:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -132,23 +132,26 @@ def command(
     by_vector = vectors or among is not None
     is_table = file is not None and not json_lines and ending(file) in TABLES
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # processes, by a launcher
-    for problem, refused in {
-        "--among and --vectors exclude each other: give one": among is not None and vectors,
-        "--json-lines goes with neither --among nor --vectors: leave one out": json_lines and by_vector,
-        "TEXT and --file exclude each other: give one": bool(texts) and file is not None,
-        "--out and TEXT exclude each other: write the texts into a --file": bool(texts) and out is not None,
-        "--out and --json exclude each other: an --out that ends in .jsonl has JSON": bool(out) and as_json,
-        "--resume continues a file of answers: give --file and --out as before": resume and out is None,
-        "--column and --no-header need a table: give --file, ending in .csv, .tsv, .jsonl or .parquet": (
-            bool(column) or no_header
-        )
-        and not is_table,
-        "--probabilities goes with neither --among nor --vectors": probabilities and by_vector,
-        "--probabilities needs --out, or --json": probabilities and out is None and not as_json,
-        "several processes share the rows of a file: give --file and --out": several
-        and (out is None or file is None),
-        "--device: the launcher chooses the device of each process; leave it out": several and bool(device),
-    }.items():
+    for refused, problem in (
+        (vectors and among is not None, "--among and --vectors exclude each other: give one"),
+        (by_vector and json_lines, "--json-lines goes with neither --among nor --vectors: leave one out"),
+        (file is not None and texts, "TEXT and --file exclude each other: give one"),
+        (out is not None and texts, "--out and TEXT exclude each other: write the texts into a --file"),
+        (
+            out is not None and as_json,
+            "--out and --json exclude each other: an --out that ends in .jsonl has JSON",
+        ),
+        (out is None and resume, "--resume continues a file of answers: give --file and --out as before"),
+        (
+            (column or no_header) and not is_table,
+            "--column and --no-header need a table: give --file, ending in .csv, .tsv, .jsonl or .parquet",
+        ),
+        (probabilities and out is None and not as_json, "--probabilities needs --out, or --json"),
+        (
+            several and (out is None or file is None),
+            "several processes share the rows of a file: give --file and --out",
+        ),
+    ):
         if refused:
             raise ConfigurationError(problem)
     if out is not None:
@@ -169,19 +172,14 @@ def command(
 
         processes = Processes.join()
         with contextlib.redirect_stdout(sys.stderr):  # components may print
-            model = load(
-                run,
-                installed(ctx, registry),
-                overrides=settings or [],
-                device=processes.device if several else device,
-            )
+            chosen = processes.device if several else device
+            model = load(run, installed(ctx, registry), overrides=settings or [], device=chosen)
         print_device(model)
-        answer: Answer = partial(model.predict_each, n_best=n_best)
-        if probabilities:
-            answer = partial(answer, probabilities=True)
+        answer: Answer = partial(model.predict_each, n_best=n_best, probabilities=probabilities)
         if by_vector:
             candidates = None if among is None else [str(line.asked) for line in lines_of(among)]
             answer = by_vectors(model, candidates, name, n_best)
+        answers = partial(records, answer, threshold=threshold)
         question = partial(text_question, is_json=json_lines)
         header: list[str] = []
         read: Callable[[], Iterator[Question]] = partial(map, question, texts or ())
@@ -190,7 +188,6 @@ def command(
             read = partial(rows_of, file, needed, optional, places, header=not no_header, names=header)
         elif file is not None:
             read = partial(lines_of, file, is_json=json_lines)
-        answers = partial(records, answer, threshold=threshold)
         if out is None:
             printer = Printer(answers, n_best, scores=scores, as_json=as_json)
             if texts or file is not None:
@@ -202,7 +199,7 @@ def command(
             return
         requested = {
             "--file": file and _hash_of(file),
-            "model file": _hash_of(model.place / "model.safetensors"),
+            "model": _hash_of(model.place / "model.safetensors"),
             "--set": settings or [],
             "--column": places,
             "--no-header": no_header,
@@ -211,13 +208,13 @@ def command(
             "--scores": scores,
             "--probabilities": probabilities,
             "--threshold": threshold,
-            "--among file": among and _hash_of(among),
+            "--among": among and _hash_of(among),
             "--vectors": vectors,
             "--input": name,
         }
-        columns = _columns(model, requested)
-        form = AnswerFile(out, columns, model.experiment.task_type, n_best, scores, header)
-        _write(form, UnfinishedAnswers(out, requested), read, answers, processes, resume=resume)
+        task_type = model.experiment.task_type
+        form = AnswerFile(out, _columns(model, requested), task_type, n_best, scores)
+        _write(form, UnfinishedAnswers(out, requested), read, header, answers, processes, resume=resume)
 
 
 def _hash_of(file: Path) -> str:
@@ -240,14 +237,13 @@ def _columns(model: "TrainedModel", requested: dict[str, Any]) -> list[str]:
     """Returns the columns that answers have in a table."""
     from plugformer.interfaces import TaskType
 
-    by_vector = requested["--vectors"] or requested["--among file"]
-    has_spans = type(model.experiment.task_type).spans is not TaskType.spans and not by_vector
+    by_vector = requested["--vectors"] or requested["--among"]
     columns = {
         "prediction": True,
         "probability": model.model.head.probabilities,
         "alternatives": requested["--n-best"] > 1,
         "probabilities": requested["--probabilities"],
-        "spans": has_spans,
+        "spans": type(model.experiment.task_type).spans is not TaskType.spans and not by_vector,
         "error": True,
     }
     return [name for name, present in columns.items() if present]
@@ -257,6 +253,7 @@ def _write(
     form: AnswerFile,
     unfinished: UnfinishedAnswers,
     read: Callable[[], Iterator[Question]],
+    header: Sequence[str],
     answers: Records,
     processes: "Processes",
     *,
@@ -270,7 +267,7 @@ def _write(
     from plugformer_cli.progress import row_progress
 
     say = partial(typer.echo, err=True) if processes.main else str
-    columns, count = processes.on_main(lambda: form.columns_and_count(read))
+    columns, count = processes.on_main(lambda: _columns_and_count(read()))
     if processes.on_main(lambda: unfinished.begin(resume=resume)):
         done = unfinished.rows = processes.on_main(lambda: unfinished.rows)
         if resume:
@@ -278,12 +275,20 @@ def _write(
         started = time.monotonic()
         with row_progress(count, done, shown=processes.main) as moved:
             _save(islice(read(), done, None), answers, unfinished, processes, moved)
-            pairs = lambda: zip(read(), unfinished.records(), strict=True)  # noqa: E731 (read twice)
-            processes.on_main(lambda: form.write(columns, pairs))
+            pairs = zip(read(), unfinished.records(), strict=True)
+            processes.on_main(lambda: form.write(columns or header, pairs))
         say(f"{form.out}: {count:,} rows, {(count - done) / (time.monotonic() - started):,.0f} rows/s")
     else:
         say(f"{form.out} is complete")
     processes.on_main(lambda: _conclude(unfinished, form.out))
+
+
+def _columns_and_count(questions: Iterable[Question]) -> tuple[list[str], int]:
+    columns: dict[str, None] = {}
+    count = 0
+    for count, question in enumerate(questions, start=1):  # noqa: B007 (the last is the number)
+        columns |= dict.fromkeys(question.cells)
+    return [*columns], count
 
 
 def _save(
