@@ -8,7 +8,6 @@ import typer
 
 from plugformer.errors import ConfigurationError
 from plugformer_cli import AsJson, LocalManifest, RunPath, installed
-from plugformer_sharing.front_matter import Statements
 
 EXAMPLES = (
     "plugformer push runs/dates-20260102-120000 my-name/dates --license apache-2.0 --language en",
@@ -54,16 +53,14 @@ def command(
     if (name is None) == (to is None):
         raise ConfigurationError("give NAME, the repository on the Hub, or --to DIR, a folder: one of them")
     import plugformer
-    from plugformer_sharing.publishing import publication
-    from plugformer_sharing.uploading import push, write
+    from plugformer_sharing.publishing import publication, push, write
 
     trained = plugformer.load(run, installed(ctx, registry), device="cpu")
-    label = (name or "").rpartition("/")[2] if to is None else to.name
-    stated = Statements(label, license_, tuple(languages or ()))
-    files = publication(trained, stated, f"hub:{name}" if name else label, checkpoints=checkpoints)
+    place = str(to or f"hub:{name}")
+    named = to.name if to is not None else place
+    files = publication(trained, named, license=license_, languages=languages or (), checkpoints=checkpoints)
     for path, short in files.shortened.items():
         typer.echo(f"{path} is published as {short}", err=True)
-    place = str(to or f"hub:{name}")
     if not dry_run and to is not None:
         write(files, to)
     elif not dry_run and name is not None:

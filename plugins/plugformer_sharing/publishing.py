@@ -1,16 +1,18 @@
 """The files of a run as they are published: without paths of the author's machine, with a model card."""
 
 import json
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from plugformer.errors import RunError
-from plugformer_sharing.card import stated_card, usage_of
-from plugformer_sharing.front_matter import Statements
-from plugformer_sharing.paths import PathShortener
+import plugformer
+from plugformer.errors import RunError, described
+from plugformer_sharing.card import model_card, usage_of
+from plugformer_sharing.paths import short_names, shortened
 
 if TYPE_CHECKING:
     from plugformer.runs import TrainedModel
@@ -27,63 +29,65 @@ class Publication:
     """What is published.
 
     Attributes:
-        texts: Text files by name.
-        tensors: Files of tensors by name, which are large and stay where they are.
+        files: By name the content of each, or the place of one with tensors.
         shortened: Paths of this machine that were in the run, and what is published in their place.
     """
 
-    texts: dict[str, str]
-    tensors: dict[str, Path]
+    files: dict[str, bytes | Path]
     shortened: dict[str, str]
 
     @property
     def sizes(self) -> dict[str, int]:
         """The size of each file in bytes."""
-        texts = {name: len(text.encode()) for name, text in self.texts.items()}
-        return texts | {name: path.stat().st_size for name, path in self.tensors.items()}
-
-    @property
-    def contents(self) -> dict[str, bytes | Path]:
-        """Each file's content, or where it is."""
-        return {**{name: text.encode() for name, text in self.texts.items()}, **self.tensors}
+        return {
+            name: content.stat().st_size if isinstance(content, Path) else len(content)
+            for name, content in self.files.items()
+        }
 
 
 def publication(
-    trained: "TrainedModel", stated: Statements, run: str, *, checkpoints: bool = False
+    trained: "TrainedModel",
+    place: str,
+    *,
+    license: str = "",  # noqa: A002 (its name on the Hub)
+    languages: Sequence[str] = (),
+    checkpoints: bool = False,
 ) -> Publication:
     """Returns what is published of a run: text and tensors, nothing that can be executed.
 
     Args:
         trained: The model of the run directory.
-        stated: What the author says about it.
-        run: How commands name the published run, such as `hub:NAME`.
+        place: How commands name the published run: a folder, or `hub:OWNER/NAME`.
+        license: See `model_card`.
+        languages: See `model_card`.
         checkpoints: Also publish the checkpoints, with which others can resume the training.
 
     Raises:
-        RunError: A file is damaged, a symbolic link, or names the home folder of this machine where nothing
-            may be changed; or components have changed since training, and give other answers.
+        RunError: A file is damaged or a symbolic link; or components have changed since training, and give
+            other answers.
     """
-    from plugformer.runs import RunDirectory
+    from plugformer.runs import RunDirectory, read_json
 
     folder = trained.place
     _refuse_links(folder)
     trained.refuse_changes()
     values = {name: _read(folder / name) for name in _REWRITTEN if (folder / name).exists()}
-    shortener = PathShortener.of(*values.values())
-    texts = {name: _written(name, folder, shortener, value) for name, value in values.items()}
+    short = short_names(*values.values())
+    texts = {name: _written(name, folder, short, value) for name, value in values.items()}
     used = RunDirectory(folder).read_lockfile().get("files", {})
-    for name in _KEPT:  # not whatever a stranger's lock names
-        if name in used:
-            texts[name] = _unchanged(folder / name)
-    tensors = {"model.safetensors": folder / "model.safetensors"}
+    kept = [folder / name for name in _KEPT if name in used]  # not whatever a stranger's lockfile names
+    tensors = [folder / "model.safetensors"]
     for file in sorted((folder / "checkpoints").glob("step-*/*")) if checkpoints else ():
-        name = file.relative_to(folder).as_posix()
-        if file.suffix == ".json":
-            texts[name] = _unchanged(file)
-        elif file.suffix == ".safetensors":
-            tensors[name] = file
-    texts["README.md"] = stated_card(trained, stated, usage=usage_of(trained, run))
-    return Publication(texts, tensors, shortener.replaced)
+        kept += [file] * (file.suffix == ".json")
+        tensors += [file] * (file.suffix == ".safetensors")
+    for file in kept:
+        read_json(file)  # refuses what is damaged
+        texts[file.relative_to(folder).as_posix()] = _text(file)
+    name, usage = place.rpartition("/")[2], usage_of(trained, place)
+    texts["README.md"] = model_card(trained, name=name, license=license, languages=languages, usage=usage)
+    files: dict[str, bytes | Path] = {name: text.encode() for name, text in texts.items()}
+    files |= {file.relative_to(folder).as_posix(): file for file in tensors}
+    return Publication(files, short)
 
 
 def _refuse_links(folder: Path) -> None:
@@ -109,9 +113,9 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def _written(name: str, folder: Path, shortener: PathShortener, value: Any) -> str:
+def _written(name: str, folder: Path, short: Mapping[str, str], value: Any) -> str:
     """Returns a file without paths, and as it is where it has none."""
-    changed = shortener.value(value)
+    changed = shortened(value, short)
     if name == "task.yaml" and "pattern" in value.get("decoding", {}):
         changed["decoding"]["pattern"] = value["decoding"]["pattern"]  # an expression may look like a path
     if changed == value:
@@ -123,15 +127,61 @@ def _written(name: str, folder: Path, shortener: PathShortener, value: Any) -> s
     return json.dumps(changed, ensure_ascii=False, indent=2) + "\n"
 
 
-def _unchanged(file: Path) -> str:
-    """Returns the text of a JSON file that must stay as it is."""
-    from plugformer.runs import read_json
+def write(published: Publication, folder: Path) -> None:
+    """Writes the files into a new folder.
 
-    read_json(file)  # refuses what is damaged
-    text, home = _text(file), f"{Path.home()}/"
-    if len(home) > 2 and home in text:
-        line = text[: text.index(home)].count("\n") + 1
-        raise RunError(
-            f"{file}:{line} names {home}, a folder of this machine: train without it, then publish"
-        )
-    return text
+    Raises:
+        RunError: The folder exists already, or cannot be written.
+    """
+    from plugformer.runs import replacing
+
+    if folder.exists():
+        raise RunError(f"{folder} exists already and is never overwritten: give another --to")
+    with replacing(folder) as temporary:
+        temporary.mkdir(parents=True)
+        for name, content in published.files.items():
+            file = temporary / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Path):
+                shutil.copyfile(content, file)
+            else:
+                file.write_bytes(content)
+
+
+def push(published: Publication, name: str, *, private: bool) -> str:
+    """Uploads the files in one commit, to a repository that is created if need be; returns its address.
+
+    Args:
+        published: The files.
+        name: The repository, `OWNER/NAME`; of the user whose token it is without `OWNER/`.
+        private: Whether others cannot see a repository that is created.
+
+    Raises:
+        RunError: There is no network, no token, or no right to write there; or the name is impossible.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    api = HfApi(library_name=plugformer.__name__, library_version=plugformer.__version__)
+    try:
+        repository = api.create_repo(name, private=private or None, exist_ok=True)
+        operations = [
+            CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
+            for path, content in published.files.items()
+        ]
+        api.create_commit(repository.repo_id, operations, commit_message="Upload a Plugformer run")
+    except HFValidationError as error:
+        raise RunError(f"{name!r} is no name on the Hub: {error}; write OWNER/NAME") from error
+    except HfHubHTTPError as error:
+        words = "to write there, log in with `hf auth login`, or set HF_TOKEN"
+        raise RunError(f"the Hub refuses {name}: {described(error)}\n  {words}") from error
+    except Exception as error:
+        package = type(error).__module__.partition(".")[0]
+        if not isinstance(error, OSError) and package not in (
+            "httpx",
+            "requests",
+        ):  # by version of the client
+            raise
+        words = f"the Hub cannot be reached: {described(error)}"
+        raise RunError(f"{words}\n  publish into a folder with --to DIR, and upload it later") from error
+    return str(repository)

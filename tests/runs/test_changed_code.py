@@ -11,7 +11,6 @@ from plugformer.runs.loading import load
 from plugformer.training.train import resume
 from plugformer_export.command import create_target
 from plugformer_export.verification import verified
-from plugformer_sharing.front_matter import Statements
 from plugformer_sharing.publishing import publication
 
 MODULE = "norm_of_changed_code"
@@ -71,7 +70,7 @@ def test_changed_code_is_named_with_its_file(run, edit, caplog):
 def test_what_answers_otherwise_is_neither_exported_nor_published(run, edit, tmp_path, overrides):
     changed = load(run, edit(3), overrides=overrides)
     with pytest.raises(RunError, match=r"norm/mine: .*\n.*other answers .*--allow-changes"):
-        publication(changed, Statements(), "hub:me/dates")
+        publication(changed, "hub:me/dates")
     with pytest.raises(RunError, match=r"norm/mine: .*\n.*other answers"):
         verified(changed, create_target("onnx"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -80,14 +79,14 @@ def test_what_answers_otherwise_is_neither_exported_nor_published(run, edit, tmp
 @pytest.mark.parametrize("overrides", [[], ["decoding={name: beam, size: 2}"]])
 def test_a_change_that_changes_no_answer_is_only_mentioned(run, edit, caplog, overrides):
     changed = load(run, edit(2, "# harmless"), overrides=overrides)
-    assert publication(changed, Statements(), "hub:me/dates").texts
+    assert publication(changed, "hub:me/dates").files
     assert said(caplog)
 
 
 def test_a_change_may_be_allowed_and_is_recorded(run, edit):
     registry = edit(3)
     resume(run, registry=registry, allow_changes=True, notify=str)
-    assert publication(load(run, registry), Statements(), "hub:me/dates").texts
+    assert publication(load(run, registry), "hub:me/dates").files
 
 
 def test_without_recorded_answers_a_change_is_refused(run, edit):

@@ -15,7 +15,6 @@ from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
 from plugformer_inspection.plot import plot
-from plugformer_sharing.front_matter import Statements
 from plugformer_sharing.publishing import publication
 
 
@@ -193,7 +192,7 @@ def test_a_lockfile_without_a_version(run_copy, content, cause):
 
 
 def push(run):
-    publication(load(run), Statements(), "hub:me/dates")
+    publication(load(run), "hub:me/dates")
 
 
 def draw(run):
