@@ -104,7 +104,7 @@ def ctranslate2(model: Any, folder: Path, compute_type: str, threads: int) -> Ca
     """Returns the function that gives CTranslate2's search, with the same weights."""
     import ctranslate2
 
-    from plugformer_export.ctranslate2_spec import specification
+    from plugformer_export.ctranslate2.specification import specification
 
     # A copy, because `optimize` scales weights in place.
     spec = specification(SimpleNamespace(model=deepcopy(model), registry=Registry.discover()))

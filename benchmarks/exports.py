@@ -14,7 +14,7 @@ from plugformer import load, train
 from plugformer.interfaces import Level
 from plugformer.registry import Registry
 from plugformer_export.command import TARGETS, create_target
-from plugformer_export.target import ExportError, Refused
+from plugformer_export.target import ExportError, UnsupportedExport
 from plugformer_export.verification import verified
 
 STEPS = 30
@@ -50,7 +50,7 @@ def outcome(run: Path, name: str, out: Path, registry: Registry) -> str:
     changed = f", {'; '.join(settings)}" if settings else ""
     try:
         found = verified(trained, create_target(name), out)
-    except Refused as error:
+    except UnsupportedExport as error:
         return f"refused: {'; '.join(str(error).splitlines())}"
     except ExportError as error:
         return f"not verified: {' '.join(str(error).split())}"

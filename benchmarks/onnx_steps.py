@@ -19,8 +19,9 @@ from torch import Tensor
 from plugformer import load
 from plugformer.interfaces import HeadInput, Tokens
 from plugformer.runs import TrainedModel
-from plugformer_export.onnx import ONNX, example
-from plugformer_export.onnx_engine import ONNXRuntime
+from plugformer_export.onnx import ONNX
+from plugformer_export.onnx.engine import ONNXRuntime
+from plugformer_export.onnx.format import example
 
 ROWS, STEPS, ROUNDS = (1, 32), 20, 10
 
@@ -37,10 +38,9 @@ def by_pytorch(trained: TrainedModel, rows: list[list[int]]) -> Iterator[Tensor]
 
 def by_onnx(engine: ONNXRuntime, rows: list[list[int]]) -> Iterator[Tensor]:
     """Yields the same by ONNX Runtime."""
-    past = engine.begin(example(engine.trained, rows))
+    past, _ = engine.begin(example(engine.trained, rows))
     while True:
-        past = engine.step(torch.full((len(rows),), 5), past)
-        yield past.logits
+        yield engine.step(torch.full((len(rows),), 5), past)
 
 
 def measured(steps: Iterator[Tensor]) -> tuple[float, float]:

@@ -180,7 +180,8 @@ class Comparison:
         tolerance, model = self.target.tolerance, self.trained.model
         with own.computing():
             outputs = [each.search(self.split.batch([row]), 0)[0][0].tokens for each in (own, other)]
-            steps = [_steps(model, self.split.batch([row], outputs=[tokens])) for tokens in outputs]
+            batches = [self.split.batch([row], outputs=[tokens]) for tokens in outputs]
+            steps = [_log_probabilities(model, each)[model.targets(each)[1]] for each in batches]
         one, two = ([*tokens, END] for tokens in outputs)
         place = next((n for n, pair in enumerate(zip(one, two, strict=False)) if len(set(pair)) == 2), None)
         sums = [float(each.sum()) for each in steps]
@@ -205,18 +206,16 @@ def scores_of(model: Model, engine: Engine, batch: Batch) -> tuple[Tensor, Tenso
     if found is None:
         found = engine.log_probabilities(batch)
         assert found is not None  # noqa: S101 (engines have one of the two)
-        targets = model.targets(batch)[0]
-        steps = model.logits(batch).float().log_softmax(dim=-1)
-        return steps.gather(-1, targets[..., None])[..., 0], found.float()
+        return _log_probabilities(model, batch), found.float()
     expected = model.hidden(batch) if model.level is Level.VECTOR else model.logits(batch)
     return expected.float(), found.float()
 
 
-def _steps(model: Model, batch: Batch) -> Tensor:
-    """Returns the log-probability of each token of an output."""
-    targets, real = model.targets(batch)
+def _log_probabilities(model: Model, batch: Batch) -> Tensor:
+    """Returns the log-probability of each target."""
+    targets = model.targets(batch)[0]
     steps = model.logits(batch).float().log_softmax(dim=-1)
-    return steps.gather(-1, targets[..., None])[..., 0][real]
+    return steps.gather(-1, targets[..., None])[..., 0]
 
 
 def _close(one: Any, two: Any, tolerance: float) -> bool:

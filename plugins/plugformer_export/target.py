@@ -1,6 +1,10 @@
 """What the format of another engine provides: reasons to refuse a model, its files, and its answers."""
 
+import logging
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +16,16 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.evaluation import GenerativePredictor
-from plugformer.interfaces import Batch, Generative, Hypothesis, Level, Likelihoods, Tokens
+from plugformer.interfaces import (
+    Batch,
+    Generative,
+    Hypothesis,
+    Level,
+    Likelihoods,
+    Tokens,
+    evaluating,
+)
+from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
 
 
@@ -20,12 +33,15 @@ class ExportError(PlugformerError):
     """An export computes something else than the model that it was made of."""
 
 
-class Refused(ConfigurationError):  # noqa: N818 (what happened, as its message says it)
+class UnsupportedExport(ConfigurationError):  # noqa: N818 (what it is, as its message says it)
     """A format has no counterpart of parts or settings of a model; the message names each of them."""
 
 
 class Engine(ABC):
     """An export, loaded by the engine that will run it.
+
+    An engine of models that generate has `begin` and `step`, which the task's decoding calls, or it is a
+    `SearchEngine`.
 
     Attributes:
         trained: The model that it was made of.
@@ -45,21 +61,45 @@ class Engine(ABC):
         """Returns the log-probability of each target, where an engine has nothing else; by default None."""
         return None
 
-    def search(self, batch: Batch) -> list[list[Hypothesis]]:
-        """Returns each example's outputs, the best first, as the task's decoding finds them.
+    def begin(self, batch: Batch) -> tuple[Any, Float[Tensor, "batch outputs"]]:
+        """Returns a cache of all given tokens, like `Generative.begin`, and the scores of the next ones."""
+        raise NotImplementedError
 
-        Only called at level `next-token`.
-        """
+    def step(self, tokens: Int[Tensor, " rows"], past: Any) -> Float[Tensor, "rows outputs"]:
+        """Returns the scores after another token of each row, and adds the tokens to the cache."""
         raise NotImplementedError
 
     def predictor(self) -> Any:
         """Returns a predictor that answers as `trained.predictor()` does, with this engine's numbers."""
-        own = self.trained.evaluator().predictor
-        model = _EngineModel(self)
-        if not isinstance(own, GenerativePredictor):
-            return replace(own, model=model, precision=None)
-        fields = {**vars(own), "model": model, "precision": None}
-        return _EnginePredictor(**fields, engine=self)
+        return replace(self.trained.evaluator().predictor, model=_EngineModel(self), precision=None)
+
+
+class SearchEngine(Engine):
+    """An engine with a search of its own."""
+
+    def search(self, batch: Batch) -> list[list[Hypothesis]]:
+        """Returns each example's outputs, the best first; those with the same limit are searched together."""
+        model: Any = self.trained.model
+        predictor: Any = self.trained.predictor()
+        with evaluating(model):
+            lengths = model.input_lengths(batch), model.room(batch)
+            limits = predictor.constraint.bounds(*lengths)[1].tolist()
+        answers: dict[int, list[Hypothesis]] = {}
+        for limit in set(limits):
+            rows = [row for row, other in enumerate(limits) if other == limit]
+            answers.update(zip(rows, self.outputs(batch, rows, limit), strict=True))
+        return [answers[row] for row in range(len(limits))]
+
+    @abstractmethod
+    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
+        """Returns the outputs of some rows, of at most so many tokens, the best of each first."""
+
+    def predictor(self) -> Any:
+        """Returns a predictor whose outputs this engine finds."""
+        found = super().predictor()
+        if not isinstance(found, GenerativePredictor):
+            return found
+        return _EnginePredictor(**vars(found), engine=self)
 
 
 class Target(ABC):
@@ -97,7 +137,7 @@ class Target(ABC):
 
     @abstractmethod
     def write(self, trained: TrainedModel, folder: Path) -> None:
-        """Writes an export into an empty folder."""
+        """Writes an export of a model without problems into an empty folder."""
 
     @abstractmethod
     def load(self, trained: TrainedModel, folder: Path) -> Engine:
@@ -113,7 +153,7 @@ class _EngineModel(Generative):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
-        self.original = engine.trained.model
+        self.original = cast("Generative", engine.trained.model)
         self.engine = engine
         self.level, self.spec = self.original.level, self.original.spec
         self.sizes, self.parts = self.original.sizes, self.original.parts
@@ -140,38 +180,90 @@ class _EngineModel(Generative):
         total = torch.where(real, found, 0.0).sum(dim=1)
         return Likelihoods(-total, real.sum(dim=1), total, None)
 
-    def begin(self, batch: Batch) -> tuple[Any, Int[Tensor, " batch"]]:
-        """Is not called: the engine searches by itself."""
-        raise NotImplementedError
+    def begin(self, batch: Batch) -> tuple[Any, Float[Tensor, "batch outputs"]]:
+        """Returns the engine's cache, and the scores of the first tokens."""
+        return self.engine.begin(batch)
 
-    def step(self, tokens: Tokens, past: Any) -> Float[Tensor, "rows new width"]:
-        """Is not called: the engine searches by itself."""
-        raise NotImplementedError
+    def step(self, tokens: Tokens, past: Any) -> Float[Tensor, "rows 1 outputs"]:
+        """Returns the scores after the next tokens."""
+        return self.engine.step(tokens.ids[:, 0], past)[:, None]
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns those of the original."""
-        return cast("Generative", self.original).input_lengths(batch)
+        return self.original.input_lengths(batch)
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns that of the original."""
-        return cast("Generative", self.original).room(batch)
+        return self.original.room(batch)
 
 
 @dataclass(eq=False)
 class _EnginePredictor(GenerativePredictor):
     """Continues sequences with an engine's own search."""
 
-    engine: Engine
+    engine: SearchEngine
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:  # noqa: ARG002 (no random choices)
         """Returns each example's hypotheses, the best first."""
         return self.engine.search(batch)
 
 
+def stated(trained: TrainedModel, path: str) -> str:
+    """Returns the settings of the part at a path, and what it is."""
+    part = trained.model.parts[path]
+    return f"{'.'.join(map(str, part.origin)) or path}: {part.label}"
+
+
+def is_built_in(trained: TrainedModel, path: str, kind: Kind, name: str) -> bool:
+    """Returns whether the part at a path is the built-in one of a name."""
+    make: Any = trained.model.parts[path].make
+    return bool(make is trained.registry.load(kind, f"plugformer:{name}"))
+
+
 def further_sublayers(stack: Any) -> set[str]:
     """Returns the names of sublayers besides attention, cross-attention and the feed-forward network."""
-    return {name for layer in stack.layers for name in layer.names} - {
-        "attention",
-        "cross_attention",
-        "feed_forward",
-    }
+    usual = {"attention", "cross_attention", "feed_forward"}
+    return {name for layer in stack.layers for name in layer.names} - usual
+
+
+def search_problems(trained: TrainedModel) -> list[str]:
+    """Returns what keeps the task's decoding from being a greedy or a beam search without constraints."""
+    if trained.model.level is not Level.NEXT_TOKEN:
+        return []
+    decoding, found = trained.task.decoding, []
+    known = [trained.registry.load(Kind.DECODING, f"plugformer:{name}") for name in ("greedy", "beam")]
+    if trained.registry.load(Kind.DECODING, decoding.name) not in known:
+        found.append(f"decoding: {decoding.name!r}")
+    for key in ("pattern", "length"):
+        if getattr(decoding, key) is not None:
+            without = f"; leave it out with --set decoding.{key}=null"
+            found.append(f"decoding.{key}: {getattr(decoding, key)!r} (a constraint{without})")
+    return found
+
+
+def reads_input(trained: TrainedModel) -> bool:
+    """Returns whether examples have an input, which END separates from the output."""
+    return any(column.role == "input" for column in trained.experiment.task_type.columns)
+
+
+def given_tokens(batch: Batch) -> list[list[int]]:
+    """Returns the given tokens of each row of the target, without padding."""
+    counts = [1] * len(batch.target.ids) if batch.given is None else batch.given.tolist()
+    rows = zip(batch.target.ids, batch.target.mask, counts, strict=True)
+    return [ids[real][:count].tolist() for ids, real, count in rows]
+
+
+@contextmanager
+def quiet(*loggers: str) -> Iterator[None]:
+    """A context in which libraries report nothing: the comparison tells whether they are right."""
+    found = [logging.getLogger(name) for name in loggers]
+    levels = [logger.level for logger in found]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in found:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(found, levels, strict=True):
+                logger.setLevel(level)

@@ -1,7 +1,11 @@
 """The files of tokenizers, which programs without Plugformer read with the library `tokenizers`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import tokenizers
 
 from plugformer.interfaces import SPECIAL_TOKENS, Tokenizer
 from plugformer.runs import TrainedModel
@@ -16,6 +20,31 @@ def sides(trained: TrainedModel) -> dict[str, Tokenizer]:
     return {"shared": source} if source is target else {"source": source, "target": target}
 
 
+def save_tokenizers(trained: TrainedModel, folder: Path) -> None:
+    """Writes the tokenizers' files."""
+    for side, tokenizer in sides(trained).items():
+        tokenizer.save(folder / f"tokenizer-{side}.json")
+
+
+def spellings(trained: TrainedModel) -> list[list[str]]:
+    """Returns the vocabularies as their files spell them."""
+    found: list[Any] = [*sides(trained).values()]
+    return [[*map(tokenizer.spelling, range(tokenizer.size))] for tokenizer in found]
+
+
+def pipeline_of(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
+    """Returns a tokenizer's file, read by the library `tokenizers`."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "tokenizer.json"
+        tokenizer.save(file)
+        return tokenizers.Tokenizer.from_file(str(file))
+
+
+def probes(tokenizer: Tokenizer, numbers: Sequence[int]) -> list[str]:
+    """Returns texts with most of some tokens."""
+    return tokenizer.decode([numbers[start : start + 10] for start in range(0, len(numbers), 10)])
+
+
 def tokenizer_problems(trained: TrainedModel) -> list[str]:
     """Returns the tokenizers whose files do not say all that they do."""
     return [
@@ -27,16 +56,10 @@ def tokenizer_problems(trained: TrainedModel) -> list[str]:
 
 def is_enough(tokenizer: Tokenizer) -> bool:
     """Returns whether the `tokenizers` library encodes and decodes with the file as the tokenizer does."""
-    import tokenizers
-
     if not hasattr(tokenizer, "spelling"):
         return False
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "tokenizer.json"
-        tokenizer.save(file)
-        alone = tokenizers.Tokenizer.from_file(str(file))
-    numbers = range(len(SPECIAL_TOKENS), min(tokenizer.size, PROBED))
-    texts = tokenizer.decode([list(numbers[start : start + 10]) for start in range(0, len(numbers), 10)])
+    alone = pipeline_of(tokenizer)
+    texts = probes(tokenizer, range(len(SPECIAL_TOKENS), min(tokenizer.size, PROBED)))
     rows = tokenizer.encode(texts)
     if rows != [alone.encode(text, add_special_tokens=False).ids for text in texts]:
         return False

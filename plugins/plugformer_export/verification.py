@@ -11,7 +11,7 @@ from plugformer.data import EncodedSplit
 from plugformer.errors import ConfigurationError, DataError, needing
 from plugformer.runs import TrainedModel, replacing
 from plugformer_export.comparison import Comparison, Verification
-from plugformer_export.target import Refused, Target
+from plugformer_export.target import Target, UnsupportedExport
 from plugformer_sharing import model_card
 
 Notify = Callable[[str], None]
@@ -44,7 +44,7 @@ def verified(
 
     Raises:
         ConfigurationError: The folder exists, or a library is missing.
-        Refused: Parts of the model have no counterpart in the format.
+        UnsupportedExport: Parts of the model have no counterpart in the format.
         DataError: No held-out examples can be read.
         RunError: Components have changed since training, and give other answers.
         ExportError: The engine computes something else. No file remains.
@@ -53,7 +53,9 @@ def verified(
         for library in target.libraries:
             import_module(library)
     if problems := target.problems(trained):
-        raise Refused("\n".join(f"{problem} has no counterpart in {target.name}" for problem in problems))
+        raise UnsupportedExport(
+            "\n".join(f"{problem} has no counterpart in {target.name}" for problem in problems)
+        )
     if out.exists():
         raise ConfigurationError(f"{out} exists already; give --out a folder that does not")
     trained.refuse_changes()

@@ -1,7 +1,7 @@
 """The folder of a model: configuration, special tokens and weights of Transformers; never a pickle."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,8 @@ from torch import Tensor
 from plugformer.errors import ConfigurationError, nearest
 from plugformer_blocks import read_pipeline
 from plugformer_transformers.families import FAMILIES
-from plugformer_transformers.family import Family, token_map
+from plugformer_transformers.family import Family
+from plugformer_transformers.weights import Vocabulary
 
 TOKENS = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
 """Special tokens that Transformers knows by name."""
@@ -145,15 +146,17 @@ class Folder:
             raise ConfigurationError(f"{file} is damaged: {error}") from error
         return {_renamed(name): tensor.to(torch.float32) for name, tensor in tensors.items()}
 
-    def parameters(self, special: Sequence[int], rows: int) -> dict[str, Tensor]:
-        """Returns the parameters here, by name, that its weights are.
+    def parameters(self, special: Sequence[int], rows: int, names: Iterable[str]) -> dict[str, Tensor]:
+        """Returns those of some parameters here, by name, that its weights are.
 
         Args:
             special: Numbers there of PADDING, UNKNOWN, BEGIN and END.
             rows: Longest sequence here.
+            names: Names of parameters here.
         """
         tensors, parameters = self.tensors(), {}
-        for weight in self.family.weights(self.config, token_map(special, self.size), rows):
+        tokens = Vocabulary.of(special, self.size)
+        for weight in self.family.weights(self.config, tokens, rows, names):
             for name in (weight.theirs, weight.theirs.removeprefix(self.family.base)):
                 if name in tensors:
                     parameters.update(weight.inward(tensors[name]))

@@ -65,12 +65,11 @@ class InitializeFromTransformers(Hook):
                 f"tokenizer: the rows of the embedding of {folder.path} belong to its own tokens; take "
                 "`tokenizer` out of the task, or take that of a run that began with the same model"
             )
-        found = folder.parameters(options["special"], run.task.model.max_length)
+        found = folder.parameters(options["special"], run.task.model.max_length, model)
         if not self._same_labels(run, folder):
             found = {name: value for name, value in found.items() if not name.startswith("head.output.")}
         self._refuse_misfits(folder, found, model)
-        taken = {name: value for name, value in found.items() if name in model}
-        run.model.load_state_dict(taken, strict=False)
+        run.model.load_state_dict(found, strict=False)
 
     def _same_labels(self, run: Run, folder: Folder) -> bool:
         """Returns whether a classifier there has the labels of this task, in the same order."""
@@ -79,10 +78,11 @@ class InitializeFromTransformers(Hook):
         return learned.exists() and list(labels.values()) == read_json(learned)
 
     def _refuse_misfits(self, folder: Folder, found: dict[str, Tensor], model: dict[str, Tensor]) -> None:
-        problems = [f"{name} is missing there" for name in model if name not in found and not _is_head(name)]
-        problems += [f"{name} is missing here" for name in found if name not in model and not _is_head(name)]
-        for name in found.keys() & model.keys():
-            there, here = tuple(found[name].shape), tuple(model[name].shape)
+        problems = [
+            f"{name} is missing there" for name in model if name not in found and not name.startswith("head.")
+        ]
+        for name, value in found.items():
+            there, here = tuple(value.shape), tuple(model[name].shape)
             if there != here:
                 problems.append(f"{name} is {there} there and {here} here")
         if problems:
@@ -92,7 +92,3 @@ class InitializeFromTransformers(Hook):
 
 def _name(component: Any) -> Any:
     return component.get("name") if isinstance(component, Mapping) else component
-
-
-def _is_head(name: str) -> bool:
-    return name.startswith("head.")

@@ -11,7 +11,6 @@ from pydantic import Field
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN
 from plugformer_blocks import PipelineTokenizer, read_pipeline
-from plugformer_transformers.family import token_map
 from plugformer_transformers.weights import Vocabulary
 
 Four = Annotated[
@@ -114,7 +113,7 @@ class TransformersTokenizer(PipelineTokenizer):
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         known = max(tokenizer.get_vocab().values(), default=-1) + 1
-        self._map = token_map(self.special, max(self._given or known, known))
+        self._map = Vocabulary.of(self.special, max(self._given or known, known))
         self._number = {token: number for number, token in enumerate(self.numbers) if number > END}
         model = json.loads(tokenizer.to_str())["model"]
         unknown = {model.get("unk_id"), tokenizer.token_to_id(model.get("unk_token") or "")}

@@ -1,104 +1,56 @@
 """How a tensor of Transformers corresponds to parameters here, in both directions."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-class Step(ABC):
-    """An invertible change of a tensor."""
+class Change(NamedTuple):
+    """An invertible change of a tensor: `inward` from Transformers to Plugformer, `outward` back."""
 
-    @abstractmethod
-    def inward(self, theirs: Tensor) -> Tensor:
-        """Returns the tensor as it is here."""
-
-    @abstractmethod
-    def outward(self, ours: Tensor) -> Tensor:
-        """Returns the tensor as Transformers has it."""
+    inward: Callable[[Tensor], Tensor]
+    outward: Callable[[Tensor], Tensor]
 
 
-class Transposed(Step):
-    """Matrices of GPT-2 (`Conv1D`) are (inputs, outputs)."""
+TRANSPOSED = Change(torch.t, torch.t)
+"""Matrices of GPT-2 (`Conv1D`) are (inputs, outputs)."""
 
-    def inward(self, theirs: Tensor) -> Tensor:
-        """Returns the transposed matrix."""
-        return theirs.T
-
-    def outward(self, ours: Tensor) -> Tensor:
-        """Returns the transposed matrix."""
-        return ours.T
+FIRST_ROW = Change(torch.flatten, lambda ours: ours[None])
+"""A vector that is a matrix of one row there."""
 
 
-@dataclass(frozen=True)
-class Interleaved(Step):
+def scaled(factor: float) -> Change:
+    """Here the values are larger by a factor. Only a power of two comes back without rounding."""
+    return Change(lambda theirs: theirs * factor, lambda ours: ours / factor)
+
+
+def interleaved(axis: int, heads: int = 1) -> Change:
     """Halves along an axis become neighbors, in each of several heads.
 
     Of a head of width d, coordinates i and i + d/2 there are 2i and 2i + 1 here.
     """
 
-    axis: int
-    heads: int = 1
+    def exchanged(tensor: Tensor, *split: int) -> Tensor:
+        parts: Tensor = tensor.unflatten(axis, (heads, *split))
+        return parts.transpose(axis + 1, axis + 2).flatten(axis, axis + 2)
 
-    def inward(self, theirs: Tensor) -> Tensor:
-        """Returns the tensor with neighbors."""
-        split: Tensor = theirs.unflatten(self.axis, (self.heads, 2, -1))
-        return split.transpose(self.axis + 1, self.axis + 2).flatten(self.axis, self.axis + 2)
-
-    def outward(self, ours: Tensor) -> Tensor:
-        """Returns the tensor with halves."""
-        split: Tensor = ours.unflatten(self.axis, (self.heads, -1, 2))
-        return split.transpose(self.axis + 1, self.axis + 2).flatten(self.axis, self.axis + 2)
+    return Change(lambda theirs: exchanged(theirs, 2, -1), lambda ours: exchanged(ours, -1, 2))
 
 
-@dataclass(frozen=True)
-class Scaled(Step):
-    """Here the values are larger by a factor. Only a power of two comes back without rounding."""
-
-    factor: float
-
-    def inward(self, theirs: Tensor) -> Tensor:
-        """Returns the product."""
-        return theirs * self.factor
-
-    def outward(self, ours: Tensor) -> Tensor:
-        """Returns the quotient."""
-        return ours / self.factor
-
-
-@dataclass(frozen=True)
-class Shifted(Step):
+def table_rows(offset: int, rows: int) -> Change:
     """A table whose first rows nobody reads there, and which may be longer there."""
-
-    offset: int
-    rows: int
-
-    def inward(self, theirs: Tensor) -> Tensor:
-        """Returns the rows that are read."""
-        return theirs[self.offset : self.offset + self.rows]
-
-    def outward(self, ours: Tensor) -> Tensor:
-        """Returns the table with rows of zeros in front."""
-        return torch.cat([ours.new_zeros(self.offset, *ours.shape[1:]), ours])
-
-
-class FirstRow(Step):
-    """A vector that is a matrix of one row there."""
-
-    def inward(self, theirs: Tensor) -> Tensor:
-        """Returns the row."""
-        return theirs.flatten()
-
-    def outward(self, ours: Tensor) -> Tensor:
-        """Returns the matrix."""
-        return ours[None]
+    return Change(
+        lambda theirs: theirs[offset : offset + rows],
+        lambda ours: torch.cat([ours.new_zeros(offset, *ours.shape[1:]), ours]),
+    )
 
 
 @dataclass(frozen=True)
-class Vocabulary(Step):
-    """Rows of tokens, which have other numbers there.
+class Vocabulary:
+    """The numbers that tokens have there.
 
     Attributes:
         tokens: The number there of each token here; one number may occur several times.
@@ -108,12 +60,17 @@ class Vocabulary(Step):
     tokens: Sequence[int]
     size: int
 
+    @classmethod
+    def of(cls, special: Sequence[int], size: int) -> "Vocabulary":
+        """Returns that of a model with some size: here special tokens come first, then all others."""
+        return cls([*special, *(number for number in range(size) if number not in special)], size)
+
     def inward(self, theirs: Tensor) -> Tensor:
-        """Returns the rows in the order of the tokens here."""
+        """Returns rows of tokens in their order here."""
         return theirs[torch.tensor(self.tokens)]
 
     def outward(self, ours: Tensor) -> Tensor:
-        """Returns the rows in the order of the tokens there; of several for one token, the last."""
+        """Returns rows of tokens in their order there; of several for one token, the last."""
         rows = ours.new_zeros(self.size, *ours.shape[1:])
         for number, row in zip(self.tokens, ours, strict=True):
             rows[number] = row
@@ -126,24 +83,24 @@ class Weight:
 
     Attributes:
         theirs: Its name.
-        ours: Names of parameters; several are stacked along the first axis, after the steps.
-        steps: What changes, from there to here.
+        ours: Names of parameters; several are stacked along the first axis, after the changes.
+        changes: What changes, from there to here.
     """
 
     theirs: str
     ours: tuple[str, ...]
-    steps: tuple[Step, ...] = ()
+    changes: tuple[Change | Vocabulary, ...] = ()
 
     def inward(self, theirs: Tensor) -> dict[str, Tensor]:
         """Returns the parameters here by name."""
-        for step in self.steps:
-            theirs = step.inward(theirs)
+        for change in self.changes:
+            theirs = change.inward(theirs)
         parts = theirs.chunk(len(self.ours)) if len(self.ours) > 1 else [theirs]
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
     def outward(self, ours: Sequence[Tensor]) -> Tensor:
         """Returns the tensor as Transformers has it."""
         theirs = torch.cat(list(ours)) if len(ours) > 1 else ours[0]
-        for step in reversed(self.steps):
-            theirs = step.outward(theirs)
+        for change in reversed(self.changes):
+            theirs = change.outward(theirs)
         return theirs.contiguous()

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from plugformer.interfaces import Batch, Generative, Hypothesis, evaluating
 from plugformer.runs import TrainedModel, load_tensors, own_tensors, save_tensors
-from plugformer_export.target import Engine, Target
+from plugformer_export.target import Engine, SearchEngine, Target
 
 
-class Copied(Engine):
+class Copied(SearchEngine):
     """Computes with the second model."""
 
     def __init__(self, trained: TrainedModel, folder: Path) -> None:
@@ -23,12 +23,13 @@ class Copied(Engine):
         with evaluating(self.model):
             return self.model.logits(batch)
 
-    def search(self, batch: Batch) -> list[list[Hypothesis]]:
+    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
         predictor = self.trained.predictor()
         assert isinstance(self.model, Generative)
         predictor.model = self.model
         with predictor.computing():
-            return predictor.search(batch, 0)
+            found = predictor.search(batch, 0)
+        return [found[row] for row in rows]
 
 
 class Copy(Target):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from plugformer_export.ctranslate2 import CTranslate2
-from plugformer_export.target import ExportError, Refused
+from plugformer_export.target import ExportError, UnsupportedExport
 from plugformer_export.verification import verified
 
 SLOWLY = ("training.optimizer={name: adamw, lr: 0.001}", "training.schedule.warmup_steps=200")
@@ -108,7 +108,7 @@ def test_the_card_has_a_program_that_needs_no_plugformer(exportable, tmp_path, m
 )
 def test_what_has_no_counterpart_is_refused_by_name(exportable, tmp_path, override, named):
     trained = exportable(override)
-    with pytest.raises(Refused, match=f"{named}.*has no counterpart in ctranslate2"):
+    with pytest.raises(UnsupportedExport, match=f"{named}.*has no counterpart in ctranslate2"):
         verified(trained, CTranslate2(), tmp_path / "out", examples=9)
     assert not list(tmp_path.iterdir())
 

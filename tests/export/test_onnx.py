@@ -10,8 +10,9 @@ import pytest
 
 from plugformer.errors import NotExportableError
 from plugformer_export import tokenizer_files
-from plugformer_export.onnx import ONNX, programs
-from plugformer_export.target import Refused
+from plugformer_export.onnx import ONNX
+from plugformer_export.onnx.format import programs
+from plugformer_export.target import UnsupportedExport
 from plugformer_export.verification import verified
 from plugformer_plugins.feed_forward.networks import GELU
 
@@ -86,7 +87,7 @@ def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, m
     trained = exportable()
     assert any(isinstance(module, GELU) for module in trained.model.modules())
     monkeypatch.setattr(GELU, "forward", counted)
-    with pytest.raises(Refused, match="feed_forward 'gelu'"):
+    with pytest.raises(UnsupportedExport, match="feed_forward 'gelu'"):
         verified(trained, ONNX(), tmp_path / "out", examples=4)
     assert not list(tmp_path.iterdir())
 
@@ -99,7 +100,9 @@ def test_a_size_that_a_part_fixes_is_refused_with_its_line(exportable, tmp_path,
 
     trained = exportable()
     monkeypatch.setattr(GELU, "forward", decided)
-    with pytest.raises(Refused, match=r"axis 0 of source_ids.*; in .*test_onnx\.py:\d+ Python") as refused:
+    with pytest.raises(
+        UnsupportedExport, match=r"axis 0 of source_ids.*; in .*test_onnx\.py:\d+ Python"
+    ) as refused:
         verified(trained, ONNX(), tmp_path / "out", examples=4)
     line = decided.__code__.co_firstlineno + 1
     assert f"{__file__}:{line} " in str(refused.value)
@@ -112,7 +115,7 @@ def test_a_part_can_say_that_it_cannot_be_exported(exportable, tmp_path, monkeyp
 
     trained = exportable()
     monkeypatch.setattr(GELU, "forward", refusing)
-    with pytest.raises(Refused, match=r"feed_forward 'gelu'.*it asks a person"):
+    with pytest.raises(UnsupportedExport, match=r"feed_forward 'gelu'.*it asks a person"):
         verified(trained, ONNX(), tmp_path / "out", examples=4)
 
 
@@ -124,5 +127,5 @@ def test_texts_are_read_where_no_input_is_required(exportable, sample_data, monk
 
 def test_a_tokenizer_that_its_file_does_not_describe_is_refused(exportable, tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer_files, "is_enough", lambda tokenizer: tokenizer.size == 0)
-    with pytest.raises(Refused, match=r"tokenizer \(shared\)"):
+    with pytest.raises(UnsupportedExport, match=r"tokenizer \(shared\)"):
         verified(exportable(), ONNX(), tmp_path / "out", examples=4)

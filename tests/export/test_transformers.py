@@ -6,7 +6,7 @@ import re
 import pytest
 
 from plugformer import load
-from plugformer_export.target import ExportError, Refused
+from plugformer_export.target import ExportError, UnsupportedExport
 from plugformer_export.transformers import Transformers
 from plugformer_export.verification import verified
 
@@ -68,7 +68,7 @@ def test_beam_search_finds_the_same(exportable, registry, tmp_path):
 
 def test_what_has_no_counterpart_is_refused_by_name(exportable, registry, tmp_path):
     trained = load(exportable().directory, registry, overrides=["decoding.name=sampling"], device="cpu")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UnsupportedExport) as refused:
         verified(trained, Transformers(), tmp_path / "out", examples=9)
     words = str(refused.value).splitlines()
     starts = ("model.residual: residual 'pre'", "model.embeddings.tied: false", "decoding: 'sampling'")

@@ -6,7 +6,7 @@ from tests.export.copies import Copied, Copy
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Hypothesis
 from plugformer.runs import TrainedModel
-from plugformer_export.target import ExportError, Refused
+from plugformer_export.target import ExportError, UnsupportedExport
 from plugformer_export.verification import verified
 
 TASKS = {
@@ -36,12 +36,12 @@ def test_other_parameters_are_found_and_nothing_is_left(exportable, tmp_path):
 
 
 def test_other_outputs_with_the_same_scores_are_found(exportable, tmp_path, monkeypatch):
-    search = Copied.search
+    outputs = Copied.outputs
 
-    def without_last(self, batch):
-        return [[Hypothesis(best.tokens[:-1], best.score)] for best, *_ in search(self, batch)]
+    def without_last(self, *of):
+        return [[Hypothesis(best.tokens[:-1], best.score)] for best, *_ in outputs(self, *of)]
 
-    monkeypatch.setattr(Copied, "search", without_last)
+    monkeypatch.setattr(Copied, "outputs", without_last)
     with pytest.raises(ExportError, match=r"example \d+ of validation.*: the output is '.*', expected '.*'"):
         verified(exportable(), Copy(), tmp_path / "out", examples=9)
     assert not list(tmp_path.iterdir())
@@ -70,7 +70,7 @@ def test_rounded_weights_are_bounded_by_agreement(exportable, tmp_path):
 
 
 def test_a_part_without_a_counterpart_is_refused_by_name(exportable, tmp_path):
-    with pytest.raises(Refused, match=r"model\.attention 'mla' has no counterpart in copy"):
+    with pytest.raises(UnsupportedExport, match=r"model\.attention 'mla' has no counterpart in copy"):
         verified(exportable("model.attention=mla"), Copy(), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

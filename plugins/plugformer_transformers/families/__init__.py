@@ -7,11 +7,11 @@ from plugformer_transformers.families.bart import BART, Marian
 from plugformer_transformers.families.bert import BERT
 from plugformer_transformers.families.gpt2 import GPT2
 from plugformer_transformers.families.llama import Llama
-from plugformer_transformers.families.t5 import T5
+from plugformer_transformers.families.t5 import T5Family
 from plugformer_transformers.family import Family
 
 FAMILIES: dict[str, Family] = {
-    family.model_type: family for family in (BART(), BERT(), GPT2(), Llama(), Marian(), T5())
+    family.model_type: family for family in (BART(), BERT(), GPT2(), Llama(), Marian(), T5Family())
 }
 """The families by `model_type`."""
 

@@ -1,10 +1,10 @@
 """Programs for the model cards of CTranslate2's exports; they import `ctranslate2` and `tokenizers` alone."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from plugformer.interfaces import BEGIN, END, SPECIAL_TOKENS, Level
 from plugformer.runs import TrainedModel
+from plugformer_export.ctranslate2.engine import search_options
+from plugformer_export.target import reads_input
+from plugformer_export.tokenizer_files import sides
 
 TRANSLATOR = """
 import ctranslate2
@@ -80,33 +80,32 @@ are in `head.safetensors`, for your own code. The figures below compare the scor
 """
 
 
-def program(trained: TrainedModel, sides: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+def program(trained: TrainedModel) -> str:
     """Returns Markdown: how to use an export."""
-    names, level = list(sides), trained.model.level
-    limit = trained.task.model.max_length - 1
+    names, generates = list(sides(trained)), trained.model.level is Level.NEXT_TOKEN
+    options = search_options(trained) if generates else {}
     two = len(trained.model.stacks) == 2
-    template = TRANSLATOR if two else GENERATOR if level is Level.NEXT_TOKEN else ENCODER
-    reads = any(column.role == "input" for column in trained.experiment.task_type.columns)
+    template = TRANSLATOR if two else GENERATOR if generates else ENCODER
     code = template.format(
         source=names[0],
         target=names[-1],
-        most=_most(trained, limit) if level is Level.NEXT_TOKEN else "",
+        most=_most(trained) if generates else "",
         options=",\n        ".join(f"{name}={value!r}" for name, value in options.items()),
         begin=SPECIAL_TOKENS[BEGIN],
         begin_id=BEGIN,
-        behind=f', "{SPECIAL_TOKENS[END]}"' if reads else "",
+        behind=f', "{SPECIAL_TOKENS[END]}"' if reads_input(trained) else "",
         end=END,
         text="some text",
     )
     parts = ["`pip install ctranslate2 tokenizers`", f"```python\n{code.strip()}\n```"]
-    if level is not Level.NEXT_TOKEN:
+    if not generates:
         parts.append(HEAD.strip().format(head=trained.model.parts["head"].label))
     return "\n\n".join(parts)
 
 
-def _most(trained: TrainedModel, limit: int) -> str:
+def _most(trained: TrainedModel) -> str:
     """Returns the most tokens of outputs, which may depend on the longest input of a batch."""
-    setting = trained.task.decoding.max_length
+    setting, limit = trained.task.decoding.max_length, trained.task.model.max_length - 1
     if isinstance(setting, int):
         return str(min(setting, limit))
     return f"min({limit}, max(map(len, rows)) + {int(setting.removeprefix('source') or 0)})"

@@ -1,13 +1,10 @@
-"""Export to ONNX: one program of a model that labels, two of a model that generates.
+"""The format ONNX: one program of a model that labels, two of a model that generates.
 
-https://onnx.ai. Batch, length and the length of the past are dynamic.
+Batch, length and the length of the past are dynamic.
 """
 
 import json
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -16,14 +13,15 @@ from plugformer.errors import NotExportableError
 from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Batch, Encoded, Head, Level, Ragged
 from plugformer.runs import TrainedModel
 from plugformer_blocks import Program, exported, part_of, programs_of
-from plugformer_export.onnx_engine import ONNXRuntime
-from plugformer_export.onnx_usage import program, template_of
-from plugformer_export.target import Engine, Target
-from plugformer_export.tokenizer_files import sides, tokenizer_problems
+from plugformer_export.onnx.card import program, template_of
+from plugformer_export.onnx.engine import ONNXRuntime
+from plugformer_export.target import Engine, Target, quiet
+from plugformer_export.tokenizer_files import save_tokenizers, tokenizer_problems
 
 OPSET = 20
 """The version of ONNX's operators: https://github.com/onnx/onnx/blob/main/docs/Operators.md."""
 
+_LOGGERS = ("torch.onnx", "onnx_ir", "onnxscript")
 _SMALL, _LARGE = [[5, 4, 5, 4], [4, 5]], [[4] * 7, [5, 4], [5] * 3]
 
 
@@ -45,7 +43,7 @@ class ONNX(Target):
         except NotExportableError as error:
             return [f"{part_of(trained.model, error)}: {error}; it"]
         try:
-            with quiet():
+            with quiet(*_LOGGERS):
                 self._traced = {name: (each, exported(each, trained.model)) for name, each in found.items()}
         except NotExportableError as error:
             return [f"{error}; it"]
@@ -54,9 +52,10 @@ class ONNX(Target):
     def write(self, trained: TrainedModel, folder: Path) -> None:
         """Writes the programs, config.json and the tokenizers."""
         described = {}
+        begin = "encoder.onnx" if len(trained.model.stacks) > 1 else "decoder_begin.onnx"
+        files = {"model": "model.onnx", "begin": begin, "step": "decoder_step.onnx"}
         for name, (each, traced) in self._traced.items():
-            file = file_of(trained, name)
-            with quiet():
+            with quiet(*_LOGGERS):
                 written = torch.onnx.export(
                     traced,
                     dynamo=True,
@@ -66,8 +65,8 @@ class ONNX(Target):
                     verbose=False,
                 )
             assert written is not None  # noqa: S101 (None is for a file)
-            written.save(str(folder / file), external_data=False)
-            described[name] = {"file": file, "inputs": [*each.arguments], "outputs": [*each.outputs]}
+            written.save(str(folder / files[name]), external_data=False)
+            described[name] = {"file": files[name], "inputs": [*each.arguments], "outputs": [*each.outputs]}
         special = {"padding": PADDING, "begin": BEGIN, "end": END, "unknown": UNKNOWN}
         config = {
             "format": "plugformer-onnx",
@@ -82,8 +81,7 @@ class ONNX(Target):
         (folder / "config.json").write_text(
             json.dumps(config, indent=1, ensure_ascii=False), encoding="utf-8"
         )
-        for side, tokenizer in sides(trained).items():
-            tokenizer.save(folder / f"tokenizer-{side}.json")
+        save_tokenizers(trained, folder)
 
     def load(self, trained: TrainedModel, folder: Path) -> Engine:
         """Returns ONNX Runtime with the programs."""
@@ -91,13 +89,7 @@ class ONNX(Target):
 
     def usage(self, trained: TrainedModel) -> str:
         """Returns a program that needs `onnxruntime` and `tokenizers` alone."""
-        return program(trained, list(sides(trained)))
-
-
-def file_of(trained: TrainedModel, name: str) -> str:
-    """Returns the name of a program's file."""
-    begin = "encoder.onnx" if len(trained.model.stacks) > 1 else "decoder_begin.onnx"
-    return {"model": "model.onnx", "begin": begin, "step": "decoder_step.onnx"}[name]
+        return program(trained)
 
 
 def example(trained: TrainedModel, rows: Sequence[Sequence[int]]) -> Batch:
@@ -112,19 +104,3 @@ def example(trained: TrainedModel, rows: Sequence[Sequence[int]]) -> Batch:
 def programs(trained: TrainedModel) -> dict[str, Program]:
     """Returns what is traced of a model."""
     return programs_of(trained.model, example(trained, _SMALL), example(trained, _LARGE))
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """A context in which the exporter reports nothing: the comparison tells whether it is right."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnx_ir", "onnxscript")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)

@@ -10,7 +10,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import EVERYTHING, PAST
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
-from plugformer_export.target import further_sublayers
+from plugformer_export.target import further_sublayers, is_built_in, stated
 from plugformer_transformers.families import FAMILIES
 from plugformer_transformers.family import Config, Family
 
@@ -63,7 +63,7 @@ def _architecture(trained: TrainedModel, name: str) -> Any:
 
 
 def _fit(trained: TrainedModel, family: Family, config: Config) -> Fit:
-    name = next((name for name in family.classes if _is(trained, "head", Kind.HEAD, name)), "")
+    name = next((name for name in family.classes if is_built_in(trained, "head", Kind.HEAD, name)), "")
     try:
         family.check(config)
         found = [*_problems(trained, family, config, name)]
@@ -93,11 +93,10 @@ def _problems(trained: TrainedModel, family: Family, config: Config, head: str) 
         if path.rpartition(".")[2] not in further:
             yield from _part_problems(trained, path, settings)
     if not head:
-        yield _stated(trained, "head")
+        yield stated(trained, "head")
     elif different := _different(model.parts["head"].options, family.heads(config)[head]):
-        yield f"{_stated(trained, 'head')} with {different}"
-    default = defaults["head"]
-    if head == (default if isinstance(default, str) else default["name"]):
+        yield f"{stated(trained, 'head')} with {different}"
+    if head == defaults["head"]["name"]:
         yield from _embedding_problems(trained, settings["embeddings"])
     elif trained.experiment.spec.scaled_embeddings:
         yield "model.embeddings.scaled: true"
@@ -116,47 +115,34 @@ def _part_problems(trained: TrainedModel, path: str, settings: Mapping[str, Any]
     if path == "head":
         return
     if slot == "cross_position":
-        if not _is(trained, path, Kind.POSITION, "none"):
-            yield f"{_stated(trained, path)} in cross-attention"
+        if not is_built_in(trained, path, Kind.POSITION, "none"):
+            yield f"{stated(trained, path)} in cross-attention"
         return
     is_norm = ".norms." in path or slot == "final_norm"
     kind = Kind.NORM if is_norm else _SLOTS.get(slot, Kind.NORM)
     block = dict(settings[kind])
     if kind is Kind.ATTENTION:
         yield from _attention_problems(trained, path, block)
-    elif not _is(trained, path, kind, block.pop("name")):
-        yield _stated(trained, path)
+    elif not is_built_in(trained, path, kind, block.pop("name")):
+        yield stated(trained, path)
     elif different := _different(trained.model.parts[path].options, block):
-        yield f"{_stated(trained, path)} with {different}"
+        yield f"{stated(trained, path)} with {different}"
 
 
 def _attention_problems(trained: TrainedModel, path: str, block: Mapping[str, Any]) -> Iterator[str]:
     """Yields why an attention is not what settings say: one number of key-value heads has several names."""
-    if not any(_is(trained, path, Kind.ATTENTION, name) for name in ("mha", "gqa", "mqa")):
-        yield _stated(trained, path)
+    if not any(is_built_in(trained, path, Kind.ATTENTION, name) for name in ("mha", "gqa", "mqa")):
+        yield stated(trained, path)
         return
     part: Any = trained.model.get_submodule(path)
     wanted = {"mha": part.heads, "mqa": 1}.get(block["name"], block.get("kv_heads"))
     if part.kv_heads != wanted:
-        yield f"{_stated(trained, path)} with {part.kv_heads} key-value heads"
+        yield f"{stated(trained, path)} with {part.kv_heads} key-value heads"
     if different := _different(trained.model.parts[path].options, {"bias": block["bias"]}):
-        yield f"{_stated(trained, path)} with {different}"
-
-
-def _is(trained: TrainedModel, path: str, kind: Kind, name: str) -> bool:
-    """Returns whether the part at a path is the built-in one of a name."""
-    part: Any = trained.model.parts[path].make
-    wanted: Any = trained.registry.load(kind, f"plugformer:{name}")
-    return bool(part is wanted)
+        yield f"{stated(trained, path)} with {different}"
 
 
 def _different(options: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
     """Returns the options that have other values than expected; a part decides by itself what is None."""
     found = {name: options.get(name) for name, value in expected.items() if options.get(name) != value}
     return ", ".join(f"{name} {value!r}" for name, value in found.items() if value is not None)
-
-
-def _stated(trained: TrainedModel, path: str) -> str:
-    """Returns the settings of the part at a path, and what it is."""
-    part = trained.model.parts[path]
-    return f"{'.'.join(map(str, part.origin)) or path}: {part.label}"

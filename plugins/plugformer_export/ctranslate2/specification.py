@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from plugformer.interfaces import EVERYTHING, PAST, SPECIAL_TOKENS, Level, Positions
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
-from plugformer_export.target import further_sublayers
+from plugformer_export.target import further_sublayers, stated
 
 PARTS = {
     Kind.ATTENTION: ("mha", "gqa", "mqa"),
@@ -36,6 +36,7 @@ class Parts:
     """
 
     def __init__(self, trained: TrainedModel) -> None:
+        self.trained = trained
         self.model = trained.model
         self._names = {
             trained.registry.load(kind, f"plugformer:{name}"): name for kind in PARTS for name in PARTS[kind]
@@ -48,23 +49,29 @@ class Parts:
 
     def stated(self, path: str) -> str:
         """Returns the settings of the part at a path, and what it is."""
-        part = self.model.parts[path]
-        return f"{'.'.join(map(str, part.origin)) or path}: {part.label}"
+        return stated(self.trained, path)
 
     def problems(self) -> list[str]:
         """Returns why the model does not fit, each part once."""
-        found = [
-            self.stated(path)
-            for path, part in self.model.parts.items()
-            if path != "head" and not self.name(path)
-        ]
+        found = [self.stated(path) for path in self.model.parts if path != "head" and not self.name(path)]
         if not found:  # parts are read only where they are known
             for name, stack in self.model.stacks.items():
                 found += self._stack_problems(name, stack)
             epsilons = {norm.eps for norm in self._norms()}
             if len(epsilons) > 1:
                 found.append(f"model.norm: norms with different epsilons {sorted(map(float, epsilons))}")
-        return list(dict.fromkeys(found))
+        return [*dict.fromkeys(found), *self._structure_problems()]
+
+    def _structure_problems(self) -> Iterable[str]:
+        """Yields what is wrong with the level or the head."""
+        level = self.model.level
+        if level is Level.NEXT_TOKEN:
+            head: Any = self.model.parts["head"].make
+            if head is not self.trained.registry.load(Kind.HEAD, "plugformer:language_model"):
+                yield self.stated("head")
+        elif set(self.model.stacks) != {"encoder"}:
+            name = self.trained.task.model.architecture.name
+            yield f"model.architecture: {name!r} without generation (level {level}; an encoder alone fits)"
 
     def _norms(self) -> Iterable[Any]:
         return (module for module in self.model.modules() if isinstance(module, nn.LayerNorm | nn.RMSNorm))
@@ -190,18 +197,6 @@ def specification(trained: TrainedModel) -> Any:
     whole.config.unk_token, whole.config.bos_token, whole.config.eos_token = SPECIAL_TOKENS[1:4]
     whole.config.layer_norm_epsilon = parts.epsilon
     return whole
-
-
-def structure_problems(trained: TrainedModel) -> list[str]:
-    """Returns what is wrong with the level or the head."""
-    names, level = set(trained.model.stacks), trained.model.level
-    if level is Level.NEXT_TOKEN:
-        head = trained.registry.load(Kind.HEAD, "plugformer:language_model")
-        return [] if trained.model.parts["head"].make is head else [Parts(trained).stated("head")]
-    if names != {"encoder"}:
-        name = trained.task.model.architecture.name
-        return [f"model.architecture: {name!r} without generation (level {level}; an encoder alone fits)"]
-    return []
 
 
 def array(tensor: Tensor) -> ndarray:

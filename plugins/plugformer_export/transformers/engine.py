@@ -1,42 +1,36 @@
 """Transformers as an engine: scores under teacher forcing, and outputs by its own `generate`."""
 
-import logging
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plugformer.interfaces import END, Batch, Generative, Hypothesis, Level, evaluating
+from plugformer.interfaces import END, Batch, Hypothesis, Level
 from plugformer.runs import TrainedModel
-from plugformer_export.target import Engine, ExportError
-from plugformer_export.transformers_tokenizer import Vocabularies
+from plugformer_export.target import ExportError, SearchEngine, given_tokens, quiet
+from plugformer_export.transformers.vocabulary import ExportedTokenizer
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """A context in which Transformers reports nothing: the comparison tells whether it is right."""
+def without_progress() -> Iterator[None]:
+    """A context in which Transformers shows and reports nothing."""
     import transformers
 
-    verbosity = transformers.logging.get_verbosity()
     shows = transformers.logging.is_progress_bar_enabled()
-    transformers.logging.set_verbosity(logging.ERROR)
     transformers.logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet("transformers"):
             yield
     finally:
-        transformers.logging.set_verbosity(verbosity)
         if shows:
             transformers.logging.enable_progress_bar()
 
 
-class TransformersEngine(Engine):
+class TransformersEngine(SearchEngine):
     """A model that Transformers has loaded. Its tokens have the numbers there.
 
     Raises:
@@ -44,18 +38,19 @@ class TransformersEngine(Engine):
     """
 
     def __init__(
-        self, trained: TrainedModel, folder: Path, class_name: str, vocabularies: Vocabularies
+        self, trained: TrainedModel, folder: Path, class_name: str, exported: ExportedTokenizer
     ) -> None:
         super().__init__(trained)
         import transformers
 
-        with quiet():
+        with without_progress():
             self._model: Any = getattr(transformers, class_name).from_pretrained(folder).eval()
             tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
-        self._numbers = torch.tensor(vocabularies.step.tokens)
-        self._here = {there: here for here, there in enumerate(vocabularies.step.tokens)}  # END counts last
-        texts = vocabularies.texts()
-        if vocabularies.encoded() != tokenizer(texts, add_special_tokens=False)["input_ids"]:
+        numbers = exported.vocabulary.tokens
+        self._numbers = torch.tensor(numbers)
+        self._here = {there: here for here, there in enumerate(numbers)}  # END counts last
+        texts = exported.texts()
+        if exported.encoded(texts) != tokenizer(texts, add_special_tokens=False)["input_ids"]:
             raise ExportError("transformers: the tokenizer of the export cuts texts otherwise than the run's")
 
     @torch.no_grad()
@@ -90,28 +85,16 @@ class TransformersEngine(Engine):
         return self._model.get_output_embeddings() is not None
 
     @torch.no_grad()
-    def search(self, batch: Batch) -> list[list[Hypothesis]]:
-        """Returns each example's best output; scores are not given. Equal limits are searched together."""
-        model = cast("Generative", self.trained.model)
-        with evaluating(model):
-            predictor: Any = self.trained.predictor()
-            limits = predictor.constraint.bounds(model.input_lengths(batch), model.room(batch))[1].tolist()
-        answers: dict[int, list[Hypothesis]] = {}
-        for limit in set(limits):
-            rows = [row for row, other in enumerate(limits) if other == limit]
-            found = self._generated(batch, torch.tensor(rows), limit)
-            answers.update((row, [Hypothesis(tokens, 0.0)]) for row, tokens in zip(rows, found, strict=True))
-        return [answers[row] for row in range(len(limits))]
-
-    def _generated(self, batch: Batch, rows: Int[Tensor, " rows"], most: int) -> list[list[int]]:
-        """Returns the outputs of some rows, of at most so many tokens."""
+    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
+        """Returns the best output of some rows; its score is not given."""
         if len(self.trained.model.stacks) == 1:
-            ids, mask = _prompts(batch, rows)
+            prompts = given_tokens(batch)
+            ids, mask = _padded_left([prompts[row] for row in rows])
             skipped = ids.shape[1]
         else:
             ids, mask = batch.source.ids[rows], batch.source.mask[rows].long()
             skipped = 1
-        with quiet():  # it warns of padding tokens that are not masked, where they are
+        with without_progress():  # it warns of padding tokens that are not masked, where they are
             found = self._model.generate(
                 input_ids=self._numbers[ids],
                 attention_mask=mask,
@@ -119,7 +102,7 @@ class TransformersEngine(Engine):
                 logits_processor=[_EndAt(skipped + most, int(self._numbers[END]))],
             )
         outputs = [[self._here[token] for token in row] for row in found[:, skipped:].tolist()]
-        return [row[: row.index(END)] if END in row else row for row in outputs]
+        return [[Hypothesis(row[: row.index(END)] if END in row else row, 0.0)] for row in outputs]
 
 
 class _EndAt:
@@ -138,13 +121,9 @@ class _EndAt:
         return masked
 
 
-def _prompts(batch: Batch, rows: Int[Tensor, " rows"]) -> tuple[Int[Tensor, "rows longest"], Tensor]:
-    """Returns what is given of some rows, padded on the left, and which tokens are real."""
-    given = torch.ones(len(batch.target.ids), dtype=torch.long) if batch.given is None else batch.given
-    longest = int(given[rows].max())
-    ids, mask = torch.zeros(len(rows), longest, dtype=torch.long), torch.zeros(len(rows), longest).long()
-    for place, row in enumerate(rows.tolist()):
-        tokens = batch.target.ids[row][batch.target.mask[row]][: int(given[row])]
-        ids[place, longest - len(tokens) :] = tokens
-        mask[place, longest - len(tokens) :] = 1
+def _padded_left(rows: list[list[int]]) -> tuple[Int[Tensor, "rows longest"], Int[Tensor, "rows longest"]]:
+    """Returns rows as one tensor, padded on the left, and 1 for each real token."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
     return ids, mask

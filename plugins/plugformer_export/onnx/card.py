@@ -1,11 +1,11 @@
 """What a user of an ONNX export runs: a program that needs `onnxruntime` and `tokenizers` alone."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from plugformer.interfaces import Batch, Level
 from plugformer.runs import TrainedModel
 from plugformer_blocks import tensors_of
+from plugformer_export.tokenizer_files import sides
 
 _OPEN = """\
 import json
@@ -119,14 +119,14 @@ def template_of(one: Batch) -> dict[str, Any]:
     }
 
 
-def program(trained: TrainedModel, sides: Sequence[str]) -> str:
-    """Returns Markdown with the program; `sides` name the files of the tokenizers."""
-    limit = 0
+def program(trained: TrainedModel) -> str:
+    """Returns Markdown with the program."""
+    names, limit = list(sides(trained)), 0
     if trained.model.level is Level.NEXT_TOKEN:
         predictor: Any = trained.predictor()
         limit = predictor.constraint.longest
     code = _OPEN + _BODIES[trained.model.level]
-    code = code.replace("SOURCE", sides[0]).replace("TARGET", sides[-1]).replace("LONGEST", str(limit))
+    code = code.replace("SOURCE", names[0]).replace("TARGET", names[-1]).replace("LONGEST", str(limit))
     return (
         "Install `onnxruntime` and `tokenizers`, and save this program next to the files. `config.json` "
         "names the inputs and outputs of the programs, the special token ids and the classes. Masks are true "

@@ -1,0 +1,48 @@
+"""The format of CTranslate2: a translator, a generator or an encoder, by what the model is."""
+
+from pathlib import Path
+
+from plugformer.interfaces import Level
+from plugformer.runs import TrainedModel, own_tensors, save_tensors
+from plugformer_export.ctranslate2.card import program
+from plugformer_export.ctranslate2.engine import Encoder, Generator, Translator
+from plugformer_export.ctranslate2.specification import Parts, specification
+from plugformer_export.target import Engine, Target, search_problems
+from plugformer_export.tokenizer_files import save_tokenizers, spellings, tokenizer_problems
+
+
+class CTranslate2(Target):
+    """CTranslate2's format, with the files of the tokenizers, and of the head where that is not exported."""
+
+    name = "ctranslate2"
+    libraries = ("ctranslate2",)
+    compute_types = ("float32", "int8", "int8_float32", "int16", "float16", "int8_float16", "bfloat16")
+
+    def problems(self, trained: TrainedModel) -> list[str]:
+        """Returns the parts and settings without a counterpart."""
+        return [*Parts(trained).problems(), *search_problems(trained), *tokenizer_problems(trained)]
+
+    def write(self, trained: TrainedModel, folder: Path) -> None:
+        """Writes the model, vocabularies and tokenizers."""
+        spec, vocabularies = specification(trained), spellings(trained)
+        save_tokenizers(trained, folder)
+        if len(trained.model.stacks) == 2:
+            spec.register_source_vocabulary(vocabularies[0])
+            spec.register_target_vocabulary(vocabularies[-1])
+        else:
+            spec.register_vocabulary(vocabularies[0])
+        spec.validate()
+        spec.optimize(quantization=None if self.compute_type == "float32" else self.compute_type)
+        spec.save(str(folder))
+        if trained.model.level is not Level.NEXT_TOKEN:
+            save_tensors(own_tensors(trained.model.head), folder / "head.safetensors")
+
+    def load(self, trained: TrainedModel, folder: Path) -> Engine:
+        """Returns the translator, the generator or the encoder."""
+        names = set(trained.model.stacks)
+        kind = Translator if len(names) == 2 else Generator if "decoder" in names else Encoder
+        return kind(trained, folder)
+
+    def usage(self, trained: TrainedModel) -> str:
+        """Returns a program that needs `ctranslate2` and `tokenizers` alone."""
+        return program(trained)
