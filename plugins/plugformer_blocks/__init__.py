@@ -4,8 +4,8 @@ Nothing here is registered, and no component has to use it: interfaces ask for r
 """
 
 from plugformer_blocks.exporting import Program, exported, exporting, part_of, programs_of, tensors_of
-from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
-from plugformer_blocks.files import check_file, open_bytes, read_lines
+from plugformer_blocks.fast_tokenizer import FastTokenizer, ForeignTokenizer, PipelineTokenizer, read_pipeline
+from plugformer_blocks.files import check_file, read_lines
 from plugformer_blocks.heads import project_heads, split_heads
 from plugformer_blocks.linear_cross_entropy import IGNORED, LOGITS_MEMORY, linear_cross_entropy
 from plugformer_blocks.padding import before_next, next_tokens, pad, pad_targets, token_targets
@@ -20,6 +20,7 @@ __all__ = [
     "IGNORED",
     "LOGITS_MEMORY",
     "FastTokenizer",
+    "ForeignTokenizer",
     "PipelineTokenizer",
     "Pooling",
     "Prefix",
@@ -29,7 +30,6 @@ __all__ = [
     "attention_scores",
     "attention_weights",
     "before_next",
-    "byte_piece",
     "check_file",
     "deciding_lines",
     "exported",
@@ -38,7 +38,6 @@ __all__ = [
     "linear_cross_entropy",
     "nearest_texts",
     "next_tokens",
-    "open_bytes",
     "pad",
     "pad_targets",
     "part_of",

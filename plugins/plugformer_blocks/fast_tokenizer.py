@@ -1,13 +1,15 @@
 """The bases of tokenizers built on Hugging Face `tokenizers`."""
 
 import itertools
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import tokenizers
 from tokenizers import AddedToken, decoders
-from tokenizers.models import Model
+from tokenizers.models import BPE, Model
 from tokenizers.trainers import Trainer
 
 from plugformer.errors import DataError, RunError
@@ -54,11 +56,71 @@ class PipelineTokenizer(Tokenizer):
         if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
             return super().token_bytes(at_start=at_start)
         ordinary = range(len(SPECIAL_TOKENS), self.size)
-        return [b""] * len(SPECIAL_TOKENS) + [byte_piece(self.spelling(number)) for number in ordinary]
+        return [b""] * len(SPECIAL_TOKENS) + [_byte_piece(self.spelling(number)) for number in ordinary]
 
     def save(self, file: Path) -> None:
         """Writes tokenizer.json."""
         file.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
+
+
+class ForeignTokenizer(PipelineTokenizer):
+    """A tokenizer.json that somebody else has trained; a subclass numbers its tokens.
+
+    Its post-processor, padding and truncation are not used.
+
+    Args:
+        path: The file; read in training only, since a run keeps a copy.
+
+    Attributes:
+        name: The name of the component.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.use(tokenizers.Tokenizer(BPE()))
+
+    def use(self, pipeline: tokenizers.Tokenizer) -> None:
+        """Takes a pipeline; a subclass numbers its tokens."""
+        pipeline.no_padding()
+        pipeline.no_truncation()
+        pipeline.encode_special_tokens = True
+        self._tokenizer = pipeline
+
+    @property
+    def special_numbers(self) -> set[int]:
+        """The numbers there of special tokens that are added to the model."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return {number for number, token in added.items() if token.special}
+
+    @property
+    def unknown_numbers(self) -> set[int]:
+        """The number there of the model's own unknown token, if it has one."""
+        model = json.loads(self._tokenizer.to_str())["model"]
+        numbers = model.get("unk_id"), self._tokenizer.token_to_id(model.get("unk_token") or "")
+        return {number for number in numbers if number is not None}
+
+    def train(self, texts: Iterable[str]) -> None:
+        """Reads the file.
+
+        Raises:
+            DataError: The file is missing or no tokenizer.json.
+        """
+        del texts
+        try:
+            self.load(self._path)
+        except RunError as error:
+            raise DataError(f"tokenizer {self.name!r}: path: {error}") from error
+
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Returns the tokens of each word; no space is added where the pipeline itself begins with one."""
+        one, two = self.encode(["a", "a a"])
+        return self.encode(words) if two == one + one else super().encode_words(words)
+
+    def load(self, file: Path) -> None:
+        """Reads a tokenizer.json."""
+        self.use(read_pipeline(file))
 
 
 class FastTokenizer(PipelineTokenizer):
@@ -159,7 +221,7 @@ def read_pipeline(file: Path) -> tokenizers.Tokenizer:
         ) from error
 
 
-def byte_piece(token: str) -> bytes:
+def _byte_piece(token: str) -> bytes:
     """Returns the bytes of a byte-level token; an added one, of other characters, has those of its text."""
     if _BYTES.keys() >= set(token):
         return bytes(_BYTES[character] for character in token)

@@ -12,7 +12,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from plugformer.interfaces import Context
 
-_FEW_ROWS, _MANY_KEYS = 16, 2**21  # rows of a batch, and numbers in their keys
 _WIDEST_FLASH_HEAD = 256  # by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`
 
 
@@ -58,8 +57,6 @@ def softmax_attention(
         merged = merged.to(query.dtype)
     if query.shape[1] != key.shape[1] and not _kernel_reads_groups(query, merged):
         key, value = _shared(key, query.shape[1]), _shared(value, query.shape[1])
-    if _faster_without_kernel(query, key):
-        return _of_one_query(query, key, value, _factor(query, scale), merged)
     return scaled_dot_product_attention(
         query,
         key,
@@ -121,27 +118,6 @@ def _kernel_reads_groups(query: Tensor, mask: Tensor | None) -> bool:
         return True
     half = query.dtype in (torch.float16, torch.bfloat16)
     return query.device.type == "cuda" and half and mask is None and query.shape[-1] <= _WIDEST_FLASH_HEAD
-
-
-def _faster_without_kernel(query: Tensor, key: Tensor) -> bool:
-    """Returns whether a step of decoding on a CPU is faster without PyTorch's kernel, which is made for many.
-
-    Measured by `python benchmarks/decoding.py --attention`.
-    """
-    one = query.shape[2] == 1 and query.shape[1] == key.shape[1] and query.device.type == "cpu"
-    tracing = torch.compiler.is_compiling() or torch.is_grad_enabled()
-    return one and not tracing and len(query) >= _FEW_ROWS and key.numel() <= _MANY_KEYS
-
-
-def _of_one_query(query: Tensor, key: Tensor, value: Tensor, scale: float, merged: Tensor | None) -> Tensor:
-    """Returns what one query of each row reads, by products of elements; (batch, heads, 1, width)."""
-    scores = (query.transpose(1, 2) * scale * key.transpose(1, 2)).sum(dim=-1, keepdim=True)
-    if merged is not None:  # (batch, heads, 1, key)
-        merged = merged.transpose(1, 3).transpose(2, 3)
-        boolean = merged.dtype == torch.bool
-        scores = scores.masked_fill(~merged, -torch.inf) if boolean else scores + merged
-    read = (scores.softmax(dim=1) * value.transpose(1, 2)).sum(dim=1, keepdim=True)
-    return read.transpose(1, 2)
 
 
 def _factor(query: Tensor, scale: float | None) -> float:

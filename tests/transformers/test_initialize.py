@@ -70,7 +70,7 @@ def test_logits_are_those_of_transformers(bert, tmp_path):
     model, tokenizer = run.model.eval(), run.processor.source
     inputs = tokenizer.encode(["the fox", "a new lazy dog"])
     batch = model.batch(inputs=inputs, targets=[[0] * len(row) for row in inputs])
-    numbers = torch.tensor(tokenizer.numbers)
+    numbers = torch.tensor(tokenizer.vocabulary.tokens)
     with torch.no_grad():
         found = model.logits(batch)
         ids, mask = numbers[batch.source.ids], batch.source.mask.long()
