@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from plugformer.configuration import ModelSettings
 from plugformer.errors import ConfigurationError
-from plugformer_transformers.weights import Change, Vocabulary, Weight, table_rows
+from plugformer_transformers.weights import Conversion, Vocabulary, Weight, table_rows
 
 Config = Mapping[str, Any]
 """What a `config.json` says."""
@@ -74,7 +74,7 @@ class Family(ABC):
         """Returns the options that heads with a counterpart need, by the names of the heads."""
         return {name: {"bias": False} for name in self.classes}
 
-    def changes(self, name: str, config: Config) -> tuple[Change, ...]:  # noqa: ARG002 (by default none)
+    def conversions(self, name: str, config: Config) -> tuple[Conversion, ...]:  # noqa: ARG002 (by default none)
         """Returns how a parameter differs there, besides the numbers of tokens and the length of tables."""
         return ()
 
@@ -137,12 +137,12 @@ class Family(ABC):
             if (theirs := self._theirs(name)) is not None:
                 found[theirs].append(name)
         for theirs, names in found.items():
-            general: tuple[Change | Vocabulary, ...] = ()
+            general: tuple[Conversion | Vocabulary, ...] = ()
             if is_vocabulary(names[0]):
                 general = (tokens,)
             elif names[0].endswith(".position.table.weight"):
                 general = (table_rows(self.offset, rows),)
-            yield Weight(theirs, tuple(names), (*self.changes(names[0], config), *general))
+            yield Weight(theirs, tuple(names), (*self.conversions(names[0], config), *general))
 
     def _theirs(self, name: str) -> str | None:
         """Returns the name there of a parameter, if it has one."""

@@ -8,26 +8,26 @@ import torch
 from torch import Tensor
 
 
-class Change(NamedTuple):
+class Conversion(NamedTuple):
     """An invertible change of a tensor: `inward` from Transformers to Plugformer, `outward` back."""
 
     inward: Callable[[Tensor], Tensor]
     outward: Callable[[Tensor], Tensor]
 
 
-TRANSPOSED = Change(torch.t, torch.t)
+TRANSPOSED = Conversion(torch.t, torch.t)
 """Matrices of GPT-2 (`Conv1D`) are (inputs, outputs)."""
 
-FIRST_ROW = Change(torch.flatten, lambda ours: ours[None])
+FIRST_ROW = Conversion(torch.flatten, lambda ours: ours[None])
 """A vector that is a matrix of one row there."""
 
 
-def scaled(factor: float) -> Change:
+def scaled(factor: float) -> Conversion:
     """Here the values are larger by a factor. Only a power of two comes back without rounding."""
-    return Change(lambda theirs: theirs * factor, lambda ours: ours / factor)
+    return Conversion(lambda theirs: theirs * factor, lambda ours: ours / factor)
 
 
-def interleaved(axis: int, heads: int = 1) -> Change:
+def interleaved(axis: int, heads: int = 1) -> Conversion:
     """Halves along an axis become neighbors, in each of several heads.
 
     Of a head of width d, coordinates i and i + d/2 there are 2i and 2i + 1 here.
@@ -37,12 +37,12 @@ def interleaved(axis: int, heads: int = 1) -> Change:
         parts: Tensor = tensor.unflatten(axis, (heads, *split))
         return parts.transpose(axis + 1, axis + 2).flatten(axis, axis + 2)
 
-    return Change(lambda theirs: exchanged(theirs, 2, -1), lambda ours: exchanged(ours, -1, 2))
+    return Conversion(lambda theirs: exchanged(theirs, 2, -1), lambda ours: exchanged(ours, -1, 2))
 
 
-def table_rows(offset: int, rows: int) -> Change:
+def table_rows(offset: int, rows: int) -> Conversion:
     """A table whose first rows nobody reads there, and which may be longer there."""
-    return Change(
+    return Conversion(
         lambda theirs: theirs[offset : offset + rows],
         lambda ours: torch.cat([ours.new_zeros(offset, *ours.shape[1:]), ours]),
     )
@@ -83,24 +83,24 @@ class Weight:
 
     Attributes:
         theirs: Its name.
-        ours: Names of parameters; several are stacked along the first axis, after the changes.
-        changes: What changes, from there to here.
+        ours: Names of parameters; several are stacked along the first axis, after the conversions.
+        conversions: What is done, from there to here.
     """
 
     theirs: str
     ours: tuple[str, ...]
-    changes: tuple[Change | Vocabulary, ...] = ()
+    conversions: tuple[Conversion | Vocabulary, ...] = ()
 
     def inward(self, theirs: Tensor) -> dict[str, Tensor]:
         """Returns the parameters here by name."""
-        for change in self.changes:
-            theirs = change.inward(theirs)
+        for conversion in self.conversions:
+            theirs = conversion.inward(theirs)
         parts = theirs.chunk(len(self.ours)) if len(self.ours) > 1 else [theirs]
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
     def outward(self, ours: Sequence[Tensor]) -> Tensor:
         """Returns the tensor as Transformers has it."""
         theirs = torch.cat(list(ours)) if len(ours) > 1 else ours[0]
-        for change in reversed(self.changes):
-            theirs = change.outward(theirs)
+        for conversion in reversed(self.conversions):
+            theirs = conversion.outward(theirs)
         return theirs.contiguous()

@@ -5,7 +5,7 @@ from tests.testing.mutants import after, before, instead, mutant_tests
 
 from plugformer.registry import Kind
 from plugformer_plugins.column.numbers import Number, Numbers
-from plugformer_plugins.column.texts import Labels, Text, Words
+from plugformer_plugins.column.texts import Labels, Text, WordList
 
 
 def silent(self, cell):
@@ -22,7 +22,7 @@ MUTANTS = {
     ),
     "values_can_be_stored": (
         instead("Rounds", Number, feature=Value("int64")),
-        instead("AsText", Words, feature=Value("string")),
+        instead("AsText", WordList, feature=Value("string")),
     ),
     "values_are_read_from_text": (
         before("NumbersOfJSON", Numbers, read=lambda self, cell: cell if isinstance(cell, list) else None),

@@ -125,7 +125,7 @@ class Generator(_Generates):
         return [self._hypotheses(each.sequences_ids, each.scores, most) for each in results]
 
 
-class Encoder(Engine):
+class EncoderEngine(Engine):
     """Of an encoder alone: it gives hidden states, which the head of the run reads here."""
 
     def __init__(self, trained: TrainedModel, folder: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from plugformer.interfaces import Level
 from plugformer.runs import TrainedModel, own_tensors, save_tensors
 from plugformer_export.ctranslate2.card import program
-from plugformer_export.ctranslate2.engine import Encoder, Generator, Translator
+from plugformer_export.ctranslate2.engine import EncoderEngine, Generator, Translator
 from plugformer_export.ctranslate2.specification import Parts, specification
 from plugformer_export.target import Engine, Target, search_problems
 from plugformer_export.tokenizer_files import save_tokenizers, spellings, tokenizer_problems
@@ -40,7 +40,7 @@ class CTranslate2(Target):
     def load(self, trained: TrainedModel, folder: Path) -> Engine:
         """Returns the translator, the generator or the encoder."""
         names = set(trained.model.stacks)
-        kind = Translator if len(names) == 2 else Generator if "decoder" in names else Encoder
+        kind = Translator if len(names) == 2 else Generator if "decoder" in names else EncoderEngine
         return kind(trained, folder)
 
     def usage(self, trained: TrainedModel) -> str:

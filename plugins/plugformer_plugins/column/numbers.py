@@ -5,7 +5,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from plugformer.interfaces import ColumnKind
-from plugformer_plugins.column.texts import Texts
+from plugformer_plugins.column.texts import TextList
 
 if TYPE_CHECKING:
     from datasets import List, Value
@@ -49,7 +49,7 @@ class Number(ColumnKind):
         return draw.randint(-40, 40) / 10
 
 
-class Numbers(Texts):
+class Numbers(TextList):
     """Finite numbers, one for each word. Plain text is split at white space."""
 
     aligned = True

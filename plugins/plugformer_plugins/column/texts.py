@@ -72,7 +72,7 @@ class Label(Text):
         return draw.choice(_NAMES)
 
 
-class Texts(ColumnKind):
+class TextList(ColumnKind):
     """A list of texts, none of them blank. Plain text is split at white space."""
 
     @property
@@ -101,7 +101,7 @@ class Texts(ColumnKind):
         return draw.sample(_SENTENCES, draw.randint(1, 2))
 
 
-class Words(Texts):
+class WordList(TextList):
     """The words of a text."""
 
     def example(self, draw: random.Random, along: Any = None) -> list[str]:
@@ -109,7 +109,7 @@ class Words(Texts):
         return draw.choice(_SENTENCES).split()
 
 
-class Labels(Texts):
+class Labels(TextList):
     """Names of classes, in any number."""
 
     classes = empty = True
@@ -119,7 +119,7 @@ class Labels(Texts):
         return draw.sample(_NAMES, draw.randint(0, 3))
 
 
-class Tags(Texts):
+class Tags(TextList):
     """Names of classes, one for each word."""
 
     classes = aligned = True

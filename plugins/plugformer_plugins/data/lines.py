@@ -14,7 +14,7 @@ from plugformer_plugins.data.files import FileData, Keys, OneOrMore, SplitName, 
 from plugformer_plugins.data.rows import LoadedRow, Policy, read_cell
 
 
-class Pair(BaseModel):
+class ParallelFiles(BaseModel):
     """Two files with the same number of lines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,7 +39,7 @@ class Lines(FileData):
     def __init__(
         self,
         *,
-        files: dict[SplitName, OneOrMore[Pair]],
+        files: dict[SplitName, OneOrMore[ParallelFiles]],
         spaces: Literal["keep", "remove"] = "keep",
         bad_rows: Policy = "refuse",
     ) -> None:
@@ -55,7 +55,7 @@ class Lines(FileData):
                 yield (*keys, "source"), pair.source
                 yield (*keys, "target"), pair.target
 
-    def read(self, source: Pair, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
+    def read(self, source: ParallelFiles, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
         """Yields the lines of a pair of files.
 
         Raises:

@@ -15,7 +15,7 @@ Hidden = Float[Tensor, "batch 2 width"]
 Real = Bool[Tensor, "batch 2"]
 
 
-class Pair(Head):
+class CosineHead(Head):
     """Vectors of unit length, so that their product is the cosine of the texts' hidden states.
 
     Args:
@@ -43,7 +43,7 @@ class Pair(Head):
         return self.vectors(hidden).prod(dim=1).sum(dim=-1, keepdim=True)
 
 
-class CosineRegressor(Pair):
+class CosineRegressor(CosineHead):
     """A linear function of the cosine, and the squared error.
 
     Reimers and Gurevych 2019, section 3, with a learned slope and intercept, so that scores of any scale can
@@ -74,7 +74,7 @@ class CosineRegressor(Pair):
         return (logits[:, 0] - targets).square()
 
 
-class Contrastive(Pair):
+class Contrastive(CosineHead):
     """The cross-entropy of finding a pair's second text among those of the batch, and the reverse.
 
     Henderson et al. 2017, section 4.4, https://arxiv.org/abs/1705.00652; with cosines and a temperature van

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from plugformer.configuration import ModelSettings
 from plugformer.errors import ConfigurationError
 from plugformer_transformers.family import ACTIVATIONS, Config, Family, inside, layers
-from plugformer_transformers.weights import FIRST_ROW, Change, interleaved
+from plugformer_transformers.weights import FIRST_ROW, Conversion, interleaved
 
 
 def _names(stack: str, positions: dict[str, str]) -> dict[str, str]:
@@ -94,7 +94,7 @@ class BART(Family):
         """Returns the head for the next token; a missing bias is one of zeros."""
         return {"language_model": {}}
 
-    def changes(self, name: str, config: Config) -> tuple[Change, ...]:  # noqa: ARG002 (always the same)
+    def conversions(self, name: str, config: Config) -> tuple[Conversion, ...]:  # noqa: ARG002 (always the same)
         """Returns the row that the bias of the logits is there."""
         return (FIRST_ROW,) if name == "head.bias" else ()
 
@@ -109,11 +109,11 @@ class Marian(BART):
     prefix: ClassVar[str | None] = None
     positions: ClassVar = {"name": "sinusoidal"}
 
-    def changes(self, name: str, config: Config) -> tuple[Change, ...]:
+    def conversions(self, name: str, config: Config) -> tuple[Conversion, ...]:
         """Returns the order of neighbors along the axis that reads the stream, or writes to it."""
         module, _, kind = name.rpartition(".")
         if ".norms." in name or module.endswith((".output", ".down")):
             return (interleaved(0),)
         if kind == "weight" and module.endswith((".embedding", ".query", ".key", ".value", ".up")):
             return (interleaved(1),)
-        return super().changes(name, config)
+        return super().conversions(name, config)

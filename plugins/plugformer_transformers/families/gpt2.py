@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from plugformer.configuration import ModelSettings
 from plugformer_transformers.family import ACTIVATIONS, Config, Family, inside, option
-from plugformer_transformers.weights import TRANSPOSED, Change
+from plugformer_transformers.weights import TRANSPOSED, Conversion
 
 
 class GPT2(Family):
@@ -62,7 +62,7 @@ class GPT2(Family):
         """Returns the epsilon."""
         return {"layer_norm_epsilon": option(model.norm, "epsilon", 1e-5)}
 
-    def changes(self, name: str, config: Config) -> tuple[Change, ...]:  # noqa: ARG002 (always the same)
+    def conversions(self, name: str, config: Config) -> tuple[Conversion, ...]:  # noqa: ARG002 (always the same)
         """Returns the transposition of linear maps in layers."""
         is_map = ".attention." in name or ".feed_forward." in name
         return (TRANSPOSED,) if is_map and name.endswith(".weight") and ".norms." not in name else ()

@@ -6,7 +6,7 @@ from plugformer.configuration import ModelSettings
 from plugformer.errors import ConfigurationError
 from plugformer_transformers.families.bert import BERT
 from plugformer_transformers.family import Config, Family, inside, option
-from plugformer_transformers.weights import Change, interleaved
+from plugformer_transformers.weights import Conversion, interleaved
 
 
 class Llama(Family):
@@ -90,7 +90,7 @@ class Llama(Family):
             "attention_dropout": 0.0,
         }
 
-    def changes(self, name: str, config: Config) -> tuple[Change, ...]:
+    def conversions(self, name: str, config: Config) -> tuple[Conversion, ...]:
         """Returns the order of neighbors, of queries and keys."""
         if ".attention.query." in name:
             return (interleaved(0, config["num_attention_heads"]),)

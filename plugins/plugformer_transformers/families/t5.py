@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from plugformer.configuration import ModelSettings
 from plugformer.errors import ConfigurationError
 from plugformer_transformers.family import Config, Family, inside, layers, option
-from plugformer_transformers.weights import Change, scaled
+from plugformer_transformers.weights import Conversion, scaled
 
 
 def _names(stack: str, sublayers: Mapping[str, str]) -> dict[str, str]:
@@ -98,7 +98,7 @@ class T5Family(Family):
             "scale_decoder_outputs": model.embeddings.tied,
         }
 
-    def changes(self, name: str, config: Config) -> tuple[Change, ...]:
+    def conversions(self, name: str, config: Config) -> tuple[Conversion, ...]:
         """Returns the factors of queries, and of an embedding that is the output projection."""
         if name.endswith(".query.weight"):
             return (scaled(config["d_kv"] ** 0.5),)
