@@ -16,12 +16,12 @@ missing += ["transformers", "uvicorn", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.executors import RayExecutor
-from plugformer_constraints.hooks import output_pattern
 from plugformer_export.verification import verified
 from plugformer_export.ctranslate2 import CTranslate2
 from plugformer_export.onnx import ONNX
 from plugformer_export.transformers import Transformers
 from plugformer_inspection import command
+from plugformer_plugins.constraint.pattern import Pattern
 from plugformer_plugins.metric.sacrebleu import BLEU, TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
 from plugformer_serving import command as serving
@@ -37,7 +37,7 @@ for package, use in {
     "onnx": to_onnx,
     "onnxscript": to_onnx,
     "onnxruntime": to_onnx,
-    "outlines_core": lambda: output_pattern("[0-9]+"),
+    "outlines_core": lambda: Pattern(expression="[0-9]+"),
     "prometheus_client": serve,
     "ray": RayExecutor,
     "sacrebleu": BLEU,

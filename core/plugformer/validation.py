@@ -15,7 +15,7 @@ from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.generators import random_stream
-from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
+from plugformer.hooks.manager import HookManager, create_hooks
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
@@ -189,7 +189,7 @@ def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
 def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:
     """Yields settings of the decoding of a task that decodes nothing."""
     task = experiment.task
-    for name in ("name", "length", "pattern"):
+    for name in ("name", "length", "pattern", "constraint"):
         changed = getattr(task.decoding, name) != DecodingBlock.model_fields[name].default
         if changed and experiment.task_type.level is not Level.NEXT_TOKEN:
             yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
@@ -241,8 +241,9 @@ def _constructed(experiment: Experiment) -> Iterator[Finding]:
     }
     for index, block in enumerate(task.evaluation.metrics):
         actions["evaluation", "metrics", index] = partial(create, Kind.METRIC, block)
-    if task.decoding.pattern:  # its parser needs no tokens
-        actions["decoding", "pattern"] = partial(output_pattern, task.decoding.pattern, registry)
+    if (constraint := task.decoding.output_constraint) is not None:
+        make = partial(registry.create, Kind.CONSTRAINT, constraint.name, **constraint.options)
+        actions["decoding", task.decoding.constraint_key] = make
     for path, action in actions.items():
         yield from _finding(path, action)
 

@@ -42,6 +42,7 @@ _SETTINGS: Mapping[Kind | EntryKind, str] = {
     Kind.SCHEDULE: "training.schedule=new_component",
     Kind.OPTIMIZER: "training.optimizer=new_component",
     Kind.DECODING: "decoding=new_component",
+    Kind.CONSTRAINT: "decoding.constraint=new_component",
     Kind.HOOK: "training.hooks=[new_component]",
 }
 """How a task selects a component of each kind; other kinds are parts of the model."""

@@ -61,9 +61,11 @@ def schema(registry: Registry) -> Schema:
     required = _required(root, definitions)
     for name in _BLOCKS:
         del definitions[name]
-    for mapping in (root, *definitions.values()):
+    mappings = [root, *definitions.values()]
+    for mapping in mappings:
         mapping.pop("required", None)
-        for key, value in mapping.get("properties", {}).items():
+    for properties in (*(mapping.get("properties", {}) for mapping in mappings), *core.values()):
+        for key, value in properties.items():
             _name_kinds(value, key)
     for kind in Kind:
         definitions[kind] = _component(registry, kind, core.get(kind, {}), definitions)

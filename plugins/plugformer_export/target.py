@@ -83,7 +83,7 @@ class SearchEngine(Engine):
         predictor: Any = self.trained.predictor()
         with evaluating(model):
             lengths = model.input_lengths(batch), model.room(batch)
-            limits = predictor.constraint.bounds(*lengths)[1].tolist()
+            limits = predictor.allowed.bounds(*lengths)[1].tolist()
         answers: dict[int, list[Hypothesis]] = {}
         for limit in set(limits):
             rows = [row for row, other in enumerate(limits) if other == limit]
@@ -234,7 +234,7 @@ def search_problems(trained: TrainedModel) -> list[str]:
     known = [trained.registry.load(Kind.DECODING, f"plugformer:{name}") for name in ("greedy", "beam")]
     if trained.registry.load(Kind.DECODING, decoding.name) not in known:
         found.append(f"decoding: {decoding.name!r}")
-    for key in ("pattern", "length"):
+    for key in ("pattern", "constraint", "length"):
         if getattr(decoding, key) is not None:
             without = f"; leave it out with --set decoding.{key}=null"
             found.append(f"decoding.{key}: {getattr(decoding, key)!r} (a constraint{without})")

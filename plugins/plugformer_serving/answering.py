@@ -12,8 +12,6 @@ from plugformer.errors import PlugformerError
 from plugformer.evaluation import GenerativePredictor
 from plugformer.interfaces import (
     END,
-    AllowedTokens,
-    Constraint,
     Decoding,
     Example,
     Hypothesis,
@@ -102,14 +100,14 @@ class ServedModel(TrainedModel):
         predictor = super().predictor(n_best, probabilities=probabilities)
         if not isinstance(predictor, GenerativePredictor) or not self._texts:
             return predictor
-        decoding, constraint = predictor.decoding, predictor.constraint
+        decoding, allowed = predictor.decoding, predictor.allowed
         if self._manner.options:
             block = self.task.decoding
             options = block.options | dict(self._manner.options)
             decoding = self.registry.create(Kind.DECODING, block.name, **options)
         if self._manner.most is not None:
-            constraint = ShorterOutputs(constraint, self._manner.most)
-        return replace(predictor, decoding=RequestDecoding(decoding, self._texts), constraint=constraint)
+            allowed = allowed.shortened(self._manner.most)
+        return replace(predictor, decoding=RequestDecoding(decoding, self._texts), allowed=allowed)
 
 
 class RequestDecoding(Decoding):
@@ -165,26 +163,3 @@ def _heard(
         extend(tokens)
 
     return heard
-
-
-class ShorterOutputs(Constraint):
-    """A constraint whose outputs have a number of tokens at most.
-
-    Args:
-        constraint: What outputs respect.
-        most: Tokens of an output.
-    """
-
-    def __init__(self, constraint: Constraint, most: int) -> None:
-        vars(self).update(vars(constraint))
-        self._inner = constraint
-        self._most = most
-
-    @property
-    def longest(self) -> int:
-        """The longest output of any source."""
-        return min(self._inner.longest, self._most)
-
-    def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AllowedTokens:
-        """Returns the allowed tokens of a batch: those of the constraint with less room."""
-        return self._inner.start(lengths, torch.clamp(room, max=self._most))

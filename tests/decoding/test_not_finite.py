@@ -10,7 +10,7 @@ from tests.batches import labeled, pairs
 from plugformer.data.processor import Processor
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Predictor
-from plugformer.interfaces import END, Constraint, Model, Prediction, Session, Tokenizer
+from plugformer.interfaces import END, AllowedOutputs, Model, Prediction, Session
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
@@ -23,8 +23,7 @@ searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 
 def session(model, limit=5, *, exact=False):
     batch = pairs([[4, 5], [6, 7], [8, 9]])
-    tokenizer = Mock(Tokenizer, size=VOCABULARY)
-    constraint = Constraint(tokenizer, limit + 1, max_length=limit, length=limit if exact else None)
+    constraint = AllowedOutputs(limit + 1, max_length=limit, length=limit if exact else None)
     return Session(model.eval(), batch, constraint, [10, 11, 12])
 
 

@@ -1,7 +1,5 @@
 """Decoding: cached equals recomputed, a batch equals single sentences, pieces equal one pass."""
 
-from unittest.mock import Mock
-
 import pytest
 import torch
 from tests.recomputing import RecomputingSession
@@ -10,11 +8,10 @@ from plugformer.interfaces import (
     BEGIN,
     END,
     PADDING,
+    AllowedOutputs,
     AllowedTokens,
     Batch,
-    Constraint,
     Session,
-    Tokenizer,
     Tokens,
 )
 from plugformer.registry import Kind, Registry
@@ -80,7 +77,7 @@ def session(kind, model, source, keys=(0, 1, 2)):
     return kind(model, batch, AtMost([LIMITS[key] for key in keys]), list(keys))
 
 
-class AtMost(Constraint):
+class AtMost(AllowedOutputs):
     """Allows outputs of all tokens, up to each sentence's limit."""
 
     def __init__(self, limits):
@@ -255,7 +252,7 @@ def lengths(tokens):
     ],
 )
 def test_length_limits(sentences, setting, expected):
-    constraint = Constraint(Mock(Tokenizer, size=VOCABULARY), 10, max_length=setting)
+    constraint = AllowedOutputs(10, max_length=setting)
     least, most = constraint.bounds(lengths(sentences()), torch.full((3,), 99))
     assert (least.tolist(), most.tolist()) == ([0] * 3, expected)
 
@@ -263,7 +260,7 @@ def test_length_limits(sentences, setting, expected):
 def test_the_longest_output_fits_the_model(tiny_model, registry, sentences):
     model = lively(tiny_model("model.max_length=8", "model.position=learned", *HEAD))
     model.head.bias[END] = -100.0
-    constraint = Constraint(Mock(Tokenizer, size=VOCABULARY), 8, max_length="source+50")
+    constraint = AllowedOutputs(8, max_length="source+50")
     found = registry.create(Kind.DECODING, "greedy").search(
         Session(model, Batch(sentences()), constraint, [0, 1, 2])
     )

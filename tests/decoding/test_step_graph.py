@@ -6,7 +6,6 @@ changes from step to step in Python, and not in a tensor, makes wrong outputs.
 
 import logging
 from contextlib import contextmanager, nullcontext
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ from tests.synchronizing import WAITING as UNSYNCHRONIZED
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import plugformer
-from plugformer.interfaces import Constraint, Encoded, Ragged, Session, Tokenizer, evaluating
+from plugformer.interfaces import AllowedOutputs, Encoded, Ragged, Session, evaluating
 from plugformer.interfaces.step_graph import StepGraph
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.sampling import Greedy, Sampling
@@ -233,7 +232,7 @@ def test_a_row_at_its_limit_stays_while_others_grow(graph):
     small, _ = made("decoder-only", position="learned", max_length=24)
     starts = Encoded(start=Ragged.of([[2, *range(5, 24)], [2, 5]]))
     batch = small.spec.architecture.collate(starts, small.level)
-    limits = Constraint(Mock(Tokenizer, size=40), 24, max_length=23)
+    limits = AllowedOutputs(24, max_length=23)
     expected, _ = searched(small, batch, Greedy(), 1, limits=limits)
     found, session = searched(small, batch, Greedy(), 8, graph, limits)
     assert found == expected

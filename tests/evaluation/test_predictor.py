@@ -17,7 +17,7 @@ from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
 from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
+from plugformer.interfaces import AllowedOutputs, Batch, SourceMetric, evaluating
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer_plugins.head.pooling import Classifier
@@ -52,7 +52,7 @@ def split(run) -> EncodedSplit:
 def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
-        constraint = Constraint(run.processor.target, 40, max_length=6)
+        constraint = AllowedOutputs(40, max_length=6)
         return GenerativePredictor(run.model, run.processor, batch_tokens, component, constraint)
 
     return make

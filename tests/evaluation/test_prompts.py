@@ -9,7 +9,7 @@ from plugformer.configuration.resolving import check_components
 from plugformer.data.processor import Inputs, Processor
 from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.experiment import Experiment
-from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, HeadInput, Tokens, evaluating
+from plugformer.interfaces import BEGIN, END, UNKNOWN, AllowedOutputs, HeadInput, Tokens, evaluating
 from plugformer.model import build
 from plugformer.registry import Kind
 from plugformer_plugins.tokenizer.word_level import Characters
@@ -71,7 +71,7 @@ def model(task, processor, registry):
 def predictor(model, processor, registry):
     def make(search, **options):
         decoding = registry.create(Kind.DECODING, search)
-        constraint = Constraint(processor.target, LENGTH, max_length=LONGEST)
+        constraint = AllowedOutputs(LENGTH, max_length=LONGEST)
         tokens = options.pop("batch_tokens", 1000)
         return GenerativePredictor(model, processor, tokens, decoding, constraint, **options)
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from torch import nn
 
 import plugformer
 from plugformer.errors import ConfigurationError, NotExportableError, RegistryError
-from plugformer.interfaces import Constraint, HeadInput, Session, Tokenizer, Tokens, evaluating
+from plugformer.interfaces import AllowedOutputs, HeadInput, Session, Tokens, evaluating
 from plugformer.model.layer import Layer
 from plugformer_blocks import programs_of
 from plugformer_plugins.attention.grouped import MultiHeadAttention
@@ -22,7 +21,7 @@ from plugformer_plugins.head.language_model import LanguageModel
 ROOT = Path(__file__).parents[2]
 VOCABULARY = 16
 READ = [[4, 5, 6], [7, 8, 9, 10, 11], [12]]
-CONSTRAINT = Constraint(Mock(spec=Tokenizer), 24, max_length=7)
+CONSTRAINT = AllowedOutputs(24, max_length=7)
 WRITTEN = [[13], [5, 6, 14], [15, 4]]
 
 

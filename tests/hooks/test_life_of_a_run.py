@@ -15,7 +15,7 @@ def test_every_hook_in_order(trained):
     expected = ["run_started", "samples_shown", *4 * STEP, *EVALUATION, *4 * STEP, *EVALUATION]
     expected += [*2 * STEP, *EVALUATION, "run_ended", "run_evaluated"]
     assert trained.recorder.names == expected
-    others = {"average_evaluated", "output_pattern", "run_failed"}
+    others = {"average_evaluated", "run_failed"}
     assert {*trained.recorder.names, *others} == set(HOOKS)
 
 

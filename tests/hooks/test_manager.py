@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.errors import RegistryError
 from plugformer.hooks import hookimpl
-from plugformer.hooks.manager import HOOKS, HookManager, load_observers, output_pattern
+from plugformer.hooks.manager import HOOKS, HookManager, load_observers
 from plugformer.interfaces import Hook
 from plugformer.registry import Registry
 from plugformer.registry.manifest import parse
@@ -171,40 +171,3 @@ def test_a_module_that_cannot_be_imported_is_left_out():
         "ModuleNotFoundError: No module named 'no_such_module'; update, repair or uninstall that "
         "distribution; everything else works without it"
     ]
-
-
-PATTERNS = """
-from plugformer.interfaces import Constraint
-from plugformer.errors import ConfigurationError
-from plugformer.hooks import hookimpl, must_not_fail
-
-class Anything(Constraint):
-    pass
-
-@hookimpl(tryfirst=True)
-@must_not_fail
-def output_pattern(expression):
-    if expression == "nothing":
-        raise ConfigurationError("nothing is no pattern")
-    return Anything if expression == "anything" else None
-"""
-
-
-def test_plugins_say_what_a_pattern_means(registry, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "registry.yaml").write_text("hooks: [plug_patterns]")
-    (tmp_path / "plug_patterns.py").write_text(PATTERNS)
-    known = registry.with_local(tmp_path / "registry.yaml")
-    assert output_pattern("anything", known).__name__ == "Anything"
-    assert output_pattern("[a-z]+", known).func.__name__ == "RegularExpression"
-    with pytest.raises(ConfigurationError, match=r"^nothing is no pattern"):
-        output_pattern("nothing", known)
-
-
-def test_a_pattern_that_nobody_knows_is_refused_with_what_could_not_be_loaded():
-    manifest = parse(b"hooks: [no_such_module]", "registry.yaml")
-    known = Registry([replace(manifest, distribution="plugin-h", version="1.0")])
-    with pytest.raises(
-        ConfigurationError, match=r"no installed plugin (.|\n)*left out: hooks 'no_such_module'"
-    ):
-        output_pattern("[a-z]+", known)

@@ -4,7 +4,6 @@ No GPU is needed: tensors that compute on the CPU say that they lie elsewhere, a
 """
 
 from contextlib import contextmanager
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from plugformer.interfaces import Constraint, Session, Tokenizer
+from plugformer.interfaces import AllowedOutputs, Session
 from plugformer.registry import Kind
 
 ELSEWHERE = torch.device("meta")
@@ -113,7 +112,7 @@ def moved(model):
 
 SOURCES = [[5, 6, 7, 8], [9], [4, 11]]
 TARGETS = [[6, 5], [8, 7, 4], [10]]
-ALLOWED = Constraint(Mock(Tokenizer, size=VOCABULARY), 40, max_length=LONGEST)
+ALLOWED = AllowedOutputs(40, max_length=LONGEST)
 
 
 def assert_loss_is_the_same(model, batch, there):

@@ -57,6 +57,7 @@ def options(tmp_path: Path) -> dict[str, dict[str, object]]:
     files = {name: str(tmp_path / name) for name in ("a", "b", "words.txt", "text.txt", "table.csv")}
     text = {"files": {"train": files["text.txt"]}, "examples": "line"}
     return {
+        "constraint/pattern": {"expression": "[a-z]+( [a-z]+)*"},
         "hook/freeze": {"parameters": ["encoder"]},
         "hook/track": {"to": ["tensorboard"]},
         "metric/evaluate": {"metric": "same", "resamples": 20},

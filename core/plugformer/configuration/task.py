@@ -357,6 +357,9 @@ class DecodingBlock(Component):
         default=None,
         description="Regular expression (syntax of Rust's regex) that every output matches as a whole.",
     )
+    constraint: Component | None = Field(
+        default=None, description="Which texts outputs may be, instead of a pattern."
+    )
     precision: Literal["float32", "bfloat16", "int8"] = Field(
         default="float32", description="Of the scores of next tokens, on a CPU; evaluation compares outputs."
     )
@@ -364,7 +367,25 @@ class DecodingBlock(Component):
     @property
     def constrained(self) -> bool:
         """Whether outputs have a constraint besides the maximum length."""
-        return self.length is not None or self.pattern is not None
+        return self.length is not None or self.output_constraint is not None
+
+    @property
+    def constraint_key(self) -> str:
+        """The key that says which texts outputs may be."""
+        return "constraint" if self.pattern is None else "pattern"
+
+    @property
+    def output_constraint(self) -> Component | None:
+        """Which texts outputs may be: `pattern` is short for a component of that name."""
+        if self.pattern is None:
+            return self.constraint
+        return Component.model_validate({"name": "plugformer:pattern", "expression": self.pattern})
+
+    @model_validator(mode="after")
+    def _one_constraint(self) -> Self:
+        if self.pattern is not None and self.constraint is not None:
+            raise ValueError("pattern and constraint exclude each other: give one")
+        return self
 
 
 class MetricBlock(Component):

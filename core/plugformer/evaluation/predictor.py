@@ -17,8 +17,8 @@ from plugformer.data.encoding import EncodedSplit, evaluation_order
 from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, RunError, described, out_of_memory
 from plugformer.interfaces import (
+    AllowedOutputs,
     Batch,
-    Constraint,
     Decoding,
     Generative,
     Hypothesis,
@@ -190,11 +190,11 @@ class Converted:
 
 @dataclass(eq=False)
 class GenerativePredictor(Predictor):
-    """Continues sequences, with a search for the best outputs that a constraint allows."""
+    """Continues sequences, with a search for the best outputs that the task allows."""
 
     model: Generative
     decoding: Decoding
-    constraint: Constraint
+    allowed: AllowedOutputs
     scores: Precision = field(default="float32", kw_only=True)
     _converted: "Converted | None" = field(default=None, init=False, repr=False)
 
@@ -206,7 +206,7 @@ class GenerativePredictor(Predictor):
             model = self._converted.current()
         plain = nullcontext() if self.format is None else torch.autocast(batch.device.type, enabled=False)
         with plain, torch.inference_mode():
-            session = Session(model, batch, self.constraint, keys, self.scores)
+            session = Session(model, batch, self.allowed, keys, self.scores)
             found = self.decoding.search(session)
             session.check()
         return found

@@ -21,7 +21,7 @@ def unreachable(predictor: Predictor, split: EncodedSplit, task: Task) -> list[s
     """Returns a notice if half of the references or more can be no output: settings are wrong, not rows.
 
     Args:
-        predictor: Has the tokenizers, and the constraint of outputs.
+        predictor: Has the tokenizers, and the outputs that are allowed.
         split: Examples with references, of which some are read.
         task: Its settings are named.
     """
@@ -39,15 +39,17 @@ def unreachable(predictor: Predictor, split: EncodedSplit, task: Task) -> list[s
         return [f"WARNING: {what}: outputs cannot contain them; correct the options of tokenizer"]
     owners = torch.tensor([place for place, some in enumerate(references) for _ in some])
     batch, model = split.batch(rows), predictor.model
-    allowed = predictor.constraint.start(model.input_lengths(batch)[owners], model.room(batch)[owners])
+    allowed = predictor.allowed.start(model.input_lengths(batch)[owners], model.room(batch)[owners])
     fits = (allowed.least <= counts) & (counts <= allowed.most)
     key = "max_length" if task.decoding.length is None else "length"
-    if task.decoding.pattern is not None and 2 * len(owners[fits].unique()) > len(rows):
-        fits, key = _are_allowed(tokens, allowed, predictor.processor.target.size), "pattern"
+    if task.decoding.output_constraint is not None and 2 * len(owners[fits].unique()) > len(rows):
+        fits = _are_allowed(tokens, allowed, predictor.processor.target.size)
+        key = task.decoding.constraint_key
     wrong = len(rows) - len(owners[fits].unique())
     if 2 * wrong < len(rows):
         return []
-    setting = f"decoding.{key}={getattr(task.decoding, key)}"
+    value = getattr(task.decoding, key)
+    setting = f"decoding.{key}={getattr(value, 'name', value)}"
     return [
         f"WARNING: {wrong:,} of {len(rows):,} references can be no output with {setting} and "
         f"model.max_length={task.model.max_length}; correct these settings"

@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pluggy
 import torch
 
 from plugformer.configuration.task import Component
-from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described
+from plugformer.errors import PlugformerError, RegistryError, described
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
-from plugformer.interfaces import Constraint, Hook
+from plugformer.interfaces import Hook
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss
 from plugformer.registry import Entry, EntryState, Kind, Registry
@@ -186,22 +186,3 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
             except PlugformerError as error:
                 warn(f"left out: {'; '.join(str(error).splitlines())}")
     return loaded
-
-
-def _first_result(hook: str, registry: Registry, **arguments: Any) -> Any:
-    """Returns the first result of a hook that must have one."""
-    notices: list[str] = []
-    hooks = HookManager(load_observers(registry.entries("hooks"), notices.append), notices.append)
-    result = hooks.call(hook, **arguments)
-    if result is None:
-        raise ConfigurationError("\n".join([f"no installed plugin implements the hook {hook}", *notices]))
-    return result
-
-
-def output_pattern(expression: str, registry: Registry) -> Callable[..., Constraint]:
-    """Returns the function that creates the constraint of a task's `decoding.pattern`.
-
-    Raises:
-        ConfigurationError: The pattern is not usable, or no installed plugin implements patterns.
-    """
-    return cast("Callable[..., Constraint]", _first_result("output_pattern", registry, expression=expression))

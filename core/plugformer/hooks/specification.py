@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from plugformer.configuration.task import Task
-from plugformer.interfaces import Batch, Constraint, Loss, Model
+from plugformer.interfaces import Batch, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -117,13 +117,6 @@ class EvaluationResult:
 
 class Hooks:
     """The hooks that observers implement."""
-
-    @hookspec(firstresult=True)
-    def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
-        """Returns a function like `plugformer.interfaces.Constraint` for `decoding.pattern`, or None.
-
-        Mark the implementation `must_not_fail`; it raises ConfigurationError if that is no pattern.
-        """
 
     @hookspec
     def run_started(self, run: Run) -> None:

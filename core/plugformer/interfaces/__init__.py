@@ -10,7 +10,14 @@ from plugformer.interfaces.batch import (
 from plugformer.interfaces.column import Column, ColumnKind
 from plugformer.interfaces.context import Context
 from plugformer.interfaces.data import Data
-from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
+from plugformer.interfaces.decoding import (
+    AllowedOutputs,
+    AllowedTokens,
+    Constraint,
+    Decoding,
+    Hypothesis,
+    Session,
+)
 from plugformer.interfaces.head import Best, Head, HeadInput, Likelihoods
 from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
@@ -51,6 +58,7 @@ __all__ = [
     "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
+    "AllowedOutputs",
     "AllowedTokens",
     "Architecture",
     "Attention",

@@ -1,9 +1,10 @@
 """Decoding: the search for output sequences, its sessions, and the outputs that it may return."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -88,31 +89,49 @@ class AllowedTokens:
         self.most = self.most.index_select(0, rows)
 
 
-class Constraint:
-    """The outputs that a task allows: texts of some lengths.
+Begin = Callable[[Int[Tensor, " rows"], Int[Tensor, " rows"]], AllowedTokens]
+"""Begins a batch of outputs: of the fewest and the most tokens of each row's output."""
 
-    The hook `output_pattern` can replace it by a subclass.
+
+class Constraint(ABC):
+    """Which texts an output may be.
+
+    A component is constructed as `SomeConstraint(**options)`; `decoding.constraint` of a task names it.
+    """
+
+    @abstractmethod
+    def compile(self, tokenizer: Tokenizer, shortest: int, longest: int) -> Begin:
+        """Returns what begins the outputs of a batch. It is called once for a vocabulary.
+
+        Where no text has the length that a row asks for, the row gets another one.
+
+        Args:
+            tokenizer: The trained tokenizer of outputs.
+            shortest: Fewest tokens of any output that the task allows, END not counted.
+            longest: Most tokens.
+
+        Raises:
+            ConfigurationError: The vocabulary can spell no such text with so many tokens.
+        """
+
+
+class AllowedOutputs:
+    """The outputs that a task allows: their lengths and, with a constraint, which `begin` knows, their texts.
 
     Args:
-        tokenizer: The trained tokenizer of the output.
         positions: Most positions that the model can process, BEGIN included.
         max_length: `decoding.max_length`: the longest output in tokens, a number or `source+N`.
         length: `decoding.length`: the only length of an output, a number or `source`; replaces `max_length`.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,  # noqa: ARG002 (for subclasses)
-        positions: int,
-        *,
-        max_length: int | str,
-        length: int | str | None = None,
-    ) -> None:
+    def __init__(self, positions: int, *, max_length: int | str, length: int | str | None = None) -> None:
         setting = max_length if length is None else length
         self._exact = length is not None
         self._on_source = isinstance(setting, str)
         self._tokens = int(setting.removeprefix("source") or 0) if isinstance(setting, str) else setting
         self._limit = positions - 1
+        never = (UNKNOWN,) if self._exact else ()  # the text of an unknown token has no known length
+        self.begin: Begin = partial(AllowedTokens, never=never)
 
     @property
     def longest(self) -> int:
@@ -129,17 +148,22 @@ class Constraint:
         most = (lengths * self._on_source + self._tokens).clamp(max=self._limit).minimum(room)
         return most if self._exact else torch.zeros_like(most), most
 
+    def shortened(self, most: int) -> "AllowedOutputs":
+        """Returns the same outputs of at most so many tokens."""
+        shorter = copy(self)
+        shorter._limit = min(self._limit, most)
+        return shorter
+
     def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AllowedTokens:
         """Returns the allowed tokens of a batch; see `bounds` for the arguments."""
-        never = (UNKNOWN,) if self._exact else ()  # the text of an unknown token has no known length
-        return AllowedTokens(*self.bounds(lengths, room), never=never)
+        return self.begin(*self.bounds(lengths, room))
 
 
 class Session:
     """A batch of sentences being decoded: the model, its cache, and the rows that are not dropped.
 
     A row is one sequence; at the start there is one for each sentence. The model reads each token once. The
-    log-probabilities respect constraints and limits: a row that has reached its limit can only end. The input
+    log-probabilities respect what is allowed: a row that has reached its limit can only end. The input
     of a sentence is kept once, as long as all sentences have as many rows, those of each together.
 
     A row that has been extended by END is finished. It may stay: what follows has no meaning. So that a
@@ -149,7 +173,7 @@ class Session:
     Args:
         model: The model, in evaluation mode.
         batch: The beginnings; the session reads them when it is created.
-        constraint: The constraint of the outputs.
+        allowed: The outputs that the task allows.
         sentence_ids: For each sentence its number in the whole input, which seeds random choices.
         precision: Of the products with the large matrices of the head: see `PackedMatrices`.
 
@@ -165,7 +189,7 @@ class Session:
         self,
         model: Generative,
         batch: Batch,
-        constraint: Constraint,
+        allowed: AllowedOutputs,
         sentence_ids: list[int],
         precision: Precision = "float32",
     ) -> None:
@@ -177,7 +201,7 @@ class Session:
         # and then the system must clear the memory of each step (mallopt(3), M_MMAP_THRESHOLD).
         torch.empty(_HEAP, dtype=torch.uint8)
         self._packed = PackedMatrices(precision)
-        self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
+        self._allowed = allowed.start(model.input_lengths(batch), model.room(batch))
         self.sentences = torch.arange(len(sentence_ids), device=batch.device)
         self.finished = self._failed = torch.zeros_like(self.sentences, dtype=torch.bool)
         self._inputs: Sequence[int] = range(len(sentence_ids))

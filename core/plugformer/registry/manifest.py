@@ -35,6 +35,7 @@ class Kind(StrEnum):
     SCHEDULE = "schedule"
     OPTIMIZER = "optimizer"
     DECODING = "decoding"
+    CONSTRAINT = "constraint"
     HOOK = "hook"
 
 

@@ -20,8 +20,17 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import GenerativePredictor, Predictor, evaluation_tokens
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import output_pattern
-from plugformer.interfaces import Constraint, Example, Generative, Level, Model, Prediction, TaskType
+from plugformer.interfaces import (
+    AllowedOutputs,
+    Constraint,
+    Example,
+    Generative,
+    Level,
+    Model,
+    Prediction,
+    TaskType,
+    Tokenizer,
+)
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory, located
@@ -68,11 +77,7 @@ class TrainedModel:
         self.model = model
         self.processor = processor
         if experiment.task_type.level is Level.NEXT_TOKEN:
-            decoding, limit = experiment.task.decoding, experiment.task.model.max_length
-            pattern = decoding.pattern
-            create = Constraint if pattern is None else output_pattern(pattern, experiment.registry)
-            lengths: dict[str, Any] = {"max_length": decoding.max_length, "length": decoding.length}
-            self._constraint = create(processor.target, limit, **lengths)
+            self._allowed = allowed_outputs(experiment, processor.target)
 
     @property
     def report(self) -> Report:
@@ -237,7 +242,8 @@ class TrainedModel:
             return replace(other, metrics=other.output_metrics).report(split, self.directory, name)
 
         if decoding.constrained:
-            report = replace(report, unconstrained=otherwise(length=None, pattern=None).metrics)
+            free = otherwise(length=None, pattern=None, constraint=None)
+            report = replace(report, unconstrained=free.metrics)
         if decoding.precision != "float32":
             exact = otherwise(precision="float32")
             pairs = zip(report.answers, exact.answers, strict=True)
@@ -341,7 +347,7 @@ class TrainedModel:
             self.processor,
             tokens,
             self.experiment.create(Kind.DECODING, self.task.decoding),
-            self._constraint,
+            self._allowed,
             scores=self.task.decoding.precision,
             **options,
         )
@@ -388,6 +394,25 @@ def load(
 
 def _changes(trained: TrainedModel) -> str:
     return "\n  ".join([f"{trained.directory}: components have changed since training:", *trained.changes])
+
+
+def allowed_outputs(experiment: Experiment, tokenizer: Tokenizer) -> AllowedOutputs:
+    """Returns the outputs that a task allows.
+
+    Raises:
+        ConfigurationError: The vocabulary cannot spell an output that the task's constraint allows.
+    """
+    decoding = experiment.task.decoding
+    limit, length = experiment.task.model.max_length, decoding.length
+    allowed = AllowedOutputs(limit, max_length=decoding.max_length, length=length)
+    if (block := decoding.output_constraint) is not None:
+        constraint: Constraint = experiment.registry.create(Kind.CONSTRAINT, block.name, **block.options)
+        shortest = length if isinstance(length, int) else 0
+        try:
+            allowed.begin = constraint.compile(tokenizer, shortest, allowed.longest)
+        except ConfigurationError as error:
+            experiment.raise_for([(("decoding", decoding.constraint_key), str(error))])
+    return allowed
 
 
 def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:

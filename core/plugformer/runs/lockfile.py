@@ -148,6 +148,8 @@ def components(task: Task) -> set[tuple[Kind, str]]:
     found = {(kind_at(path), part.name) for path, part in named_components(task) if part.name}
     if task.model.decoder.cross_attention.position is None:
         found.add((Kind.POSITION, NO_POSITION.name))
+    if task.decoding.output_constraint is not None:
+        found.add((Kind.CONSTRAINT, task.decoding.output_constraint.name))
     return found
 
 

@@ -1,7 +1,5 @@
 """A pointer-generator copies what it has not learned to generate."""
 
-from unittest.mock import Mock
-
 import pytest
 import torch
 from plugformer_gallery.pointer_generator import PointerGenerator
@@ -9,7 +7,7 @@ from plugformer_gallery.pointer_generator import PointerGenerator
 import plugformer
 from plugformer.configuration.resolving import resolve
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Constraint, Generative, HeadContext, HeadInput, Session, Tokenizer, Tokens
+from plugformer.interfaces import AllowedOutputs, Generative, HeadContext, HeadInput, Session, Tokens
 from plugformer.validation import validate
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_testing import contract_tests
@@ -46,7 +44,7 @@ def trained(head: object) -> Generative:
 
 def right(model: Generative, rows: list[list[int]], size: int) -> float:
     """Returns the share of sentences that a search repeats."""
-    constraint = Constraint(Mock(spec=Tokenizer), 16, max_length=8)
+    constraint = AllowedOutputs(16, max_length=8)
     with torch.inference_mode():
         session = Session(model, model.batch(inputs=rows), constraint, [*range(len(rows))])
         found = Beam(size=size).search(session)

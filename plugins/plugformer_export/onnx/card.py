@@ -124,7 +124,7 @@ def program(trained: TrainedModel) -> str:
     names, limit = list(sides(trained)), 0
     if trained.model.level is Level.NEXT_TOKEN:
         predictor: Any = trained.predictor()
-        limit = predictor.constraint.longest
+        limit = predictor.allowed.longest
     code = _OPEN + _BODIES[trained.model.level]
     code = code.replace("SOURCE", names[0]).replace("TARGET", names[-1]).replace("LONGEST", str(limit))
     return (

@@ -8,10 +8,10 @@ from tokenizers import Tokenizer as Pipeline
 from tokenizers import decoders, models
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Constraint, Session
-from plugformer_constraints.automaton import AutomatonTokens
-from plugformer_constraints.hooks import output_pattern
-from plugformer_constraints.pattern import compile_pattern
+from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, AllowedOutputs, Session
+from plugformer_plugins.constraint.automaton import AutomatonTokens
+from plugformer_plugins.constraint.expressions import compile_expression
+from plugformer_plugins.constraint.pattern import Pattern, token_automaton
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.sampling import Greedy, Sampling
 from plugformer_plugins.tokenizer.pretrained import Pretrained
@@ -80,8 +80,11 @@ def started(constraint, lengths, model_max_length=40):
 
 
 def constraint(tokenizer, positions=40, *, pattern=None, max_length="source+50", length=None):
-    create = Constraint if pattern is None else output_pattern(pattern)
-    return create(tokenizer, positions, max_length=max_length, length=length)
+    allowed = AllowedOutputs(positions, max_length=max_length, length=length)
+    if pattern is not None:
+        shortest = length if isinstance(length, int) else 0
+        allowed.begin = Pattern(expression=pattern).compile(tokenizer, shortest, allowed.longest)
+    return allowed
 
 
 def outputs(tokenizer, search, lengths=(3,) * 12, model_max_length=40, seed=0, every=1, **settings):
@@ -168,7 +171,7 @@ def test_exactly_what_can_still_be_completed_is_allowed():
     for least in range(4):
         possible = {text for text in matching if least <= len(text)}
         for prefix in {text[:cut] for text in possible for cut in range(len(text) + 1)}:
-            automaton = constraint(abc, pattern="(a|bc)*", max_length=3).automaton
+            automaton = token_automaton(compile_expression("(a|bc)*"), abc, 3)
             progress = AutomatonTokens(automaton, torch.tensor([least]), torch.tensor([3]))
             for character in prefix:
                 progress.extend(torch.tensor([number[character]]))
@@ -213,7 +216,7 @@ def test_the_pattern_wins_over_a_length_that_none_of_its_texts_has(settings, exp
     ],
 )
 def test_a_pattern_matches_whole_texts(expression, matching, others):
-    pattern = compile_pattern(expression)
+    pattern = compile_expression(expression)
 
     def matches(text):
         state = 0
@@ -239,7 +242,7 @@ def test_a_pattern_matches_whole_texts(expression, matching, others):
 )
 def test_what_is_no_pattern_is_refused(expression, message):
     with pytest.raises(ConfigurationError, match=message):
-        compile_pattern(expression)
+        compile_expression(expression)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +250,7 @@ def test_what_is_no_pattern_is_refused(expression, message):
     [
         (
             {"pattern": "[0-9]{2}/[0-9]_?"},
-            r"decoding.pattern: the vocabulary cannot spell",
+            r"the vocabulary cannot spell",
         ),
         ({"pattern": DATE, "max_length": 9}, "cannot spell a text of the pattern .* with at most 9 tokens"),
         ({"pattern": DATE + "-?", "length": 12}, r"have 10 to 11 tokens, none of them 12"),

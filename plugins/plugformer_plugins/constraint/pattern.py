@@ -1,58 +1,63 @@
-"""How the tokens of a vocabulary spell the texts of a pattern."""
+"""Regular expressions as constraints: how the tokens of a vocabulary spell the texts that match."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
+from pydantic import Field
 from torch import Tensor
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, needing
 from plugformer.interfaces import Constraint, Tokenizer
-from plugformer_constraints.automaton import AutomatonTokens, TokenAutomaton
-from plugformer_constraints.pattern import Pattern
+from plugformer_plugins.constraint.automaton import AutomatonTokens, TokenAutomaton
+
+if TYPE_CHECKING:
+    from plugformer_plugins.constraint.expressions import ByteAutomaton
 
 _SAMPLES = 100
 MAX_STATES = 4096  # more would take minutes and gigabytes; each `\\w` has hundreds in a byte-level vocabulary
 
 
-class RegularExpression(Constraint):
-    """Texts that match a regular expression as a whole, of some lengths.
+class Pattern(Constraint):
+    """Texts that match a regular expression as a whole.
 
-    The arguments are a regular expression and those of `Constraint`.
+    The syntax is that of Rust's `regex`, https://docs.rs/regex/latest/regex/#syntax, without look-around and
+    references to groups. `decoding.pattern: EXPRESSION` is short for this constraint.
+
+    Args:
+        expression: The regular expression; `^` and `$` are left out.
 
     Raises:
-        ConfigurationError: The vocabulary cannot spell the pattern, or its texts do not have the length.
+        ConfigurationError: It is not a usable regular expression, or outlines-core is not installed.
     """
 
-    def __init__(
-        self,
-        pattern: Pattern,
-        tokenizer: Tokenizer,
-        positions: int,
-        *,
-        max_length: int | str,
-        length: int | str | None = None,
-    ) -> None:
-        super().__init__(tokenizer, positions, max_length=max_length, length=length)
-        try:
-            self.automaton = token_automaton(pattern, tokenizer, self.longest)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"decoding.pattern: {error}") from error
-        known = self.automaton.lengths.tolist()
-        if isinstance(length, int) and length not in known:
+    def __init__(self, *, expression: Annotated[str, Field(min_length=1)]) -> None:
+        with needing("patterns", "decoding.pattern"):
+            from plugformer_plugins.constraint.expressions import compile_expression
+        self._pattern = compile_expression(expression)
+
+    def compile(
+        self, tokenizer: Tokenizer, shortest: int, longest: int
+    ) -> Callable[[Int[Tensor, " rows"], Int[Tensor, " rows"]], AutomatonTokens]:
+        """Returns what begins outputs that match."""
+        automaton = token_automaton(self._pattern, tokenizer, longest)
+        known = automaton.lengths.tolist()
+        if known[-1] < shortest:
             raise ConfigurationError(
-                f"decoding.length: texts of the pattern {pattern.expression!r} have {known[0]} to {known[-1]}"
-                f" tokens, none of them {length}; change decoding.length"
+                f"texts of the pattern {self._pattern.expression!r} have {known[0]} to {known[-1]} tokens, "
+                f"none of them {shortest}; change decoding.length"
             )
 
-    def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AutomatonTokens:
-        """Returns the tokens that may begin a batch's outputs."""
-        return AutomatonTokens(self.automaton.to(lengths.device), *self.bounds(lengths, room))
+        def begin(least: Int[Tensor, " rows"], most: Int[Tensor, " rows"]) -> AutomatonTokens:
+            return AutomatonTokens(automaton.to(least.device), least, most)
+
+        return begin
 
 
-def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
+def token_automaton(pattern: "ByteAutomaton", tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
     """Returns the sequences of at most `longest` tokens whose text matches a pattern.
 
     The beginning of a text is a separate state: there a token may add another text than after other tokens.

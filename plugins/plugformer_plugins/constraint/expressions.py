@@ -27,7 +27,7 @@ characters keep the first state of the expression clear of that match.
 
 
 @dataclass(frozen=True)
-class Pattern:
+class ByteAutomaton:
     """The texts that match a regular expression as a whole: a deterministic automaton that reads UTF-8.
 
     Attributes:
@@ -42,7 +42,7 @@ class Pattern:
 
 
 @lru_cache(maxsize=8)
-def compile_pattern(expression: str) -> Pattern:
+def compile_expression(expression: str) -> ByteAutomaton:
     """Returns the automaton of a regular expression.
 
     Raises:
@@ -87,4 +87,4 @@ def compile_pattern(expression: str) -> Pattern:
         steps = {byte: numbers[to] for byte, to in transitions[state].items() if byte != _END_OF_TEXT}
         moves[number, list(steps)] = list(steps.values())
         accepting[number] = state in final
-    return Pattern(expression, moves, accepting)
+    return ByteAutomaton(expression, moves, accepting)

@@ -1,0 +1,1 @@
+"""Constraints on outputs. Manifest entries name their modules; nothing is re-exported."""
