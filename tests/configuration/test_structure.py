@@ -16,15 +16,10 @@ MISTAKES = [
     ("model: {widht: 3}", "top.yaml:2:9  model.widht: .*(did you mean 'width'?)\n  known: architecture,"),
     ("modle: {}", "top.yaml:2:1  modle: unknown key .*(did you mean 'model'?)\n  known: data, decoding,"),
     ("1: 2", "top.yaml:2:1  1: unknown key 1"),
-    ("data: {split: {tst: 0.1}}", "data.split.tst: .*(did you mean 'test'?)\n  known: by, seed,"),
-    ("model: {encoder: {cross_attention: {}}}", "model.encoder.cross_attention: unknown key"),
     # Values of another type or out of range.
     ("model: {width: wide}", "top.yaml:2:16  model.width: should be a valid integer, found 'wide'"),
-    ("model: {width: true}", "model.width: .*, found true"),
-    ("model: {dropout: .nan}", "model.dropout: .*, found nan"),
     ("model: {embeddings: {tied: yes}}", "model.embeddings.tied: should be a valid boolean, found 'yes'"),
     ("model: 3", "top.yaml:2:8  model: should be a mapping, found 3"),
-    ("description: [x]", "description: .*, found ['x']"),
     ("evaluation: {metrics: accuracy}", "evaluation.metrics: should be a valid list, found 'accuracy'"),
     (
         "model: {encoder: {attention: {bias: true}}}",
@@ -32,21 +27,16 @@ MISTAKES = [
     ),
     ("evaluation: {metrics: [{lower: true}]}", "top.yaml:2:24  evaluation.metrics.0.name: is missing"),
     ("model: {encoder: {per_layer: {first: {}}}}", "per_layer.first: .*, found 'first'"),
-    ("model: {encoder: {per_layer: {-1: {}}}}", "per_layer.-1: .*, found -1"),
     ("model: {width: 0}", "model.width: should be greater than or equal to 1, found 0"),
-    ("model: {dropout: 1}", "model.dropout: should be less than 1, found 1"),
     # Closed choices, and what may be one of two things.
     ("training: {on_nonfinite: skipp}", "training.on_nonfinite: .*, found 'skipp' (did you mean 'skip'?)"),
     ("type: translation", "top.yaml:2:7  type: unknown task_type 'translation'\n  known: classification,"),
-    ("data: {padding: bach}", "data.padding: .*, found 'bach' (did you mean 'batch'?)"),
     ("decoding: {max_length: sauce+3}", "max_length: .*, found 'sauce+3'"),
     # Names of components, wherever they may be.
     ("model: {attention: {name: gqaa}}", "top.yaml:2:27  model.attention.name: .*(did you mean 'gqa'?)"),
     ("model: {norm: layernorm}", "top.yaml:2:15  model.norm: .* 'layernorm' (did you mean 'layer_norm'?)"),
-    ("model: {decoder: {cross_attention: {position: rop}}}", "cross_attention.position: unknown position"),
     ("tokenizer: charakters", "tokenizer.name: .* 'charakters' (did you mean 'characters'?)"),
     ("evaluation: {metrics: [acuracy]}", "evaluation.metrics.0: unknown metric 'acuracy'"),
-    ("training: {optimizer: adam w}", "training.optimizer: .* 'adam w' (did you mean 'adamw'?)"),
     ("model: {attention: 'elsewhere:gqa'}", "unknown attention 'elsewhere:gqa' (did you mean 'gqa'?)"),
     # Contradictions.
     ("model: {encoder: {layers: 3, per_layer: {3: {}}}}", "top.yaml:2:45  model.encoder.per_layer.3: "),
@@ -60,10 +50,8 @@ MISTAKES = [
         "training.monitor: unknown metric 'accuracy'; expected 'loss' or 'share'",
     ),
     ("evaluation: {metrics: [accuracy, accuracy]}", "top.yaml:2:34  evaluation.metrics.1: .*'accuracy'"),
-    ("evaluation: {metrics: [accuracy, {name: bleu, as: accuracy}]}", "evaluation.metrics.1: .*'accuracy'"),
     ("evaluation: {metrics: [{name: accuracy, as: loss}]}", "evaluation.metrics.0: 'loss' is a figure"),
     ("evaluation: {metrics: [{name: accuracy, as: token_accuracy}]}", "evaluation.metrics.0: 'token_acc"),
-    ("evaluation: {metrics: [{name: accuracy, as: ''}]}", "evaluation.metrics.0.as: "),
     ("training: {steps: 3, epochs: 3}", "training: epochs and steps exclude each other"),
     ("tokenizer: {source: words, target: bpe, shared: true}", "tokenizer: a shared tokenizer is one"),
     (

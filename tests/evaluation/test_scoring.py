@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from plugformer.errors import RegistryError
+from plugformer.errors import DataError, RegistryError
 from plugformer.evaluation.evaluator import aggregated, measure
 from plugformer.interfaces import OutputMetric
+from plugformer_plugins.metric.accuracy import ExactMatch
 
 ROWS = np.array([[0.0], [1.0], [1.0]])
 GIVEN = ["a", "b", "b"], [["b"], ["b"], ["b"]]
@@ -51,3 +52,21 @@ def test_an_aggregate_is_one_finite_number(value, words):
 def test_statistics_are_finite_numbers_for_each_example(rows, words):
     with pytest.raises(RegistryError, match=f"metric Returning: .*{words}"):
         measure(Returning(rows=rows), *GIVEN)
+
+
+def test_no_example_is_an_error():
+    with pytest.raises(DataError, match="ExactMatch: there are 0 examples to score"):
+        measure(ExactMatch(), [], [])
+
+
+class Mean(Returning):
+    """Aggregates to the mean, and has no interval of its own."""
+
+    def aggregate(self, statistics):
+        return float(statistics.mean())
+
+
+def test_a_metric_without_an_interval_of_its_own_is_resampled():
+    result = measure(Mean(rows=np.array([[1.0], [3.0]] * 50)), ["a"] * 100, [["a"]] * 100)[0]
+    # Standard error 0.1: the percentile interval is about 2 +- 1.96 * 0.1.
+    assert result == pytest.approx({"value": 2.0, "low": 1.8, "high": 2.2}, abs=0.03)

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import (
-    Attention, FeedForward, Head, Level, Norm, PositionalEncoding, Residual
+    Attention, FeedForward, Head, Level, PositionalEncoding
 )
 
 
@@ -132,14 +132,6 @@ class Increasing(Raises):
         return x
 
 
-class Scalar(Norm):
-    def __init__(self, model):
-        super().__init__()
-
-    def forward(self, x):
-        return x.mean(dim=-1, keepdim=True)
-
-
 class Unreachable(Raises):
     """Raises in another package before a line of its own runs."""
 
@@ -149,14 +141,6 @@ class Unreachable(Raises):
 class Evil(Raises):
     def __getattr__(self, name):
         raise ValueError("not mine")
-
-
-class Shrinking(Residual):
-    def __init__(self, model):
-        super().__init__()
-
-    def forward(self, x, sublayers):
-        return x[..., :1]
 
 
 class Unnamed(FeedForward):
@@ -218,8 +202,6 @@ components:
     evil: {class: "parts_of_tests:Evil"}
     unreachable: {class: "parts_of_tests:Unreachable"}
     unnamed: {class: "parts_of_tests:Unnamed"}
-  residual: {shrinking: {class: "parts_of_tests:Shrinking"}}
-  norm: {scalar: {class: "parts_of_tests:Scalar"}}
   position:
     turned: {class: "parts_of_tests:Turned"}
     answering: {class: "parts_of_tests:Answering"}
@@ -362,14 +344,6 @@ def test_nothing_is_read(check, monkeypatch):
         ),
         ("feed_forward: doubled", "it returns torch.float64 of shape (2, 4, 16), expected torch.float32"),
         ("feed_forward: evil", "feed_forward 'evil' (local): constructing it failed: ValueError: not mine"),
-        (
-            "norm: scalar",
-            "model.norm: parts_of_tests:Scalar: it returns torch.float32 of shape (2, 4, 1), expected",
-        ),
-        (
-            "residual: shrinking",
-            "model.residual: parts_of_tests:Shrinking: it returns torch.float32 of shape (2, 4, 1), expected",
-        ),
         ("position: turned", "parts_of_tests:Turned: it returns torch.float32 of shape (2, 4, 4, 1)"),
         ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
     ],

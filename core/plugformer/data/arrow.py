@@ -66,7 +66,7 @@ def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
             file.unlink()
 
 
-class Texts(Iterable[str]):
+class ColumnTexts(Iterable[str]):
     """The texts of columns, one column after the other, for any number of iterations; spaces join words."""
 
     def __init__(self, data: Dataset, *columns: str) -> None:

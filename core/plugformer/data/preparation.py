@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
-from plugformer.data.arrow import PLACE, Texts, TextSplits, encode_to_file, limited
+from plugformer.data.arrow import PLACE, ColumnTexts, TextSplits, encode_to_file, limited
 from plugformer.data.classes import doubtful_classes
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, files_version, fingerprint
@@ -146,9 +146,9 @@ def _learn_processor(experiment: Experiment, train: Dataset) -> Processor:
             for side in ("source", "target")
         )
         one = tokenizers.target is tokenizers.source
-        tokenizers.source.train(Texts(train, *source, *(target if one else ())))
+        tokenizers.source.train(ColumnTexts(train, *source, *(target if one else ())))
         if not one:
-            tokenizers.target.train(Texts(train, *target))
+            tokenizers.target.train(ColumnTexts(train, *target))
     return Processor(*tokenizers, task_type)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Split
-from plugformer.data.arrow import Texts
+from plugformer.data.arrow import ColumnTexts
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.interfaces import Column, TaskType
 
@@ -65,7 +65,7 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
 
 def _groups(data: Dataset, column: str) -> Int[ndarray, " rows"]:
     """Returns each row's group: rows with the same text have the same, by a hash of eight bytes."""
-    digests = (blake2b(text.encode(), digest_size=8).digest() for text in Texts(data, column))
+    digests = (blake2b(text.encode(), digest_size=8).digest() for text in ColumnTexts(data, column))
     numbers = np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
     return np.unique(numbers, return_inverse=True)[1]
 

@@ -157,35 +157,12 @@ def _without_scores(answer: Prediction) -> Prediction:
     return replace(answer, score=None, probabilities=None, alternatives=alternatives)
 
 
-class Converted:
-    """A copy of a model whose parameters have another format, for decoding: converted once, not at each step.
-
-    Args:
-        model: The model; both share its buffers.
-        dtype: The format.
-    """
-
-    def __init__(self, model: Generative, dtype: torch.dtype) -> None:
-        self._parameters: list[Tensor] = [*model.parameters()]
-        self._copies: list[Tensor] = [
-            nn.Parameter(each.detach().to(dtype), requires_grad=False) for each in self._parameters
-        ]
-        pairs = zip(self._parameters, self._copies, strict=True)
-        shared = {id(each): copy for each, copy in pairs} | {id(each): each for each in model.buffers()}
-        self._model = deepcopy(model, shared).eval()
-        self._versions = self._now()
-
-    def current(self) -> Generative:
-        """Returns the copy, with the values that the model has now."""
-        versions = self._now()
-        if versions != self._versions:
-            torch._foreach_copy_(self._copies, self._parameters)
-            self._versions = versions
-        return self._model
-
-    def _now(self) -> list[int]:
-        """Returns how often each parameter has changed; those made in inference mode never do."""
-        return [0 if each.is_inference() else each._version for each in self._parameters]
+def in_format(model: Generative, dtype: torch.dtype) -> Generative:
+    """Returns a copy of a model for decoding with parameters of another format, and the same buffers."""
+    shared: dict[int, Tensor] = {id(each): each for each in model.buffers()}
+    for each in model.parameters():
+        shared[id(each)] = nn.Parameter(each.detach().to(dtype), requires_grad=False)
+    return deepcopy(model, shared).eval()
 
 
 @dataclass(eq=False)
@@ -196,14 +173,17 @@ class GenerativePredictor(Predictor):
     decoding: Decoding
     allowed: AllowedOutputs
     scores: Precision = field(default="float32", kw_only=True)
-    _converted: "Converted | None" = field(default=None, init=False, repr=False)
+    _converted: tuple[list[int], Generative] | None = field(default=None, init=False, repr=False)
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first; in 16 bits with converted weights."""
         keys, model = [first + row for row in batch.rows], self.model
         if self.format is not None:
-            self._converted = self._converted or Converted(model, self.format)
-            model = self._converted.current()
+            # How often each parameter has changed; those made in inference mode never do.
+            versions = [0 if each.is_inference() else each._version for each in model.parameters()]
+            if self._converted is None or self._converted[0] != versions:
+                self._converted = versions, in_format(model, self.format)
+            model = self._converted[1]
         plain = nullcontext() if self.format is None else torch.autocast(batch.device.type, enabled=False)
         with plain, torch.inference_mode():
             session = Session(model, batch, self.allowed, keys, self.scores)
