@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -113,34 +112,29 @@ def sample_subwords(
 
     What becomes longer than the limits is cut, or, without `truncate`, stays as it is in `encoded`.
     """
-    task_type = processor.task_type
+    task_type, level = processor.task_type, processor.task_type.level
+    names = [*encoded.parts, *["targets"] * (level is Level.TOKEN and encoded.targets is not None)]
     many = [item.name for item in task_type.inputs if item.many]
-
-    def draw(example: Example, generator: np.random.Generator) -> Mapping[str, Any] | None:
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for row, (example, generator) in enumerate(zip(examples, generators, strict=True)):
         tokenizers = Tokenizers(*(tokenizer.sampling(generator) for tokenizer in processor.tokenizers))
-        columns = processor.encode({name: [value] for name, value in example.items()}, tokenizers)
-        if task_type.level is not Level.TOKEN:
-            columns = {name: values for name, values in columns.items() if name != "targets"}
-        rows = {name: values[0] if name in many else [values[0]] for name, values in columns.items()}
+        found = processor.encode({name: [value] for name, value in example.items()}, tokenizers)
+        drawn = {name: [*found[name][0]] if name in many else [found[name][0]] for name in names}
         if truncate:
-            rows = {name: [row[: limits.of(name)] for row in part] for name, part in rows.items()}
-        longest = {name: max(map(len, part)) for name, part in rows.items()}
+            drawn = {name: [tokens[: limits.of(name)] for tokens in rows] for name, rows in drawn.items()}
+        longest = {name: max(map(len, rows)) for name, rows in drawn.items()}
+        sides = [length for name, length in longest.items() if name != "targets"]
         fits = all(length <= limits.of(name) for name, length in longest.items())
-        longest.pop("targets", None)
-        return rows if fits and (len(longest) < 2 or sum(longest.values()) <= limits.together) else None
-
-    drawn = [*map(draw, examples, generators)]
-    parts: dict[str, Any] = {**encoded.inputs, "output": encoded.output, "targets": encoded.targets}
-    for name, column in parts.items():
-        if isinstance(column, Ragged):
-            old = iter(column.rows())
-            rows: list[Any] = []
-            for number, new in enumerate(drawn):
-                kept = list(islice(old, 1 if column.counts is None else column.counts[number]))
-                rows += kept if new is None else new[name]
-            parts[name] = replace(Ragged.of(rows), counts=column.counts)
-    inputs = {name: parts.pop(name) for name in encoded.inputs}
-    return replace(encoded, inputs=inputs, **parts)
+        if not fits or (len(sides) > 1 and sum(sides) > limits.together):
+            old = encoded.take(np.array([row]))
+            drawn = {name: part.rows() for name, part in old.parts.items()}
+            if isinstance(old.targets, Ragged):
+                drawn["targets"] = old.targets.rows()
+        for name in names:
+            columns[name].append(drawn[name] if name in many else drawn[name][0])
+    again = encoded_rows(columns, task_type)
+    targets = encoded.targets if again.targets is None else again.targets
+    return replace(encoded, inputs=again.inputs, output=again.output, targets=targets)
 
 
 def create_tokenizers(experiment: Experiment, folder: Path | None = None) -> Tokenizers:
@@ -201,48 +195,26 @@ class Inputs:
     @classmethod
     def of(cls, texts: Sequence[str | Example], experiment: Experiment, processor: Processor) -> "Inputs":
         """Encodes texts or examples; one that is too long is cut if the task truncates, or has a fault."""
-        task, task_type = experiment.task, processor.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
-        kinds = {column.name: column.kind for column in experiment.columns}
-        asked = {each.name for each in experiment.columns if each.role == "input" and not each.optional}
-        asked -= {part.name for part in task_type.inputs if part.optional}
         for row, text in enumerate(texts):
-            question: Example = {}
             try:
-                str(text).encode()
-                given = task_type.example_from_text(text) if isinstance(text, str) else text
-                if not asked <= given.keys() <= kinds.keys():
-                    raise DataError(f"found {', '.join(given)}, expected {', '.join(sorted(asked or kinds))}")
-                values = {name: kinds[name].read(value) for name, value in given.items()}
-                require_aligned(values, experiment.columns, repr(as_text(text)[:40]))
-                question = values
-            except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
-                faults[row] = DataError(
-                    f"{str(text)[:40]!r} is not UTF-8 at character {error.start + 1}; convert it, for "
-                    "example with `iconv -f latin1 -t utf-8`"
-                )
+                questions.append(_question(text, experiment))
             except PlugformerError as error:
                 faults[row] = error
-            except ValueError as error:
-                faults[row] = DataError(f"{str(text)[:40]!r}: it {error}")
-            questions.append(question)
-        sound = {name: value for question in questions for name, value in question.items()}
-        # In place of a text with a fault there is an empty text, or an empty list.
-        optional = {column.name for column in experiment.columns if column.optional}
-        empty = {name: None if name in optional else type(value)() for name, value in sound.items()}
-        examples = [{**empty, **question} for question in questions]
-        columns = {name: [example[name] for example in examples] for name in sound}
-        encoded = encoded_rows(processor.encode(columns) if columns else {}, task_type)
+                questions.append({})
+        examples = _completed(questions, experiment)
+        columns = {name: [example[name] for example in examples] for name in examples[0]} if examples else {}
+        encoded = encoded_rows(processor.encode(columns) if columns else {}, processor.task_type)
         for name, part in encoded.inputs.items():
             for row in () if part.counts is None else np.flatnonzero(part.counts == 0).tolist():
                 faults.setdefault(row, DataError(f"text {row + 1} has no {name}; give one at least"))
-        room = experiment.architecture.limits(task.model.max_length, task_type.level)
+        settings, architecture = experiment.task.data.length, experiment.architecture
+        room = architecture.limits(experiment.task.model.max_length, processor.task_type.level)
         limits = {name: room.of(name) for name in encoded.parts}
-        truncating = task.data.length.over == "truncate"
-        if truncating:
-            limits = {name: min(limit, task.data.length.max or limit) for name, limit in limits.items()}
-        too_long = {
+        if truncating := settings.over == "truncate":
+            limits = {name: min(limit, settings.max or limit) for name, limit in limits.items()}
+        too_long: dict[int, PlugformerError] = {
             row: LengthError(
                 f"{str(texts[row])[:40]!r}... has {length} tokens, the model takes at most {limits[name]}; "
                 "shorten the text, or train with a larger model.max_length or with data.length.over=truncate"
@@ -251,28 +223,59 @@ class Inputs:
             for row, length in enumerate(part.longest)
             if length > limits[name]
         }
-        unknown = {}
         every = np.arange(len(texts))
-        for name, part in encoded.parts.items():
-            read = part.take(every, limits[name])
-            owners = np.repeat(every, 1 if read.counts is None else read.counts)
-            for row in np.unique(np.repeat(owners, read.lengths)[read.values == UNKNOWN]).tolist():
+        unknown = {}
+        for part in encoded.take(every, limits).parts.values():
+            owners = np.repeat(every, 1 if part.counts is None else part.counts)
+            for row in np.unique(np.repeat(owners, part.lengths)[part.values == UNKNOWN]).tolist():
                 if missing := _unknown(examples[row], processor):
                     unknown[row] = missing
         split = EncodedSplit(
-            examples, encoded, task_type, experiment.architecture, limits=limits, inference=True
+            examples, encoded, processor.task_type, architecture, limits=limits, inference=True
         )
-        return cls(
-            split,
-            faults if truncating else {**too_long, **faults},
-            frozenset(too_long if truncating else ()),
-            unknown,
-        )
+        if truncating:
+            return cls(split, faults, frozenset(too_long), unknown)
+        return cls(split, {**too_long, **faults}, frozenset(), unknown)
 
     @property
     def answerable(self) -> list[int]:
         """Rows of the texts without a fault."""
         return [row for row in range(len(self.split)) if row not in self.faults]
+
+
+def _question(text: str | Example, experiment: Experiment) -> Example:
+    """Returns the values of a text, or of an example, by column.
+
+    Raises:
+        DataError: It is not UTF-8, lacks a column or has a value that no column can have.
+    """
+    kinds = {column.name: column.kind for column in experiment.columns}
+    asked = {each.name for each in experiment.columns if each.role == "input" and not each.optional}
+    asked -= {part.name for part in experiment.task_type.inputs if part.optional}
+    beginning = repr(str(text)[:40])
+    try:
+        str(text).encode()
+        given = experiment.task_type.example_from_text(text) if isinstance(text, str) else text
+        if not asked <= given.keys() <= kinds.keys():
+            raise DataError(f"found {', '.join(given)}, expected {', '.join(sorted(asked or kinds))}")
+        values = {name: kinds[name].read(value) for name, value in given.items()}
+    except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
+        raise DataError(
+            f"{beginning} is not UTF-8 at character {error.start + 1}; convert it, for example with "
+            "`iconv -f latin1 -t utf-8`"
+        ) from error
+    except ValueError as error:
+        raise DataError(f"{beginning}: it {error}") from error
+    require_aligned(values, experiment.columns, repr(as_text(text)[:40]))
+    return values
+
+
+def _completed(questions: Sequence[Example], experiment: Experiment) -> list[Example]:
+    """Returns questions with the columns of all; one with a fault has an empty text or list in each."""
+    sound = {name: value for question in questions for name, value in question.items()}
+    optional = {column.name for column in experiment.columns if column.optional}
+    empty = {name: None if name in optional else type(value)() for name, value in sound.items()}
+    return [{**empty, **question} for question in questions]
 
 
 def _unknown(example: Example, processor: Processor) -> tuple[str, ...]:
