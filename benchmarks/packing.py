@@ -20,7 +20,7 @@ from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
 from plugformer.interfaces import evaluating
 from plugformer.model import build
-from plugformer.training.fitting import epochs_of
+from plugformer.training.stream import epochs_of
 from plugformer.validation import validate
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 

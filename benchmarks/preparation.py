@@ -18,7 +18,7 @@ from pathlib import Path
 from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
 from plugformer.experiment import Experiment
-from plugformer.training.fitting import epochs_of
+from plugformer.training.stream import epochs_of
 from plugformer.validation import validate
 
 BAR = 0.1

@@ -16,9 +16,9 @@ from stacked_seeds import Seed, StackedSeeds
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.generators import seed_generators
 from plugformer.interfaces import Batch, Encoded, Level, Ragged, Sizes
 from plugformer.registry import Kind, Registry
+from plugformer.reproducibility import seed_generators
 from plugformer.validation import validate
 
 SEEDS = (1, 2, 3, 4, 5)

@@ -25,7 +25,7 @@ from stacked_seeds import Seed, StackedSeeds
 from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
 from plugformer.interfaces import Batch
-from plugformer.training.fitting import ladder_of
+from plugformer.training.stream import ladder_of
 from plugformer.validation import validate
 
 SEEDS = (1, 2, 3, 4, 5)

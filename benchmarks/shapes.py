@@ -18,7 +18,7 @@ from plugformer.data import EncodedSplit, PreparedData
 from plugformer.data.preparation import prepare
 from plugformer.errors import PlugformerError
 from plugformer.registry import EntryKind, Registry
-from plugformer.training.fitting import epochs_of
+from plugformer.training.stream import epochs_of
 from plugformer.validation import validate
 
 SHAPES, MORE = 12, 1.05

@@ -22,7 +22,7 @@ from plugformer.configuration.task import Task
 from plugformer.data import PreparedData, prepare
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
-from plugformer.training.fitting import ladder_of
+from plugformer.training.stream import ladder_of
 from plugformer.training.streamed import BlockReader, StreamPosition
 
 WORDS = 20_000

@@ -1,25 +1,17 @@
 """Every registered value of every neural kind assembles by name and learns; every entry says what it is."""
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from tests.batches import split_of
+from tests.training.trainers import make_trainer
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
-from plugformer.experiment import Experiment
-from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
-from plugformer.interfaces import ABSENT, Batch, Sizes, Tokens
-from plugformer.model import build
-from plugformer.registry import Kind
-from plugformer.runs.checkpoint import TrainingState
-from plugformer.training.strategy import TrainingStrategy
-from plugformer.training.stream import PreparedBatches
-from plugformer.training.trainer import Monitor, Trainer
+from plugformer.hooks.specification import hookimpl
+from plugformer.interfaces import ABSENT, Batch, Tokens
 from plugformer.validation import validate
 
 STEPS = 8
@@ -47,26 +39,14 @@ def losses(registry, tmp_path):
     def train(task, batch, outputs=12):
         logged = task.training.model_copy(update={"log_every": 1})  # on a GPU no other update has its loss
         task = task.model_copy(update={"training": logged})
-        model = build(Experiment.of(task, registry).spec, Sizes(12, outputs))
-        optimizer, schedule = task.training.optimizer, task.training.schedule
-        built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         seen = Losses()
-        Trainer(
-            run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
-            strategy=TrainingStrategy(model, task.training),
-            state=TrainingState(model, built.build(model.named_parameters())),
-            schedules={"": registry.create(Kind.SCHEDULE, schedule.name, **schedule.options)},
-            stream=PreparedBatches(split_of([batch]), lambda epoch: [[0]], task.training),
-            validation=SimpleNamespace(
-                evaluate=lambda step: EvaluationResult(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
-            ),
-            monitor=Monitor("loss", higher_is_better=False),
-            hooks=HookManager([seen], pytest.fail),
-        ).fit()
-        assert all(parameter.grad is None for parameter in model.parameters())
+        options = {"steps": STEPS, "outputs": outputs, "observers": [seen]}
+        trainer = make_trainer(registry, tmp_path / f"{next(runs)}", task, [batch], **options)
+        trainer.fit()
+        assert all(parameter.grad is None for parameter in trainer.run.model.parameters())
         return seen.values
 
-    (tmp_path / "checkpoints").mkdir()
+    runs = count()
     return train
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from plugformer.lazy import VECTOR_FUNCTIONS, warm_up_mkl
+from plugformer.reproducibility import VECTOR_FUNCTIONS, warm_up_mkl
 
 
 def test_each_is_called_on_one_number_before_a_model_is_there(tiny_model, monkeypatch):

@@ -10,7 +10,7 @@ The names below are imported when they are first used, so that `import plugforme
 
 from typing import TYPE_CHECKING
 
-from plugformer.lazy import lazily, limit_spinning
+from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.models import create_model, model_spec
@@ -28,8 +28,6 @@ else:
     )
 
 __version__ = "0.1.0"
-
-limit_spinning()  # before torch is imported
 
 __all__ = ["__version__", "components", "create", "create_model", "load", "model_spec", "resume", "train"]
 

@@ -14,7 +14,6 @@ from plugformer.configuration.task import Component, DecodingBlock, TokenizerSet
 from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.generators import random_stream
 from plugformer.hooks.manager import HookManager, create_hooks
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
@@ -33,6 +32,7 @@ from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.optimizer import optimizer_of
 from plugformer.registry import EntryState, Kind, Registry
 from plugformer.registry.discovery import BUILT_IN, guarded
+from plugformer.reproducibility import random_stream
 from plugformer.yaml_tree import Finding, KeyPath
 
 __all__ = ["fitting", "measures", "reads", "serves", "validate"]

@@ -14,10 +14,10 @@ from torch import nn
 
 from plugformer.configuration import options_model
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
-from plugformer.generators import random_stream
 from plugformer.interfaces import ModelContext
 from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, interface_of
 from plugformer.registry.options import checked_options
+from plugformer.reproducibility import random_stream
 from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject

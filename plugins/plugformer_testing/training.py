@@ -6,10 +6,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from plugformer.generators import random_stream
 from plugformer.interfaces import Initialization, JoinedOptimizer, Schedule
 from plugformer.model.build import draw_own_values
 from plugformer.registry import Kind
+from plugformer.reproducibility import random_stream
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject

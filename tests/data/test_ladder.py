@@ -12,7 +12,7 @@ from plugformer.configuration import resolve
 from plugformer.data import prepare
 from plugformer.data.encoding import ONE, Counts, Lengths, evaluation_order
 from plugformer.data.ladder import RUNGS, Ladder, PlannedBatch
-from plugformer.training.fitting import epochs_of
+from plugformer.training.stream import epochs_of
 from plugformer.validation import validate
 
 LENGTHS = st.tuples(st.integers(1, 200), st.integers(1, 3)).flatmap(

@@ -6,8 +6,9 @@ import pytest
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.hooks.specification import EvaluationResult, Run, Update
+from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.runs.directory import RunDirectory
-from plugformer.training.fitting import MetricsLog
+from plugformer.training.metrics_log import MetricsLog
 
 
 def lines(directory):
@@ -45,7 +46,7 @@ def test_lines_of_a_run(trained):
 def test_a_line_averages_over_the_updates_since_the_last(tiny_task, tiny_model, tmp_path):
     task = tiny_task().model_copy(update={"training": TrainingSettings(log_every=2)})
     run = Run(tmp_path, task, tiny_model(), steps=3, epoch_steps=3)
-    log = MetricsLog()
+    log = MetricsLog(TrainingProgress())
     for step, loss, targets, tokens, seconds in [
         (1, 3.0, 10, 40, 1.0),
         (2, 6.0, 20, 60, 3.0),
@@ -60,7 +61,7 @@ def test_a_line_averages_over_the_updates_since_the_last(tiny_task, tiny_model, 
 def test_updates_before_an_early_end_are_logged_before_its_evaluation(tiny_task, tiny_model, tmp_path):
     task = tiny_task().model_copy(update={"training": TrainingSettings(log_every=50)})
     run = Run(tmp_path, task, tiny_model(), steps=100, epoch_steps=100)
-    log = MetricsLog()
+    log = MetricsLog(TrainingProgress())
     for step in (1, 2):
         log.step_ended(run, Update(step, 1, float(step), 10, 40, None, 0.1, 2.0))
         log.evaluation_ended(

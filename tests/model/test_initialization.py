@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from plugformer.errors import RegistryError
-from plugformer.generators import random_stream
 from plugformer.interfaces import FeedForward
 from plugformer.model.build import draw_own_values
+from plugformer.reproducibility import random_stream
 
 
 def values(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -49,7 +49,7 @@ def state(tmp_path) -> TrainingState:
     made = make(1)
     advance(made)
     made.progress = TrainingProgress(
-        step=1, epoch=2, batch=3, best=0.5, best_loss=1.25, waited=4, seconds=1.5, unlogged=SUMS
+        step=1, epoch=2, batch=3, best=0.5, best_rank=(False, 0.5, 1.25), waited=4, seconds=1.5, unlogged=SUMS
     )
     save_checkpoint(tmp_path, made, KEEP)
     return made
@@ -60,7 +60,7 @@ def test_training_goes_on_as_if_nothing_had_happened(state, tmp_path):
     fresh = make(2)
     assert load_checkpoint(tmp_path, fresh, pytest.fail)
     assert fresh.progress == TrainingProgress(
-        step=1, epoch=2, batch=3, best=0.5, best_loss=1.25, waited=4, seconds=1.5, unlogged=SUMS
+        step=1, epoch=2, batch=3, best=0.5, best_rank=(False, 0.5, 1.25), waited=4, seconds=1.5, unlogged=SUMS
     )
     assert [advance(fresh) for _ in range(3)] == expected
 

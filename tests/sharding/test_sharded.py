@@ -41,19 +41,19 @@ TRAIN = """
 import sys
 from pathlib import Path
 from torch.distributed.tensor import DTensor, Shard
-from plugformer.training import fitting
+from plugformer.training import setup
 from plugformer.training.train import train
 
 made = []
 
 
-class Kept(fitting.Trainer):
+class Kept(setup.Trainer):
     def __init__(self, **arguments):
         super().__init__(**arguments)
         made.append(self)
 
 
-fitting.Trainer = Kept
+setup.Trainer = Kept
 train("dates", overrides=sys.argv[2:], out=Path(sys.argv[1]), notify=str)
 (trainer,) = made
 parameters = list(trainer.model.parameters())

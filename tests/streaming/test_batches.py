@@ -22,7 +22,7 @@ from plugformer.data.streaming import open_streams, stored
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
-from plugformer.training.fitting import ladder_of
+from plugformer.training.stream import ladder_of
 from plugformer.training.streamed import BlockReader, StreamPosition
 
 REGISTRY = Registry.discover()

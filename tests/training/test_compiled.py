@@ -15,7 +15,7 @@ from tests.training.test_resuming import metrics
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.errors import ConfigurationError
-from plugformer.training import fitting
+from plugformer.training import setup
 from plugformer.training.strategy import TrainingStrategy, compile_model, compiler_errors_explained, compiles
 
 PROGRAM = Path(__file__).with_name("compiled.py")
@@ -78,8 +78,8 @@ def test_the_model_that_is_trained_is_compiled(train_tiny, tmp_path, monkeypatch
         made.append(TrainingStrategy(deepcopy(model), *arguments))
         return made[-1]
 
-    monkeypatch.setattr(fitting, "strategy_of", copied)
-    monkeypatch.setattr(fitting, "compile_model", lambda model, *_, **__: compiled.append(model))
+    monkeypatch.setattr(setup, "strategy_of", copied)
+    monkeypatch.setattr(setup, "compile_model", lambda model, *_, **__: compiled.append(model))
     train_tiny(tmp_path / "run", "training.compile=true", "training.steps=1")
     assert compiled == [made[0].trained]
 

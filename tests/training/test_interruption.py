@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from plugformer import distributed
-from plugformer.distributed import Interruption
+from plugformer.training import interruption
+from plugformer.training.interruption import Interruption
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,7 +30,7 @@ def test_the_first_signal_asks(number):
 
 
 def test_the_second_signal_acts_as_usual(monkeypatch):
-    monkeypatch.setattr(distributed, "ONE_REQUEST", 0.0)
+    monkeypatch.setattr(interruption, "ONE_REQUEST", 0.0)
     asked = Interruption()
     with asked.watched():
         signal.raise_signal(signal.SIGTERM)
@@ -47,13 +47,11 @@ def test_signals_that_come_together_are_one_request():
         assert asked.requested == "SIGINT"
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_handlers_come_back(asked):
+def test_handlers_come_back():
     before = [signal.getsignal(number) for number in HANDLED]
     with Interruption().watched():
         assert [signal.getsignal(number) for number in HANDLED] != before
-        if asked:
-            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
     assert [signal.getsignal(number) for number in HANDLED] == before
 
 

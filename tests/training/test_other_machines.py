@@ -89,7 +89,7 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     tensors["gpu"] = torch.arange(16, dtype=torch.uint8)
     save_tensors(tensors, file)
     (generators,) = record["parts"]["generators"]
-    generators["mapping"].append(["generator/device/cuda", {"tensor": "gpu"}])
+    generators["mapping"].append(["cuda", {"tensor": "gpu"}])
     record["parts"]["generators"] = [generators, generators]
     (checkpoint / "state.json").write_text(json.dumps(record))
     assert resume(out, notify=notices.append).report.metrics

@@ -1,6 +1,5 @@
 """The numbers that a training computes with: the task's choice, the launcher's, noted in the lock."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -16,7 +15,6 @@ from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.training.strategy import TrainingStrategy
-from plugformer.training.train import resume
 
 
 class Types:
@@ -137,13 +135,3 @@ def test_the_lock_says_where_it_was_computed(trained):
     assert environment["device"] == ("cpu" if not torch.cuda.is_available() else torch.cuda.get_device_name())
     assert {"numpy", "tokenizers", "datasets"} <= environment["versions"].keys()
     assert environment["processor"]
-
-
-@pytest.mark.parametrize("environment", [{"device": "another", "threads": 99}, None])
-def test_another_machine_or_an_older_lock_is_gone_on_with(run_copy, registry, environment):
-    file = run_copy / "lock.json"
-    lock = json.loads(file.read_text())
-    before = lock.pop("environment")
-    other = {} if environment is None else {"environment": before | environment}
-    file.write_text(json.dumps(lock | other))
-    resume(run_copy, registry=registry, notify=str)

@@ -7,8 +7,8 @@ import torch
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import EncodedSplit
-from plugformer.generators import seed_generators
 from plugformer.hooks import hookimpl
+from plugformer.reproducibility import seed_generators
 
 
 class Beginning:

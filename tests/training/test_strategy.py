@@ -66,18 +66,6 @@ def test_a_parameter_that_is_not_used_is_named(wrapped, tiny_model):
     learn(wrapped(model=model, count=1))  # one process exchanges nothing
 
 
-def test_a_parameter_that_only_an_earlier_batch_uses_is_named(wrapped, tiny_model):
-    """What is sent with the last batch would never be complete."""
-    model = tiny_model()
-    spare = nn.Parameter(torch.zeros(()))
-    model.encoder.register_parameter("spare", spare)
-    strategy = wrapped(model=model)
-    with strategy.exchanging(last=False):
-        (strategy.loss(pairs(SOURCES, TARGETS)).total + spare).backward()
-    with pytest.raises(ConfigurationError, match=r"encoder\.spare"):
-        learn(strategy)
-
-
 def test_an_update_that_is_left_out_leaves_the_scaler_ready_for_the_next(wrapped):
     strategy = wrapped(count=1)
     strategy.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
@@ -85,6 +73,6 @@ def test_an_update_that_is_left_out_leaves_the_scaler_ready_for_the_next(wrapped
     for _ in range(2):
         strategy.backward(strategy.loss(pairs(SOURCES, TARGETS)).total * torch.inf)
         strategy.unscale(optimizer)
-        strategy.leave_out()
+        strategy.skip_step()
         optimizer.zero_grad()
     assert strategy.scaler.get_scale() == 2.0

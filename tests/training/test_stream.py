@@ -40,11 +40,11 @@ def stream():
     made.close()
 
 
-def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
+def test_the_place_is_that_after_the_batches_that_are_trained_on(stream):
     progress = TrainingProgress()
-    (batches, dummy) = stream.next(progress, counted)
-    assert ([each.batch.rows for each in batches], dummy) == ([[0]], [])
-    assert batches[0].targets.startswith("batches")
+    (first,) = stream.next(progress, counted)
+    assert (first.batch.rows, first.dummy) == ([0], False)
+    assert first.targets.startswith("batches")
     stream._ahead.result()
     assert (progress.epoch, progress.batch) == (0, 1)
     asked = [([0], [3, 4], (7, 0)), ([1], [3, 4], (7, 0))]
@@ -54,7 +54,7 @@ def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
 
 def test_an_error_belongs_to_the_update_that_needs_the_batch(stream):
     progress = TrainingProgress()
-    assert [stream.next(progress, counted)[0][0].batch.rows for _ in range(2)] == [[0], [1]]
+    assert [stream.next(progress, counted)[0].batch.rows for _ in range(2)] == [[0], [1]]
     with pytest.raises(DataError, match="row 2"):
         stream.next(progress, counted)
     assert progress.batch == 2

@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.hooks import hookimpl
-from plugformer.runs.loading import load
 from plugformer.training.train import resume, train
 
 DATA = '''
@@ -93,11 +91,6 @@ def test_a_run_has_a_name_of_its_own(task, tmp_path, monkeypatch):
     assert report.run.parent.name == "runs"
     assert report.run.name.startswith(f"{tmp_path.name}-")  # files are often called task.yaml
     assert (report.run / "model.safetensors").exists()
-
-
-def test_a_run_records_the_default_size_of_its_batches(task, tmp_path):
-    train(task, out=tmp_path / "run", notify=str)
-    assert load(tmp_path / "run").task.training.batch_tokens == DEFAULT_BATCH_TOKENS
 
 
 def test_a_training_that_settings_are_chosen_by_never_measures_the_test_split(registry, tmp_path):

@@ -10,13 +10,13 @@ import torch
 
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError, described
-from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Hook
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer.registry.discovery import LOADED, load_module
+from plugformer.reproducibility import stream_seed
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of the hooks that observers implement, in the order of a run's life."""

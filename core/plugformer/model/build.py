@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
-from plugformer.generators import random_stream
 from plugformer.interfaces import (
     EVERYTHING,
     Attention,
@@ -27,10 +26,10 @@ from plugformer.interfaces import (
     Sizes,
     StackSpec,
 )
-from plugformer.lazy import warm_up_mkl
 from plugformer.model.decoder import Decoder
 from plugformer.model.encoder import Encoder, TokenEmbedding
 from plugformer.model.layer import Layer
+from plugformer.reproducibility import random_stream, warm_up_mkl
 
 
 def build(spec: ModelSpec, sizes: Sizes) -> Model:

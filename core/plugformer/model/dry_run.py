@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
-from plugformer.generators import random_stream
 from plugformer.interfaces import (
     UNKNOWN,
     Architecture,
@@ -33,6 +32,7 @@ from plugformer.interfaces import (
     Sizes,
 )
 from plugformer.model.build import Builder, float32_default
+from plugformer.reproducibility import random_stream
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""

@@ -14,7 +14,7 @@ from torch import nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described
-from plugformer.generators import CPU, device_type, generator_states, restore_generators
+from plugformer.reproducibility import CPU, device_type, generator_states, restore_generators
 from plugformer.runs.store import (
     join_tensors,
     load_tensors,
@@ -27,6 +27,9 @@ from plugformer.runs.store import (
     write_tensors,
 )
 
+Rank = tuple[bool, float, float]
+"""Sorts evaluations, the best first."""
+
 
 @dataclass
 class TrainingProgress:
@@ -36,7 +39,7 @@ class TrainingProgress:
         epoch: Epoch that the next batch comes from, counted from 0.
         batch: Number of the next batch within its epoch; 0 if data are streamed.
         best: Best value of the monitored metric so far.
-        best_loss: Its validation loss, which breaks ties.
+        best_rank: What evaluations are compared by, of that one.
         waited: Evaluations since then.
         unlogged: Sums over the updates since the last line of the log: `loss` in nats over all `targets`,
             `tokens` read and `seconds`.
@@ -49,7 +52,7 @@ class TrainingProgress:
     epoch: int = 0
     batch: int = 0
     best: float | None = None
-    best_loss: float | None = None
+    best_rank: Rank | None = None
     waited: int = 0
     seconds: float = 0.0
     unlogged: dict[str, float] = field(default_factory=dict)
@@ -161,7 +164,7 @@ def load_checkpoint(
     return True
 
 
-def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
+def _restore(path: Path, state: TrainingState) -> list[dict[str, Any]]:
     """Restores everything but the random generators; returns the states of these, by process."""
     try:
         model, tensors = (load_tensors(path / f"{name}.safetensors") for name in ("model", "training"))
@@ -172,14 +175,14 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
     restore(state.model, model, path / "model.safetensors")
     try:
         parts = {name: join_tensors(part, tensors) for name, part in record["parts"].items()}
-        state.progress = TypeAdapter(TrainingProgress).validate_python(record["progress"])
+        vars(state.progress).update(vars(TypeAdapter(TrainingProgress).validate_python(record["progress"])))
         state.optimizer.load_state_dict(parts["optimizer"])
         for name, hook in state.hooks.items():
             if parts["hooks"].get(name):
                 hook.load_state_dict(parts["hooks"][name])
         if state.scaler is not None:
             state.scaler.load_state_dict(parts["scaler"])
-        generators: list[dict[str, torch.Tensor]] = parts["generators"]
+        generators: list[dict[str, Any]] = parts["generators"]
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         words = f"{path} belongs to another optimizer, other hooks or another version: {described(error)}"
         raise RunError(f"{words}. Resume with the components that wrote it, or train again") from error

@@ -1,6 +1,6 @@
 """Training: from a resolved task to a run directory."""
 
-from plugformer.distributed import Interruption
+from plugformer.training.interruption import Interruption
 from plugformer.training.strategy import Objective, TrainingStrategy
 from plugformer.training.stream import BatchStream, CountedBatch
 

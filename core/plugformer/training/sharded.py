@@ -71,9 +71,9 @@ class Sharded(TrainingStrategy):
         optimizer.register_load_state_dict_pre_hook(_spread)
         return optimizer
 
-    def sharing_out(self, hook: Hook) -> Stateful:
-        """Returns a hook's state with full tensors; it restores the shards of this process."""
-        return _SharedOut(hook, dict(self.model.named_parameters()))
+    def with_full_state(self, hook: Hook) -> Stateful:
+        """Returns a hook whose saved state has full tensors; it restores the shards of this process."""
+        return _HookOfShards(hook, dict(self.model.named_parameters()))
 
     @contextmanager
     def exchanging(self, *, last: bool) -> Iterator[None]:  # noqa: ARG002 (each is the last)
@@ -119,8 +119,8 @@ class Sharded(TrainingStrategy):
             return saved | {"state": _changed(saved["state"], joined)}
 
 
-class _SharedOut:
-    """A hook's state, in which a tensor with the name of a parameter is sharded like the parameter."""
+class _HookOfShards:
+    """A hook in whose state a tensor with the name of a parameter is sharded like the parameter."""
 
     def __init__(self, hook: Hook, parameters: Mapping[str, nn.Parameter]) -> None:
         self._hook = hook

@@ -1,6 +1,6 @@
 """How a model is trained: its number formats, compiled layers, and the copies that processes hold."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import ConfigurationError, described
+from plugformer.errors import ConfigurationError, RegistryError, described
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.model.layer import Layer
 from plugformer.runs.checkpoint import Stateful
@@ -75,15 +75,15 @@ class TrainingStrategy:
         """Returns the optimizer, made for the parameters of `trained`, prepared to make steps on them."""
         if self.scaler is None:
             return optimizer
-        return cast("torch.optim.Optimizer", Scaled(optimizer, self.scaler))
+        return cast("torch.optim.Optimizer", ScaledOptimizer(optimizer, self.scaler))
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
         """Divides gradients by what their losses were scaled with, before they are clipped."""
         if self.scaler is not None:
             self.scaler.unscale_(optimizer)
 
-    def leave_out(self) -> None:
-        """Goes on without a step on gradients that have been unscaled."""
+    def skip_step(self) -> None:
+        """Makes no step on gradients that have been unscaled."""
         if self.scaler is not None:
             self.scaler.update()
 
@@ -97,8 +97,8 @@ class TrainingStrategy:
         """Adds up gradients."""
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
-    def sharing_out(self, hook: Hook) -> Stateful:
-        """Returns a hook's `Stateful`, whose saved state covers the whole model."""
+    def with_full_state(self, hook: Hook) -> Stateful:
+        """Returns a hook whose saved state covers the whole model."""
         return hook
 
     @contextmanager
@@ -140,8 +140,31 @@ class TrainingStrategy:
         """Inside, each process has the full model, up to date and on its device."""
         yield self.trained
 
+    @contextmanager
+    def other_values(self, values: Mapping[str, Tensor]) -> Iterator[None]:
+        """Inside, parameters have other values, given by name; RegistryError if they have none such."""
+        parameters = dict(self.trained.named_parameters())
+        for name, value in values.items():
+            if name not in parameters or parameters[name].shape != value.shape:
+                returned = f"a hook's evaluated_parameters returns {name!r} of shape {tuple(value.shape)}"
+                raise RegistryError(f"{returned}, expected parameters of the model, by name, of their shapes")
+        kept = {name: parameters[name].detach().clone() for name in values}
+        _assign(parameters, values)
+        self.unshard()
+        try:
+            yield
+        finally:
+            _assign(parameters, kept)
+        self.unshard()  # a collective: only if all processes have come this far
 
-class Scaled:
+
+def _assign(parameters: Mapping[str, nn.Parameter], values: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, value in values.items():
+            parameters[name].copy_(value)
+
+
+class ScaledOptimizer:
     """An optimizer whose steps a gradient scaler makes, or leaves out where gradients are not finite."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:

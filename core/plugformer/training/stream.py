@@ -7,14 +7,45 @@ the host does for a batch is done there.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-from plugformer.configuration.task import TrainingSettings
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.ladder import PlannedBatch
+from plugformer.data.ladder import Ladder, PlannedBatch
+from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingProgress
+
+STREAMED_EPOCH = 1000
+"""Updates between two evaluations where nobody knows how many an epoch has."""
+
+Epochs = Callable[[int], list[PlannedBatch]]
+"""Returns the batches of an epoch by its number."""
+
+
+def ladder_of(settings: TrainingSettings, split: EncodedSplit) -> Ladder:
+    """Returns the shapes of batches of such examples, as the task's batch settings say."""
+    tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
+    return Ladder(split.lengths, split.counts, tokens=tokens, size=settings.batch_size)
+
+
+def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
+    """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
+    if data.streamed is not None:
+        return None
+    train = data.splits["train"]
+    batches = partial(ladder_of(settings, train).batches, train.lengths, train.counts, settings.seed)
+    return lru_cache(maxsize=1)(batches)
+
+
+def count_updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int]:
+    """Returns the number of updates of a training that nothing ends earlier, and those that make an epoch."""
+    epoch_steps = STREAMED_EPOCH
+    if epochs is not None:
+        epoch_steps = -(-len(epochs(0)) // settings.batches_per_update)  # rounded up
+    return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps, epoch_steps
 
 
 class CountedBatch(NamedTuple):
@@ -24,18 +55,20 @@ class CountedBatch(NamedTuple):
         batch: The examples, in memory that the device reads by itself.
         targets: Number of targets.
         tokens: Number of real tokens that the stacks read.
+        dummy: Whether it counts for nothing: other processes have one batch more.
     """
 
     batch: Batch
     targets: int
     tokens: int
+    dummy: bool = False
 
 
 Count = Callable[[Batch], CountedBatch]
 """Counts what is in a batch, and prepares it for the device."""
 
 Prepared = tuple[list[CountedBatch], TrainingProgress]
-"""Batches, and the place behind them."""
+"""Batches, and the place after them."""
 
 
 class BatchStream(ABC):
@@ -55,28 +88,28 @@ class BatchStream(ABC):
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
         self._ahead: Future[Prepared] | None = None
 
-    def next(self, progress: TrainingProgress, count: Count) -> tuple[list[CountedBatch], list[CountedBatch]]:
+    def next(self, progress: TrainingProgress, count: Count) -> list[CountedBatch]:
         """Returns this process's batches of the next update, and begins to prepare those after it.
 
-        Where other processes have one batch more, a second list has a dummy batch, which counts for nothing.
-
         Args:
-            progress: Holds the place in the stream, which moves on: behind the batches that are returned,
-                not behind those that are being prepared.
+            progress: Holds the place in the stream, which moves on: after the batches that are returned,
+                not after those that are being prepared.
             count: Called by the thread on each batch.
         """
         number = self.settings.batches_per_update
         share = list(self.processes.share(range(number)))
-        numbers = [*share, 0] if len(share) * self.processes.count < number else share
+        dummies = [0] if len(share) * self.processes.count < number else []
 
         def prepare(place: TrainingProgress) -> Prepared:
             place = TrainingProgress(epoch=place.epoch, batch=place.batch, stream=place.stream)
-            return [count(batch) for batch in self.batches(numbers, place)], place
+            batches = [count(batch) for batch in self.batches([*share, *dummies], place)]
+            last = [CountedBatch(each.batch, 0, 0, dummy=True) for each in batches[len(share) :]]
+            return [*batches[: len(share)], *last], place
 
         batches, place = self.result(self._ahead or self._thread.submit(prepare, progress))
         progress.epoch, progress.batch, progress.stream = place.epoch, place.batch, place.stream
         self._ahead = self._thread.submit(prepare, place)
-        return batches[: len(share)], batches[len(share) :]
+        return batches
 
     @abstractmethod
     def batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
@@ -107,7 +140,7 @@ class PreparedBatches(BatchStream):
     def __init__(
         self,
         examples: EncodedSplit,
-        epochs: Callable[[int], list[PlannedBatch]],
+        epochs: Epochs,
         settings: TrainingSettings,
         processes: Processes = SINGLE_PROCESS,
     ) -> None:

@@ -41,9 +41,10 @@ from plugformer.runs.lockfile import (
     task_hashes,
 )
 from plugformer.runs.recorded_answers import record_answers
-from plugformer.runs.store import refuse_links, write_json, write_text
-from plugformer.training.fitting import Notify, epochs_of, fit, updates
+from plugformer.runs.store import load_tensors, refuse_links, restore, write_json, write_text
+from plugformer.training.setup import Notify, create_trainer
 from plugformer.training.strategy import precision
+from plugformer.training.stream import count_updates, epochs_of
 from plugformer.validation import validate
 
 Final = Literal["test", "validation"]
@@ -219,7 +220,7 @@ def _other_duration(
     if not overrides:
         return []
     training, made = experiment.task.training, newest_step(directory.checkpoints)
-    steps, _ = updates(training, epochs_of(training, data))
+    steps, _ = count_updates(training, epochs_of(training, data))
     if steps < made:
         raise ConfigurationError(f"the run has made {made} updates already, {steps} are fewer; give more")
     return [f"{', '.join(overrides)} after update {made}"]
@@ -267,15 +268,18 @@ def _finish(
     started: float,
 ) -> TrainedModel:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
-    call = fit(trained, data, observers, notify, processes)
     directory = RunDirectory(trained.directory)
+    trainer = create_trainer(trained, data, observers, notify, processes)
+    trainer.fit()
+    restore(trained.model, load_tensors(directory.model), directory.model)  # the best, or the average
+    trained.model.to(processes.device)
     reports = []
     tests = sorted(name for name in data.splits if name.startswith("test")) if final == "test" else []
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
         reports.append(trained.measure(data.splits[name], name, processes))
         processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
-    call("run_evaluated")
+    trainer.hooks.call("run_evaluated", run=trainer.run)
 
     def check_itself() -> SelfCheck:
         check = trained.check_itself(data.splits["validation"])

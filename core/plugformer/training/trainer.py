@@ -2,51 +2,34 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
-from plugformer.errors import InterruptedRunError, RegistryError
+from plugformer.distributed import SINGLE_PROCESS, Processes
+from plugformer.errors import InterruptedRunError
 from plugformer.evaluation.evaluator import Validation
-from plugformer.generators import generator_states
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, Update
 from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
-from plugformer.runs.checkpoint import TrainingProgress, TrainingState, save_checkpoint
+from plugformer.reproducibility import seed_generators
+from plugformer.runs.checkpoint import (
+    Rank,
+    TrainingProgress,
+    TrainingState,
+    drop_old,
+    load_checkpoint,
+    save_checkpoint,
+)
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import own_tensors, restore, save_tensors
+from plugformer.training.interruption import Interruption
 from plugformer.training.not_finite import NotFiniteGuard, PendingUpdate
 from plugformer.training.strategy import TrainingStrategy, compiler_errors_explained
 from plugformer.training.stream import BatchStream, CountedBatch
-
-
-@dataclass(frozen=True)
-class Monitor:
-    """Decides which evaluation is the best, by `loss` or a metric's name."""
-
-    name: str
-    higher_is_better: bool
-
-    def improves(self, evaluation: EvaluationResult, progress: TrainingProgress) -> bool:
-        """Returns whether an evaluation beats the best value so far, or equals it at a lower loss."""
-        if progress.best is None or progress.best_loss is None:
-            return True
-        rank = self.rank(self.value(evaluation), evaluation.loss)
-        return rank < self.rank(progress.best, progress.best_loss)
-
-    def value(self, evaluation: EvaluationResult) -> float:
-        """Returns the monitored value of an evaluation."""
-        return evaluation.loss if self.name == "loss" else evaluation.metrics[self.name]
-
-    def rank(self, value: float, loss: float) -> tuple[bool, float, float]:
-        """Returns a key that sorts evaluations, the best first; NaN comes last, a lower loss breaks ties."""
-        if math.isnan(value):
-            return True, 0.0, loss
-        return False, -value if self.higher_is_better else value, loss
 
 
 @dataclass(kw_only=True, eq=False)
@@ -57,9 +40,11 @@ class Trainer:
         run: What is trained, where and how long.
         strategy: The model as the processes hold it while they train.
         schedules: Those of parameter groups by their `name`; under an empty name that of all others.
-        state: The whole model, the optimizer of `strategy`'s parameters, and progress; restored from a
-            checkpoint when a run is resumed.
+        state: The whole model, the optimizer of `strategy`'s parameters, and progress; restored from the last
+            checkpoint of the run.
+        higher_is_better: Whether a higher value of `training.monitor` is better; not so of the loss.
         processes: The processes that train together; each has a part of every update's batches.
+        notify: Receives messages for people, a line each.
     """
 
     run: Run
@@ -68,9 +53,10 @@ class Trainer:
     schedules: Mapping[str, Schedule]
     stream: BatchStream
     validation: Validation
-    monitor: Monitor
+    higher_is_better: bool
     hooks: HookManager
     processes: Processes = SINGLE_PROCESS
+    notify: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
         self.settings = self.run.task.training
@@ -79,6 +65,7 @@ class Trainer:
         self.optimizer = self.strategy.prepare(self.state.optimizer)
         self.objective = self._objective if self.hooks.changes("training_loss") else None
         self.guard = NotFiniteGuard(self.run, self.state, self.strategy, self.objective, self.processes)
+        self.interruption = Interruption()
 
     @property
     def progress(self) -> TrainingProgress:
@@ -97,87 +84,121 @@ class Trainer:
         return self.has_stalled or self.progress.step >= self.run.steps
 
     def fit(self) -> None:
-        """Trains to the end.
+        """Trains from the last checkpoint, or from the beginning, to the end.
 
         Raises:
             InterruptedRunError: The training was interrupted; a checkpoint and the best parameters are saved.
             NotFiniteError: Loss, gradients or parameters are not finite; the last good checkpoint is kept.
             RunError: The disk is full or cannot be written; the last checkpoint is kept.
         """
-        interruption = Interruption()
-        with interruption.watched():
-            while not self.has_ended:
-                with self.processes.peer_failure_as_error(), compiler_errors_explained():
-                    update, settled = self._update(interruption)
-                # In between, processes do not ask each other whether a hook has failed.
-                tell = self._tell if settled else self.hooks.call
-                tell("step_ended", run=self.run, update=update)
-                if evaluate := self._is_time_to_evaluate():
-                    self._evaluate()
-                if settled and self.processes.any(interruption.requested is not None):
-                    if self.has_ended:  # after the last evaluation only the average is missing
-                        self._average()
-                    self._stop(saved=evaluate)
-        self._average()
+        seed_generators(self.settings.replicate_seed, self.processes.index)  # of dropout
+        resumed = load_checkpoint(self.directory.checkpoints, self.state, self.notify, self.processes)
+        self.strategy.shard_from_full()
+        self.processes.on_main(self._tidy_up)
+        if resumed:
+            self._say_where()
+        try:
+            self.hooks.call("run_started", run=self.run)
+            if not resumed:
+                samples = self.guard.evaluated(self.validation.samples)
+                self.hooks.call("samples_shown", run=self.run, samples=samples)
+            with self.interruption.watched():
+                while not self.has_ended:
+                    self._advance()
+            self._average()
+        except BaseException as error:
+            self.hooks.call("run_failed", run=self.run, error=error)
+            raise
+        finally:
+            self.stream.close()
+        for notice in self.stream.notices():
+            self.notify(notice)
+        self.hooks.call("run_ended", run=self.run)
 
-    def _update(self, interruption: Interruption) -> tuple[Update, bool]:
-        """Makes an update, and returns whether it is settled: its numbers are known to be finite.
+    def _tidy_up(self) -> None:
+        """Removes what a killed process has left, and what is done again."""
+        drop_old(self.directory.checkpoints, self.settings.keep_checkpoints)
+        self.directory.rewind(self.progress.step)
 
-        Losses and norms of others stay on the device.
-        """
+    def _say_where(self) -> None:
+        self.notify(f"resumed after update {self.progress.step} of {self.run.steps}")
+        if self.has_stalled and self.progress.step < self.run.steps:
+            longer = f"--set training.early_stopping.patience={2 * self.progress.waited}"
+            self.notify(
+                f"early stopping has ended this training; to continue, set a longer patience: {longer}"
+            )
+
+    def _advance(self) -> None:
+        """Makes an update; evaluates, saves or stops when it is time."""
+        with self.processes.peer_failure_as_error(), compiler_errors_explained():
+            update = self._update()
+        if update.loss is None:  # processes do not ask each other whether a hook has failed
+            self.hooks.call("step_ended", run=self.run, update=update)
+            return
+        self._tell("step_ended", update=update)
+        if evaluate := self._is_time_to_evaluate():
+            self._evaluate()
+        if self.processes.any(self.interruption.requested is not None):
+            if self.has_ended:  # after the last evaluation only the average is missing
+                self._average()
+            self._stop(saved=evaluate)
+
+    def _update(self) -> Update:
+        """Makes an update. Its loss is None if it stays on the device, and is not known to be finite."""
         started = time.perf_counter()
-        generators = generator_states(self.state.device) if self.guard.skips else {}
-        batches, dummy = self._draw()
+        batches = self._draw()
         # The only message of most updates: a request to stop travels with it.
         message = [
             sum(counted.targets for counted in batches),
             sum(counted.tokens for counted in batches),
-            interruption.requested is not None,
+            self.interruption.requested is not None,
         ]
         targets, tokens, stopping = map(int, self.processes.total(message))
         step = self.progress.step
         logged = step % self.settings.log_every == 0
-        settled = stopping or self.guard.every_update or logged or self._is_time_to_evaluate()
         rates = self._set_learning_rates()
-        passes = [counted.batch for counted in (*batches, *dummy)]
-        losses = self._gradients(passes, len(batches), max(1, targets))  # without targets the loss is zero
-        examples = passes[: len(batches)]
-        self.guard.pending.append(PendingUpdate(step, losses, self._clip(), targets, examples, generators))
-        loss, finite = self.guard.settle() if settled else (None, True)
+        losses = self._gradients(batches, max(1, targets))  # without targets the loss is zero
+        real = [counted.batch for counted in batches if not counted.dummy]
+        self.guard.pending.append(PendingUpdate(step, torch.stack([self._clip(), *losses]), targets, real))
+        loss, finite = None, True
+        if stopping or logged or self.guard.every_update or self._is_time_to_evaluate():
+            loss, finite = self.guard.check_pending()
         if finite:
             self.hooks.seed(self.settings.replicate_seed, "optimizer_step", step)
             arguments = {"run": self.run, "model": self.strategy.trained, "optimizer": self.optimizer}
             self.hooks.ask("optimizer_step", **arguments, step=step)
         else:
-            self.strategy.leave_out()
+            self.strategy.skip_step()
         self.optimizer.zero_grad()
         seconds = time.perf_counter() - started
         self.progress.seconds += seconds
-        update = Update(
+        return Update(
             step=step,
             epoch=self.progress.epoch + 1,
             loss=loss,
             targets=targets,
             tokens=tokens,
-            token_accuracy=self._accuracy(passes, len(batches)) if logged else None,
+            token_accuracy=self._accuracy(batches) if logged else None,
             learning_rate=next(iter(rates.values())),
             seconds=seconds,
             left_out=not finite,
             skipped=self.progress.skipped,
             learning_rates={name: rate for name, rate in rates.items() if name},
         )
-        return update, bool(settled)
 
-    def _draw(self) -> tuple[list[CountedBatch], list[CountedBatch]]:
-        """Returns this process's batches of the next update after hooks have changed them, and dummies."""
-        batches, dummy = self.stream.next(self.progress, self._counted)
+    def _draw(self) -> list[CountedBatch]:
+        """Returns this process's batches of the next update, after hooks have changed them."""
+        batches = self.stream.next(self.progress, self._counted)
         self.progress.step = step = self.progress.step + 1
-        changed: list[CountedBatch] = []
-        for number, counted in enumerate([*batches, *dummy]):
+        changed = []
+        for number, counted in enumerate(batches):
             self._seed_hooks("training_batch", number)
             batch = self.hooks.ask("training_batch", run=self.run, batch=counted.batch, step=step)
-            changed.append(counted if batch is counted.batch else self._counted(batch))
-        return changed[: len(batches)], changed[len(batches) :]
+            if batch is not counted.batch:
+                new = self._counted(batch)
+                counted = counted._replace(batch=new.batch) if counted.dummy else new
+            changed.append(counted)
+        return changed
 
     def _counted(self, batch: Batch) -> CountedBatch:
         """Returns a batch as the device needs it; the thread of the stream calls it."""
@@ -188,19 +209,20 @@ class Trainer:
                 batch = batch.pin_memory()
         return CountedBatch(batch, targets, tokens)
 
-    def _gradients(self, passes: Sequence[Batch], real: int, divisor: int) -> list[Tensor]:
-        """Adds up the gradients of an update; returns the summed losses of the batches before the dummies."""
+    def _gradients(self, batches: Sequence[CountedBatch], divisor: int) -> list[Tensor]:
+        """Adds up the gradients of an update; returns the summed losses of the batches that count."""
         self.model.train()
-        totals: list[Tensor] = []
-        for number, batch in enumerate(passes):
+        losses: list[Tensor] = []
+        for number, counted in enumerate(batches):
             self._seed_hooks("training_loss", number)
-            with self.strategy.exchanging(last=number == len(passes) - 1):
-                loss = self.strategy.loss(batch.to(self.strategy.device), self.objective)
+            with self.strategy.exchanging(last=number == len(batches) - 1):
+                loss = self.strategy.loss(counted.batch.to(self.strategy.device), self.objective)
                 mean = loss.total / divisor + loss.auxiliary / self.settings.batches_per_update
                 # The mean of the processes' gradients is exchanged; their sum is needed.
-                self.strategy.backward(mean * (self.processes.count if number < real else 0))
-            totals.append(loss.total.detach())
-        return totals[:real]
+                self.strategy.backward(mean * (0 if counted.dummy else self.processes.count))
+            if not counted.dummy:
+                losses.append(loss.total.detach())
+        return losses
 
     def _objective(self, model: Model, batch: Batch) -> Loss:
         """Returns a batch's loss as hooks compute it."""
@@ -224,14 +246,15 @@ class Trainer:
         scaled = self.strategy.scaler is not None  # float16: the scaler handles what is not finite
         return torch.zeros_like(norm) if scaled else norm
 
-    def _accuracy(self, passes: Sequence[Batch], real: int) -> float | None:
+    def _accuracy(self, batches: Sequence[CountedBatch]) -> float | None:
         """Returns the accuracy on each process's last batch, in a pass without dropout."""
+        counted = next((counted for counted in reversed(batches) if not counted.dummy), batches[0])
         with self.strategy.full_model() as model, evaluating(model):
-            likelihoods = model.likelihoods(passes[max(real - 1, 0)].to(self.strategy.device))
+            likelihoods = model.likelihoods(counted.batch.to(self.strategy.device))
         if likelihoods.correct is None:
             return None
-        sums = [likelihoods.correct.sum(), likelihoods.targets.sum()]
-        correct, targets = self.processes.total(torch.stack(sums).tolist() if real else [0, 0])
+        sums = torch.stack([likelihoods.correct.sum(), likelihoods.targets.sum()])
+        correct, targets = self.processes.total([0, 0] if counted.dummy else sums.tolist())
         return float(correct / targets) if targets else None
 
     def _set_learning_rates(self) -> dict[str, float]:
@@ -252,44 +275,42 @@ class Trainer:
         return self.progress.step % every == 0 or self.progress.step == self.run.steps
 
     def _evaluate(self) -> None:
+        """Evaluates the model, keeps it if it is the best so far, and saves a checkpoint."""
         with self._evaluated_parameters():
             evaluation = self._measured()
-            if improved := self.monitor.improves(evaluation, self.progress):
-                self.progress.best = self.monitor.value(evaluation)
-                self.progress.best_loss = evaluation.loss
+            rank, improved = self._rank(evaluation), self._improves(evaluation)
+            if improved:
+                self.progress.best, self.progress.best_rank = self._monitored(evaluation), rank
                 self._save_model()
-            rank = self.monitor.rank(self.monitor.value(evaluation), evaluation.loss)
             with self.processes.raise_everywhere():
                 self.hooks.ask("model_evaluated", run=self.run, step=evaluation.step, rank=rank)
         self.progress.waited = 0 if improved else self.progress.waited + 1
         evaluation = replace(evaluation, best=improved, final=self.has_ended)
-        self._tell("evaluation_ended", run=self.run, evaluation=evaluation)
+        self._tell("evaluation_ended", evaluation=evaluation)
         self._save_checkpoint()
 
     def _measured(self) -> EvaluationResult:
         return self.guard.evaluated(lambda: self.validation.evaluate(self.progress.step))
 
-    @contextmanager
-    def _evaluated_parameters(self) -> Iterator[None]:
-        """Inside, the model has the values that hooks want evaluated and saved."""
-        model = self.strategy.trained
-        wanted: Mapping[str, Tensor] | None
-        if (wanted := self.hooks.ask("evaluated_parameters", run=self.run, model=model)) is None:
-            yield
-            return
-        parameters = dict(model.named_parameters())
-        for name, value in wanted.items():
-            if name not in parameters or parameters[name].shape != value.shape:
-                returned = f"a hook's evaluated_parameters returns {name!r} of shape {tuple(value.shape)}"
-                raise RegistryError(f"{returned}, expected parameters of the model, by name, of their shapes")
-        kept = {name: parameters[name].detach().clone() for name in wanted}
-        _assign(parameters, wanted)
-        self.strategy.unshard()
-        try:
-            yield
-        finally:
-            _assign(parameters, kept)
-        self.strategy.unshard()  # a collective: only if all processes have come this far
+    def _monitored(self, evaluation: EvaluationResult) -> float:
+        name = self.settings.monitor
+        return evaluation.loss if name == "loss" else evaluation.metrics[name]
+
+    def _rank(self, evaluation: EvaluationResult) -> Rank:
+        """Returns a key that sorts evaluations, the best first; NaN comes last, a lower loss breaks ties."""
+        value = self._monitored(evaluation)
+        if math.isnan(value):
+            return True, 0.0, evaluation.loss
+        return False, -value if self.higher_is_better else value, evaluation.loss
+
+    def _improves(self, evaluation: EvaluationResult) -> bool:
+        best = self.progress.best_rank
+        return best is None or self._rank(evaluation) < best
+
+    def _evaluated_parameters(self) -> AbstractContextManager[None]:
+        """A context in which the model has the values that hooks want evaluated and saved."""
+        wanted = self.hooks.ask("evaluated_parameters", run=self.run, model=self.strategy.trained)
+        return nullcontext() if wanted is None else self.strategy.other_values(wanted)
 
     def _average(self) -> None:
         """Ends with the average of several evaluations' parameters, if a hook makes one."""
@@ -301,14 +322,13 @@ class Trainer:
         self.strategy.shard_from_full()
         evaluation = self._measured()
         self._save_model()
-        evaluation = replace(evaluation, best=self.monitor.improves(evaluation, self.progress))
-        arguments = {"steps": steps, "evaluation": evaluation, "single_best": self.progress.best}
-        self._tell("average_evaluated", run=self.run, **arguments)
+        evaluation = replace(evaluation, best=self._improves(evaluation))
+        self._tell("average_evaluated", steps=steps, evaluation=evaluation, single_best=self.progress.best)
 
     def _tell(self, hook: str, **arguments: object) -> None:
         """Calls a hook; the error of an observer that must not fail ends all processes."""
         with self.processes.raise_everywhere():
-            self.hooks.call(hook, **arguments)
+            self.hooks.call(hook, run=self.run, **arguments)
 
     def _save_model(self) -> None:
         tensors = own_tensors(self.state.model)
@@ -333,9 +353,3 @@ class Trainer:
         place = f"step {self.progress.step}/{self.run.steps}. Checkpoint saved in {where}"
         resume = f"`plugformer train --resume --out {where}{self.run.arguments}`"
         self.processes.abort(InterruptedRunError(f"Interrupted at {place}. Resume with {resume}."))
-
-
-def _assign(parameters: Mapping[str, nn.Parameter], values: Mapping[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, value in values.items():
-            parameters[name].copy_(value)
