@@ -14,7 +14,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl, must_not_fail
 from plugformer.runs import RunDirectory, load_tensors
 from plugformer_cli.main import main
-from plugformer_tracking.trackers import TRACKERS
+from plugformer_plugins.hook.trackers import TRACKERS
 
 NOT_TOLD = {"event", "step", "epoch", "seconds", "best"}
 
@@ -197,7 +197,7 @@ def test_a_failing_tracker_warns_once_and_is_told_later(
         raise OSError("no room")
 
     run = tmp_path / "run"
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "plugformer_tracking"):
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "plugformer_plugins"):
         patch.setattr(TRACKERS["tensorboard"], "log", fail)
         train_tiny(run, hooks("tensorboard", directory=tmp_path / "tracking"), "training.keep_checkpoints=2")
     (warning,) = (record.getMessage() for record in caplog.records if "switched off" in record.getMessage())

@@ -1,8 +1,8 @@
-"""The trackers by name: each begins a run of its own by its own library, or continues it."""
+"""Experiment trackers: TensorBoard, Weights & Biases and MLflow, each through its own library."""
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -28,7 +28,14 @@ def require(name: Name) -> None:
 
 
 class Tracker(Protocol):
-    """A run of a tracker.
+    """A run of a tracker, which is new or continued.
+
+    Args:
+        run: Name of a new run.
+        project: The project or experiment that has it.
+        directory: Folder of the tracker's files.
+        begun: Identifier of a run to continue; None for a new one.
+        settings: What a new run is told first: numbers, flags and texts by name.
 
     Attributes:
         identifier: By which it is continued.
@@ -36,8 +43,9 @@ class Tracker(Protocol):
 
     identifier: str
 
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        """Tells the settings: numbers, flags and texts by name."""
+    def __init__(
+        self, run: str, project: str, directory: Path, begun: str | None, settings: Mapping[str, Any]
+    ) -> None: ...
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Tells what was measured after an update."""
@@ -46,17 +54,18 @@ class Tracker(Protocol):
         """Writes all of it, and ends."""
 
 
-class _TensorBoard:
+class _TensorBoard(Tracker):
     """Event files: https://docs.pytorch.org/docs/stable/tensorboard.html."""
 
-    def __init__(self, run: str, project: str, directory: Path, begun: str | None) -> None:
+    def __init__(
+        self, run: str, project: str, directory: Path, begun: str | None, settings: Mapping[str, Any]
+    ) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self.identifier = begun or run
         self._writer = SummaryWriter(directory / "tensorboard" / project / self.identifier)
-
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        self._writer.add_hparams(dict(settings), metric_dict={}, run_name="settings")
+        if begun is None:
+            self._writer.add_hparams(dict(settings), metric_dict={}, run_name="settings")
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
@@ -67,14 +76,15 @@ class _TensorBoard:
         self._writer.close()
 
 
-class _WeightsAndBiases:
+class _WeightsAndBiases(Tracker):
     """A run without a copy of the console, the code and the machine: https://docs.wandb.ai/ref/python."""
 
-    def __init__(self, run: str, project: str, directory: Path, begun: str | None) -> None:
+    def __init__(
+        self, run: str, project: str, directory: Path, begun: str | None, settings: Mapping[str, Any]
+    ) -> None:
         import wandb
 
         quiet = {"console": "off", "silent": True, "x_disable_meta": True, "x_disable_stats": True}
-        settings = wandb.Settings(disable_git=True, save_code=False, **quiet)
         self.identifier = begun or run
         self._run = wandb.init(
             project=project,
@@ -83,11 +93,9 @@ class _WeightsAndBiases:
             id=self.identifier,
             name=self.identifier,
             resume="allow",
-            settings=settings,
+            config=dict(settings) if begun is None else None,
+            settings=wandb.Settings(disable_git=True, save_code=False, **quiet),
         )
-
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        self._run.config.update(dict(settings), allow_val_change=True)
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         self._run.log(dict(values), step=step)
@@ -99,26 +107,24 @@ class _WeightsAndBiases:
         wandb.teardown()  # ends the process that it has started
 
 
-class _MLflow:
+class _MLflow(Tracker):
     """A run in a store of files, or in the one that the user has chosen: https://mlflow.org/docs."""
 
-    def __init__(self, run: str, project: str, directory: Path, begun: str | None) -> None:
+    def __init__(
+        self, run: str, project: str, directory: Path, begun: str | None, settings: Mapping[str, Any]
+    ) -> None:
         from mlflow import MlflowClient
+        from mlflow.entities import Param
 
         store = os.environ.get("MLFLOW_TRACKING_URI") or (directory / "mlruns").absolute().as_uri()
         self._client = MlflowClient(store)
-        if begun is None:
-            experiment = self._client.get_experiment_by_name(project)
-            place = (
-                self._client.create_experiment(project) if experiment is None else experiment.experiment_id
-            )
-            begun = self._client.create_run(place, run_name=run).info.run_id
-        self.identifier = begun
-        self._client.update_run(begun, "RUNNING")
-
-    def configure(self, settings: Mapping[str, Any]) -> None:
-        from mlflow.entities import Param
-
+        if begun is not None:
+            self.identifier = begun
+            self._client.update_run(begun, "RUNNING")
+            return
+        known = self._client.get_experiment_by_name(project)
+        experiment = self._client.create_experiment(project) if known is None else known.experiment_id
+        self.identifier = self._client.create_run(experiment, run_name=run).info.run_id
         parameters = [Param(name, str(value)) for name, value in settings.items()]
         for start in range(0, len(parameters), 100):  # as many as a store takes at once
             self._client.log_batch(self.identifier, params=parameters[start : start + 100])
@@ -134,9 +140,8 @@ class _MLflow:
         self._client.set_terminated(self.identifier)
 
 
-TRACKERS: dict[Name, Callable[[str, str, Path, str | None], Tracker]] = {
+TRACKERS: dict[Name, type[Tracker]] = {
     "mlflow": _MLflow,
     "tensorboard": _TensorBoard,
     "wandb": _WeightsAndBiases,
 }
-"""Each is called with the name of a run, its project, a folder, and the identifier of a run to continue."""

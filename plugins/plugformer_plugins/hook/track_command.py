@@ -39,8 +39,8 @@ def command(
 
     from plugformer.configuration import read_file
     from plugformer.runs import RunDirectory, located
-    from plugformer_tracking.session import Session
-    from plugformer_tracking.trackers import Name, require
+    from plugformer_plugins.hook.track import TrackedRun
+    from plugformer_plugins.hook.trackers import Name, require
 
     known: tuple[Name, ...] = get_args(Name)
     for name in to or [""]:
@@ -57,10 +57,10 @@ def command(
     folder = out or directory.path.absolute().parent / "tracking"
     memory = folder / f"{directory.path.absolute().name}.json" if out else directory.path / "tracking.json"
     settings = read_file(directory.task, str(directory.task)).value
-    session = Session(directory, settings, names, project, folder, memory)
-    session.send()
-    session.send_evaluations()
-    session.finish()
+    tracked = TrackedRun(directory, settings, names, project, folder, memory)
+    tracked.send()
+    tracked.send_evaluations()
+    tracked.finish()
     if as_json:
         typer.echo(json.dumps({"run": str(run), "trackers": names, "directory": str(folder)}))
     else:

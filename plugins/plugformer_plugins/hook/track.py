@@ -6,24 +6,95 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 from uuid import uuid4
 
-from plugformer.errors import described
-from plugformer_tracking.trackers import TRACKERS, Name, Tracker
+from pydantic import Field
 
-if TYPE_CHECKING:
-    from plugformer.runs import RunDirectory
+from plugformer.distributed import Processes
+from plugformer.errors import described
+from plugformer.hooks import Run, hookimpl
+from plugformer.interfaces import Hook
+from plugformer.runs import RunDirectory
+from plugformer_plugins.hook.trackers import TRACKERS, Name, Tracker, require
 
 _LOG = logging.getLogger(__name__)
 _FINAL = "final"
 
 
-class Session:
+class Track(Hook):
+    """Tells experiment trackers the settings, the lines of `metrics.jsonl` and the final metrics.
+
+    Each by its own library, in the main process alone. A tracker that fails is left out with a warning.
+    `tracking.json` in the run keeps the identifiers of the trackers' runs: a resumed training continues them.
+
+    Args:
+        to: The trackers. Weights & Biases works offline unless `WANDB_MODE` says otherwise, and MLflow with
+            files unless `MLFLOW_TRACKING_URI` names a server or a database.
+        project: The project or experiment that has the trackers' runs.
+        directory: Folder of their files; `tracking`, next to the run, if None.
+    """
+
+    def __init__(
+        self,
+        *,
+        to: Annotated[list[Name], Field(min_length=1)],
+        project: str = "plugformer",
+        directory: Path | None = None,
+    ) -> None:
+        self.to = to
+        self.project = project
+        self.directory = directory
+        self._tracked: TrackedRun | None = None
+
+    @hookimpl
+    def model_built(self) -> None:
+        """Raises ConfigurationError if the library of a tracker is not installed."""
+        for name in self.to:
+            require(name)
+
+    @hookimpl
+    def run_started(self, run: Run) -> None:
+        """Starts the trackers, or continues their runs."""
+        if Processes.join().main:
+            self._tracked = TrackedRun(
+                RunDirectory(run.directory),
+                run.task.model_dump(mode="json", exclude_none=True),
+                self.to,
+                self.project,
+                self.directory or run.directory.absolute().parent / "tracking",
+                run.directory / "tracking.json",
+            )
+            self._tracked.send()
+
+    @hookimpl
+    def step_ended(self) -> None:
+        """Tells what was logged."""
+        if self._tracked is not None:
+            self._tracked.send()
+
+    evaluation_ended = average_evaluated = step_ended
+
+    @hookimpl
+    def run_evaluated(self) -> None:
+        """Tells the final metrics, and ends the trackers."""
+        if self._tracked is not None:
+            self._tracked.send_evaluations()
+            self._tracked.finish()
+
+    @hookimpl
+    def run_failed(self) -> None:
+        """Ends the trackers."""
+        if self._tracked is not None:
+            self._tracked.send()
+            self._tracked.finish()
+
+
+class TrackedRun:
     """Trackers that follow a run. One that fails is left out, with a warning; nothing is raised.
 
     The file `memory` keeps the identifiers of the trackers' runs and how far each has come, so that the next
-    session continues them. Steps that a resumed training repeats are not told again.
+    call continues them. Steps that a resumed training repeats are not told again.
 
     Args:
         run: The run.
@@ -36,7 +107,7 @@ class Session:
 
     def __init__(
         self,
-        run: "RunDirectory",
+        run: RunDirectory,
         settings: Mapping[str, Any],
         names: Sequence[Name],
         project: str,
@@ -91,11 +162,10 @@ class Session:
     def _start(self, name: Name, settings: Mapping[str, Any], project: str, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         begun = self._known.get(name)
-        tracker = TRACKERS[name](self._known["name"], project, directory, begun and begun["run"])
+        run, told = (begun["run"], begun["told"]) if begun else (None, {})
+        tracker = TRACKERS[name](self._known["name"], project, directory, run, dict(flat(settings)))
         self._open[name] = tracker
-        if begun is None:
-            self._known[name] = {"run": tracker.identifier, "told": {}}
-            tracker.configure(dict(flat(settings)))
+        self._known[name] = {"run": tracker.identifier, "told": told}
 
     def _tell(self, event: str, values: Mapping[str, float], step: int) -> None:
         for name, tracker in list(self._open.items()):
