@@ -8,7 +8,6 @@ import torch
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     EVERYTHING,
-    PAST,
     Attention,
     Context,
     ModelContext,
@@ -19,12 +18,8 @@ from plugformer.registry import Kind, Registry
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=16)
 ATTENTIONS = ["gqa", "mha", "mla", "mqa"]
-ENCODINGS = ["alibi", "none", "rope", "t5"]  # the others end before attention, at the embeddings
-PATTERNS = {"full": ["xxxxxx", "xxxxxx"], "padded": ["xxxxxx", "xxxx.."]}
 
 every_attention = pytest.mark.parametrize("name", ATTENTIONS)
-every_encoding = pytest.mark.parametrize("position", ENCODINGS)
-every_pattern = pytest.mark.parametrize("pattern", PATTERNS)
 
 
 @pytest.fixture(scope="module")
@@ -42,43 +37,8 @@ def encoding(registry, position) -> PositionalEncoding:
     return registry.create(Kind.POSITION, position, MODEL).double()
 
 
-def read_pattern(pattern: str) -> torch.Tensor:
-    return torch.tensor([[mark == "x" for mark in row] for row in PATTERNS[pattern]])
-
-
 def sequence(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, MODEL.width, dtype=torch.float64)
-
-
-class Collector:
-    def __call__(self, name, value):
-        self.weights = value
-
-
-def test_the_list_is_complete(registry):
-    entries = registry.entries(Kind.ATTENTION)
-    assert [entry.name for entry in entries if entry.distribution == "plugformer"] == ATTENTIONS
-
-
-@every_pattern
-@every_encoding
-@every_attention
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
-def test_observed_equals_unobserved(attention, encoding, pattern, causal):
-    real, collector = read_pattern(pattern), Collector()
-    positions = Positions.of(6, encoding, None if real.all() else real)
-    x = sequence(2, 6).requires_grad_()
-    results = []
-    for observer in (None, collector):
-        context = Context(positions, positions, view=PAST if causal else EVERYTHING, observer=observer)
-        output = attention(x, context)[real]
-        parameters = list(attention.parameters())
-        results.append((output, torch.autograd.grad(output.square().sum(), [x, *parameters])))
-    torch.testing.assert_close(results[0], results[1])
-    weights = collector.weights
-    assert weights.shape == (2, MODEL.heads, 6, 6)
-    torch.testing.assert_close(weights.sum(-1).transpose(1, 2)[real], torch.ones(int(real.sum()), 4).double())
-    assert weights.transpose(1, 3).transpose(2, 3)[~real].eq(0).all()  # nobody reads padding
 
 
 @pytest.mark.parametrize("position", ["alibi", "rope", "t5"])

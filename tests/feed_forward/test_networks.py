@@ -73,15 +73,3 @@ def test_gated(name, bias):
     x = torch.randn(2, 7, 6, dtype=torch.float64, requires_grad=True)
     expected = linear(network.down, activation(linear(network.gate, x)) * linear(network.up, x))
     assert_same(network, x, network(x, CONTEXT), expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "shapes"),
-    [
-        ("relu", {"up.bias": (10,), "up.weight": (10, 6), "down.bias": (6,), "down.weight": (6, 10)}),
-        ("swiglu", {"gate.weight": (10, 6), "up.weight": (10, 6), "down.weight": (6, 10)}),
-    ],
-)
-def test_the_ffn_width_is_honored_as_given(name, shapes):
-    network = (PLAIN | GATED)[name][0]()
-    assert {key: value.shape for key, value in network.state_dict().items()} == shapes

@@ -1,7 +1,5 @@
 """The classifier: pooling by hand, padding on either side, and torch's cross-entropy."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
@@ -39,15 +37,6 @@ def test_pooling_by_hand(pooling, rows):
     torch.testing.assert_close(pool(hidden, real, pooling), torch.tensor(expected))
 
 
-@pytest.mark.parametrize("pooling", POOLED)
-def test_pooling_passes_no_gradient_to_padding(pooling):
-    hidden = torch.randn(1, 4, 2, requires_grad=True)
-    real = torch.tensor([[False, True, True, False]])
-    pool(hidden, real, pooling).sum().backward()
-    assert hidden.grad[~real].eq(0).all()
-    assert hidden.grad[real].ne(0).any()
-
-
 @pytest.mark.parametrize("pooling", ["max", "mean", "sum"])
 def test_nothing_real_is_zero(pooling):
     hidden = torch.randn(1, 3, 2)
@@ -78,11 +67,3 @@ def test_logits_and_loss(options, function, smoothing, training):
         cross_entropy(expected, targets, reduction="sum", label_smoothing=smoothing if training else 0.0),
     )
     assert count.item() == 4
-
-
-def test_dropout_works_in_training_alone():
-    head = Classifier(replace(MODEL, width=64), dropout=0.5)
-    hidden, real = torch.randn(2, 3, 64), torch.ones(2, 3, dtype=torch.bool)
-    assert not torch.equal(head.logits(hidden, HeadInput(real)), head.logits(hidden, HeadInput(real)))
-    head.eval()
-    torch.testing.assert_close(head.logits(hidden, HeadInput(real)), head.output(hidden.mean(1)))

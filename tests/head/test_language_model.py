@@ -56,17 +56,6 @@ def test_logits_are_scores_at_every_position():
     torch.testing.assert_close(head.logits(hidden, HeadInput(REAL)), hidden @ head.weight.T + head.bias)
 
 
-def test_a_tied_weight_is_the_embeddings_and_is_never_redrawn():
-    embedding = nn.Parameter(torch.randn(9, 6))
-    before = embedding.clone()
-    head = LanguageModel(replace(MODEL, tied=embedding), bias=True)
-    nn.init.normal_(head.bias)
-    head.reset_parameters()
-    assert head.weight is embedding
-    assert torch.equal(embedding, before)
-    assert torch.equal(head.bias, torch.zeros(9))
-
-
 def test_an_own_weight_starts_like_a_linear_layers():
     """torch.nn.Linear's documentation: uniform between plus and minus one over the root of the width."""
     head = LanguageModel(replace(MODEL, width=16, outputs=1000))

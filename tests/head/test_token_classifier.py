@@ -42,16 +42,3 @@ def test_targets_are_smoothed_in_training_alone(head):
     assert smoothed.train().loss(HIDDEN, TARGETS, CONTEXT)[0].item() == pytest.approx(by_hand, rel=1e-6)
     plain = head().loss(HIDDEN, TARGETS, CONTEXT)[0].item()
     assert smoothed.eval().loss(HIDDEN, TARGETS, CONTEXT)[0].item() == pytest.approx(plain, rel=1e-6)
-
-
-def test_likelihoods_are_of_whole_examples(head):
-    found = head().likelihoods(HIDDEN, TARGETS, CONTEXT)
-    assert found.log_probabilities.tolist() == pytest.approx([log(0.9 * 0.4), log(0.6 * 0.1)], rel=1e-6)
-    assert found.targets.tolist() == [2, 2]
-    assert found.correct.tolist() == [1, 1]
-
-
-def test_the_best_labels_and_how_probable_they_are_together(head):
-    best = head().best(HIDDEN, CONTEXT)
-    assert best.outputs[REAL].tolist() == [0, 1, 1, 0]
-    assert best.log_probabilities.tolist() == pytest.approx([log(0.9 * 0.6), log(0.6 * 0.9)], rel=1e-6)

@@ -34,25 +34,3 @@ def test_equals_torchs(name, shape):
         torch.autograd.grad(actual, [x, *ours.parameters()], direction),
         torch.autograd.grad(expected, [x, *theirs.parameters()], direction),
     )
-
-
-def test_layer_norm_equals_its_definition():
-    x = torch.tensor([1.0, 2.0, 3.0, 6.0])  # mean 3, variance 3.5
-    norm = LayerNorm(ModelContext(width=4, heads=1, ffn_width=1), epsilon=0.5)
-    torch.testing.assert_close(norm(x), torch.tensor([-1.0, -0.5, 0.0, 1.5]))
-
-
-def test_rms_norm_equals_its_definition():
-    x = torch.tensor([1.0, -1.0, 3.0, 3.0])  # mean square 5
-    norm = RMSNorm(ModelContext(width=4, heads=1, ffn_width=1), epsilon=4.0)
-    torch.testing.assert_close(norm(x), x / 3)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_reset_undoes_training(name):
-    norm = PAIRS[name][0]()
-    fresh = {key: value.clone() for key, value in norm.state_dict().items()}
-    for parameter in norm.parameters():
-        nn.init.normal_(parameter)
-    norm.reset_parameters()
-    assert all(torch.equal(value, fresh[key]) for key, value in norm.state_dict().items())

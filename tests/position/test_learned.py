@@ -33,10 +33,3 @@ def test_padding_does_not_count_as_length():
     encoding, real = Learned(MODEL), torch.tensor([[True] * 5 + [False] * 4])
     embedded = encoding.embed(torch.zeros(1, 9, 6), Positions.of(9, encoding, real))
     torch.testing.assert_close(embedded[real], encoding.table.weight)
-
-
-def test_shapes_alone_can_be_computed():
-    with torch.device("meta"):
-        encoding = Learned(MODEL)
-        positions = Positions.of(4, encoding)
-        assert encoding.embed(torch.zeros(1, 4, 6), positions).is_meta
