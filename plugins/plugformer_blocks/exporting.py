@@ -71,7 +71,7 @@ class Whole(nn.Module):
 
 
 class Begin(nn.Module):
-    """The scores of the first token behind what is given, and the cache."""
+    """The scores of the first token after what is given, and the cache."""
 
     def __init__(self, model: Generative, like: Batch) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Begin(nn.Module):
 
 
 class Step(nn.Module):
-    """The scores of the token behind a new one, and the tensors of the cache that it changes.
+    """The scores of the token after a new one, and the tensors of the cache that it changes.
 
     Attributes:
         changes: For each tensor of the cache whether a step changes it.
@@ -116,7 +116,7 @@ class Step(nn.Module):
 
 
 def _next(model: Generative, tokens: Tensor, cache: Any) -> Tensor:
-    """Returns the logits behind a new token of every row."""
+    """Returns the logits after a new token of every row."""
     new = Tokens(tokens[:, None], torch.ones_like(tokens, dtype=torch.bool)[:, None], full=True)
     return _logits(model, model.step(new, cache)[:, -1])
 

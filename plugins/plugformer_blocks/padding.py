@@ -19,7 +19,7 @@ def pad(rows: Ragged, *, begin: bool = False, end: bool = True, length: int = 0)
         rows: Token numbers without special tokens.
         begin: Whether each sequence starts with BEGIN.
         end: Whether each sequence ends with END.
-        length: Least length of the result, which is at least that of the longest sequence.
+        length: Minimum length of the result, which is at least that of the longest sequence.
     """
     column, whole = _columns(rows, begin + end, length)
     ids = np.full(column.shape, PADDING, dtype=np.int64)
@@ -37,7 +37,7 @@ def pad(rows: Ragged, *, begin: bool = False, end: bool = True, length: int = 0)
 
 
 def pad_targets(targets: Ragged | NDArray[Any] | None, *, length: int = 0) -> Shaped[Tensor, "batch ..."]:
-    """Returns the targets of examples, or of tokens where `pad` puts these, BEGIN in front and END behind.
+    """Returns the targets of examples, or of tokens where `pad` puts these, BEGIN in front and END after.
 
     Integers stay integers, ABSENT where a token has no target; floats become float32, NaN where it has none.
     Without targets, the result is empty.

@@ -11,7 +11,7 @@ from plugformer.interfaces import END, PAST, Positions, View
 
 @dataclass(frozen=True)
 class Prefix(View):
-    """Every token sees the prefix, and tokens behind it also those before them: a prefix LM.
+    """Every token sees the prefix, and tokens after it also those before them: a prefix LM.
 
     Raffel et al. 2020, section 3.2.1: https://arxiv.org/abs/1910.10683. The tokens of the prefix have the
     mark `in_prefix`, 1. An architecture gives it, and its decoder reads the prefix in one piece.

@@ -11,7 +11,7 @@ from plugformer.interfaces import SPECIAL_TOKENS, Tokenizer
 from plugformer.runs import TrainedModel
 
 PROBED = 2000
-"""Most tokens of a vocabulary whose texts are encoded by the file alone, to see whether it is enough."""
+"""Maximum number of tokens whose texts are encoded by the file alone, to see whether it is enough."""
 
 
 def sides(trained: TrainedModel) -> dict[str, Tokenizer]:

@@ -66,7 +66,7 @@ class LoRA(Hook):
 
     @hookimpl(trylast=True)
     def model_built(self, run: Run) -> None:
-        """Freezes the model and adds the updates, behind hooks that load weights.
+        """Freezes the model and adds the updates, after hooks that load weights.
 
         Raises:
             ConfigurationError: A pattern matches no linear map, or no parameter.

@@ -6,11 +6,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.errors import LengthError
-from plugformer.interfaces import ModelContext, PositionalEncoding, Positions
+from plugformer.interfaces import ModelContext, Positions
+from plugformer_plugins.position.learned import Learned
 
 
-class Normalized(PositionalEncoding):
+class Normalized(Learned):
     """norm(x + position + segment): a learned vector for each position, and one for each text of an input.
 
     BERT, Devlin et al. 2019, figure 2: https://arxiv.org/abs/1810.04805, with the layer norm of its authors'
@@ -19,7 +19,7 @@ class Normalized(PositionalEncoding):
 
     Args:
         model: Sizes of the model; `max_length` is the number of positions.
-        segments: Number of vectors for texts; those of an input beyond have the last one. 0 for none.
+        segments: Number of vectors for texts; further texts of an input have the last one. 0 for none.
         epsilon: Of the norm.
     """
 
@@ -30,8 +30,7 @@ class Normalized(PositionalEncoding):
         segments: Annotated[int, Field(ge=0, le=1024)] = 2,
         epsilon: Annotated[float, Field(gt=0)] = 1e-12,
     ) -> None:
-        super().__init__()
-        self.table = nn.Embedding(model.max_length, model.width)
+        super().__init__(model)
         self.segments = nn.Embedding(segments, model.width) if segments else None
         self.norm = nn.LayerNorm(model.width, eps=epsilon)
 
@@ -43,15 +42,7 @@ class Normalized(PositionalEncoding):
         Raises:
             LengthError: The position of a token is `model.max_length` or more.
         """
-        index, longest = positions.index, self.table.num_embeddings
-        if positions.end is None or positions.end > longest:
-            unknown = positions.end is None or index.is_meta
-            length = 0 if unknown else int(positions.real_index.max()) + 1
-            if length > longest:
-                words = f"a sequence of {length} tokens is longer than the {longest} learned positions"
-                raise LengthError(f"{words}: shorten it")
-            index = index.clamp(max=longest - 1)  # of padding, any row
-        x = x + self.table(index)
+        x = super().embed(x, positions)
         if self.segments is not None:
             segment = positions.marks.get("segment")
             if segment is None:

@@ -42,7 +42,7 @@ tokenizer = tokenizers.Tokenizer.from_file("tokenizer-{target}.json")
 def answer(texts):
     rows = [tokenizer.encode(text, add_special_tokens=False).tokens for text in texts]
     results = generator.generate_batch(
-        [["{begin}", *row{behind}] for row in rows],
+        [["{begin}", *row{after}] for row in rows],
         max_length={most},
         min_length=0,
         max_batch_size=1,
@@ -93,7 +93,7 @@ def program(trained: TrainedModel) -> str:
         options=",\n        ".join(f"{name}={value!r}" for name, value in options.items()),
         begin=SPECIAL_TOKENS[BEGIN],
         begin_id=BEGIN,
-        behind=f', "{SPECIAL_TOKENS[END]}"' if reads_input(trained) else "",
+        after=f', "{SPECIAL_TOKENS[END]}"' if reads_input(trained) else "",
         end=END,
         text="some text",
     )

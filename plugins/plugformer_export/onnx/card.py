@@ -31,15 +31,15 @@ def run(name, given):
 
 
 def inputs(rows):
-    \"\"\"Pads lists of token ids on the right; `template` says what stands before and behind them.\"\"\"
+    \"\"\"Pads lists of token ids on the right; `template` says what stands before and after them.\"\"\"
     longest = max(map(len, rows))
     given = {}
-    for name, (before, each, behind) in template.items():
-        width = len(before) + longest + len(behind)
+    for name, (before, each, after) in template.items():
+        width = len(before) + longest + len(after)
         values = np.zeros((len(rows), width), dtype=bool if name.endswith("_mask") else np.int64)
         for number, row in enumerate(rows):
             middle = row if name.endswith("_ids") else [each] * len(row)
-            values[number, : width - longest + len(row)] = [*before, *middle, *behind]
+            values[number, : width - longest + len(row)] = [*before, *middle, *after]
         given[name] = values
     return given
 """
@@ -104,7 +104,7 @@ _BODIES = {
 
 
 def template_of(one: Batch) -> dict[str, Any]:
-    """Returns for each input what stands before a text's tokens, at each of them, and behind them.
+    """Returns for each input what stands before a text's tokens, at each of them, and after them.
 
     Args:
         one: A question whose only ordinary token has the id 4.

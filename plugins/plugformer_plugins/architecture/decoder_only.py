@@ -64,7 +64,7 @@ class DecoderOnly(Architecture):
         return whole
 
     def limits(self, max_length: int, level: Level) -> Limits:
-        """Returns the room that BEGIN, and END behind an input, leave."""
+        """Returns the room that BEGIN, and END after an input, leave."""
         return Limits(max_length - 2, max_length - 1, max_length - 2)
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
@@ -85,7 +85,7 @@ class DecoderModel(Generative):
         self._max_length = max_length
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
-        """Returns the tokens behind what is given, each predicted from those before it; or the classes."""
+        """Returns the tokens after what is given, each predicted from those before it; or the classes."""
         if self.level is not Level.NEXT_TOKEN:
             return batch.targets, batch.target.mask
         following, real = next_tokens(batch.target)

@@ -82,7 +82,7 @@ class Scheme(NamedTuple):
         inside: At others.
         end: At the last of several words; as at others if empty.
         single: At the only word; as at the first if empty.
-        between: At the first word, directly behind an entity of the same type; as at any first word if empty.
+        between: At the first word, directly after an entity of the same type; as at any first word if empty.
     """
 
     begin: str
@@ -151,7 +151,7 @@ class EntityF1(MicroF1):
         return super().statistics(predictions, references)
 
     def found(self, answer: Sequence[str]) -> set[tuple[str, int, int]]:
-        """Returns the type, the first word and the word behind the last of each entity.
+        """Returns the type, the first word and the word after the last of each entity.
 
         Raises:
             DataError: A tag is none of the scheme.

@@ -51,7 +51,7 @@ class TokenAccuracy(Ratio, LikelihoodMetric):
 class BitsPerCharacter(Ratio, LikelihoodMetric):
     """The negative logarithm to base 2 of a text's probability, over its characters; lower is better.
 
-    Tokens that are no characters, such as END behind a text, count among the bits, not among the characters.
+    Tokens that are no characters, such as END after a text, count among the bits, not among the characters.
     Where texts are cut into pieces, the characters of a split are shared out among its tokens; those of a
     truncated text among the text's, and only what is left of these counts.
     """

@@ -9,9 +9,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.interfaces import OutputMetric, OutputType
+from plugformer_plugins.metric.accuracy import Ratio
 
 
-class NumberMetric(OutputMetric):
+class NumberMetric(Ratio, OutputMetric):
     """The mean error of predicted numbers, or of all numbers of lists; lower is better."""
 
     accepts = frozenset({OutputType.NUMBER, OutputType.NUMBERS})
@@ -36,11 +37,6 @@ class NumberMetric(OutputMetric):
             differences = np.array([one - other for one, other in pairs], float)
             rows.append([self.errors(differences).sum(), len(differences)])
         return np.array(rows, float).reshape(-1, 2)
-
-    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
-        """Returns the mean, 0 without any number."""
-        total, count = statistics.sum(axis=0)
-        return float(total / max(count, 1))
 
 
 class MeanSquaredError(NumberMetric):

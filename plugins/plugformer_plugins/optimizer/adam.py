@@ -1,7 +1,7 @@
 """Adam, and AdamW with decoupled weight decay."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -63,9 +63,16 @@ class AdamW(Adam):
 
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         """Returns torch's fused AdamW with two groups: what decays, and what does not."""
-        trained = [parameter for _, parameter in parameters if parameter.requires_grad]
-        groups = [
-            {"params": [p for p in trained if p.ndim >= 2], "weight_decay": self.weight_decay},
-            {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-        ]
+        groups = decaying_groups(parameters, self.weight_decay)
         return torch.optim.AdamW(groups, lr=self.lr, betas=self.betas, eps=self.epsilon, fused=True)
+
+
+def decaying_groups(
+    parameters: Iterable[tuple[str, nn.Parameter]], weight_decay: float
+) -> list[dict[str, Any]]:
+    """Returns groups of what is trained: matrices, which decay, and the rest, which does not."""
+    trained = [parameter for _, parameter in parameters if parameter.requires_grad]
+    return [
+        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+    ]

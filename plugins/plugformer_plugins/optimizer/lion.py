@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from plugformer.interfaces import Optimizer
-from plugformer_plugins.optimizer.adam import Betas, LearningRate
+from plugformer_plugins.optimizer.adam import Betas, LearningRate, decaying_groups
 
 
 class Lion(Optimizer):
@@ -37,14 +37,8 @@ class Lion(Optimizer):
 
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         """Returns the optimizer with two groups: what decays, and what does not."""
-        trained = [parameter for _, parameter in parameters if parameter.requires_grad]
-        return SignOptimizer(
-            [
-                {"params": [p for p in trained if p.ndim >= 2], "weight_decay": self.weight_decay},
-                {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-            ],
-            {"lr": self.lr, "betas": self.betas},
-        )
+        groups = decaying_groups(parameters, self.weight_decay)
+        return SignOptimizer(groups, {"lr": self.lr, "betas": self.betas})
 
 
 class SignOptimizer(torch.optim.Optimizer):

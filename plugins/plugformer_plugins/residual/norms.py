@@ -18,11 +18,8 @@ def make_norms(model: ResidualContext) -> nn.ModuleDict:
     return nn.ModuleDict({name: model.norm() for name in model.sublayers})
 
 
-class PreNorm(Residual):
-    """x + f(norm(x)) for each sublayer f, and a norm above the last layer.
-
-    On Layer Normalization in the Transformer Architecture, Xiong et al. 2020, figure 1 (b):
-    https://arxiv.org/abs/2002.04745.
+class NormedSublayers(Residual):
+    """A residual connection with a norm for each sublayer.
 
     Args:
         model: Names the sublayers and makes their norms.
@@ -31,6 +28,14 @@ class PreNorm(Residual):
     def __init__(self, model: ResidualContext) -> None:
         super().__init__()
         self.norms = make_norms(model)
+
+
+class PreNorm(NormedSublayers):
+    """x + f(norm(x)) for each sublayer f, and a norm above the last layer.
+
+    On Layer Normalization in the Transformer Architecture, Xiong et al. 2020, figure 1 (b):
+    https://arxiv.org/abs/2002.04745.
+    """
 
     def forward(self, x: Stream, sublayers: Mapping[str, Sublayer]) -> Stream:
         """Adds to `x`, one after the other, what the sublayers make of its normalized value."""
@@ -39,20 +44,13 @@ class PreNorm(Residual):
         return x
 
 
-class PostNorm(Residual):
+class PostNorm(NormedSublayers):
     """norm(x + f(x)) for each sublayer f; there is no norm above the last layer.
 
     Attention Is All You Need, Vaswani et al. 2017, section 3.1: https://arxiv.org/abs/1706.03762.
-
-    Args:
-        model: Names the sublayers and makes their norms.
     """
 
     final_norm = False
-
-    def __init__(self, model: ResidualContext) -> None:
-        super().__init__()
-        self.norms = make_norms(model)
 
     def forward(self, x: Stream, sublayers: Mapping[str, Sublayer]) -> Stream:
         """Normalizes, one after the other, the sums of the stream and what the sublayers make of it."""
@@ -61,7 +59,7 @@ class PostNorm(Residual):
         return x
 
 
-class DeepNorm(Residual):
+class DeepNorm(NormedSublayers):
     """norm(alpha x + f(x)) for each sublayer f; there is no norm above the last layer.
 
     DeepNet: Scaling Transformers to 1,000 Layers, Wang et al. 2022, figure 2:
@@ -80,7 +78,7 @@ class DeepNorm(Residual):
     final_norm = False
 
     def __init__(self, model: ResidualContext) -> None:
-        super().__init__()
+        super().__init__(model)
         layers, readers = model.place.layers, model.place.read_by
         if "cross_attention" in model.sublayers:
             self.alpha, self.gain = (3 * layers) ** 0.25, (12 * layers) ** -0.25
@@ -89,7 +87,6 @@ class DeepNorm(Residual):
             self.alpha, self.gain = 0.81 * product**0.0625, 0.87 * product**-0.0625
         else:
             self.alpha, self.gain = (2 * layers) ** 0.25, (8 * layers) ** -0.25
-        self.norms = make_norms(model)
 
     def forward(self, x: Stream, sublayers: Mapping[str, Sublayer]) -> Stream:
         """Normalizes, one after the other, alpha times the stream plus what the sublayers make of it."""
@@ -98,7 +95,7 @@ class DeepNorm(Residual):
         return x
 
 
-class LayerScale(Residual):
+class LayerScale(NormedSublayers):
     """x + scale * f(norm(x)) for each sublayer f, and a norm above the last layer.
 
     Going deeper with Image Transformers, Touvron et al. 2021, section 2, equation 4:
@@ -113,11 +110,10 @@ class LayerScale(Residual):
     def __init__(
         self, model: ResidualContext, *, init: Annotated[float | None, Field(gt=0, le=1)] = None
     ) -> None:
-        super().__init__()
+        super().__init__(model)
         layers = model.place.layers
         by_depth = 0.1 if layers <= 18 else 1e-5 if layers <= 24 else 1e-6
         self.init = by_depth if init is None else init
-        self.norms = make_norms(model)
         self.scales = nn.ParameterDict(
             {name: nn.Parameter(torch.empty(model.width)) for name in model.sublayers}
         )

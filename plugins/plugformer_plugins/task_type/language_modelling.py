@@ -21,7 +21,7 @@ from plugformer_blocks import Within
 class LanguageModelling(TaskType):
     """Predicts texts token by token, and continues prompts.
 
-    Texts are joined, END behind each, and cut into pieces of `model.max_length` tokens, or fewer as
+    Texts are joined, END after each, and cut into pieces of `model.max_length` tokens, or fewer as
     `data.length` says; each token is predicted once, from those before it in its piece and the last token
     of the piece before. In training, pieces begin at another place in every epoch.
 

@@ -62,7 +62,7 @@ class MaskedLanguageModelling(TaskType):
         return {"input": rows, "targets": targets}
 
     def draw(self, encoded: Encoded, generators: Sequence[np.random.Generator]) -> Encoded:
-        """Returns texts with masks, and the tokens that are behind them as targets."""
+        """Returns texts with masks, and the tokens that they hide as targets."""
         assert encoded.input is not None  # noqa: S101 (it always is)
         tokens, predicted = encoded.input.values.copy(), np.zeros(len(encoded.input.values), dtype=np.bool)
         end = 0
@@ -93,9 +93,9 @@ class MaskedLanguageModelling(TaskType):
 
 
 def _before_mask(text: str, words: Sequence[str], tokenizer: Tokenizer) -> list[int]:
-    """Returns the tokens of the text before a mask, behind which the given words may be.
+    """Returns the tokens of the text before a mask, after which the given words may be.
 
-    Many tokenizers keep a space with the word behind it. The space before a mask is then part of the masked
+    Many tokenizers keep a space with the word after it. The space before a mask is then part of the masked
     token, as in training, where whole tokens are masked.
     """
     if not text.endswith(" "):

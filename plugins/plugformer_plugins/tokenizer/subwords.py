@@ -160,7 +160,7 @@ class Unigram(SubwordTokenizer):
     """Pieces with probabilities; a text is cut into the most probable sequence of them.
 
     Kudo (2018), section 3.2, https://arxiv.org/abs/1804.10959: starts from many pieces and prunes those whose
-    loss costs the training text's likelihood least. A space belongs to the word behind it.
+    loss costs the training text's likelihood least. A space belongs to the word after it.
 
     Args:
         size: Number of tokens, the special ones included; fewer where the text has no more.
