@@ -36,6 +36,8 @@ def notices(registry, folder: Path, labels: str, *overrides: str, kind: str = "c
         ("good", "g\u043eod"),  # Cyrillic
         ("\uff21", "A"),  # full width
         ("BAD", "bad"),
+        ("so bad", "so  bad"),
+        ("bad", "bad\xa0"),
         ("BAD\u200b", "bad"),
         ("1", "1.0"),
     ],

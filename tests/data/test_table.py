@@ -417,17 +417,3 @@ def test_problems_are_found_before_reading(
 
 def test_a_header_alone_is_a_split_without_rows(tmp_path: Path) -> None:
     assert len(load(LABELS, {"train": written(tmp_path, "rows.tsv", "text\tlabel\n")})["train"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("x", "x "), ("x", "x\xa0"), ("a b", "a  b")],
-)
-def test_labels_that_look_the_same_are_refused(tmp_path: Path, one: str, other: str) -> None:
-    rows = "".join(json.dumps({"text": "t", "label": label}) + "\n" for label in (one, "y", other))
-    file = written(tmp_path, "t.jsonl", rows)
-    with pytest.raises(DataError) as raised:
-        load(LABELS, {"train": file})
-    assert all(part in str(raised.value) for part in (ascii(one), ascii(other)))
-    meant = load(LABELS, {"train": file}, labels=[one, "y", other])["train"]
-    assert meant["label"] == [0, 1, 2]

@@ -3,7 +3,7 @@
 import pytest
 from tests.pieces import Pieces
 
-from plugformer.errors import ConfigurationError, DataError, ExampleError
+from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import END, Tokenizers
 from plugformer.registry import Kind
 
@@ -84,9 +84,3 @@ def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokeni
     task_type = registry.create(Kind.TASK_TYPE, "regression")
     task_type.state = task_type.learn({"number": [1e-320, 0.0, 2e-320]})
     assert task_type.encode({"text": ["the fox"], "number": [1e-320]}, tokenizers)["targets"] == [0.0]
-
-
-@pytest.mark.parametrize(("type_name", "column"), [("multi-label", "labels"), ("tagging", "tags")])
-def test_names_that_look_the_same_are_refused(registry, type_name, column):
-    with pytest.raises(DataError, match=rf"{column} 'a b' and 'a  b'|{column} 'a  b' and 'a b'"):
-        registry.create(Kind.TASK_TYPE, type_name).learn({column: [["a b"], ["a  b"]]})

@@ -29,18 +29,6 @@ def class_names(labels: Iterable[str]) -> list[str]:
     return sorted(names, key=natural)
 
 
-def require_different(names: Iterable[str], kind: str) -> None:
-    """Raises DataError if two different names of some kind, such as "labels", differ in spaces alone."""
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(" ".join(name.split()), name)
-        if other != name:
-            raise DataError(
-                f"the {kind} {other!a} and {name!a} of the training examples look the same, but would be "
-                f"different {kind}; use one spelling"
-            )
-
-
 def warn_of_numbers(train: "Dataset", label: str) -> list[str]:
     """Returns a warning if the labels of the training examples look like measurements, not like classes."""
     names: list[str] = getattr(train.features.get(label), "names", [])

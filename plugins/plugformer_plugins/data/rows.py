@@ -15,7 +15,6 @@ from plugformer_plugins.data.labels import (
     class_names,
     class_numbers,
     first_number,
-    require_different,
     warn_of_numbers,
 )
 
@@ -183,8 +182,6 @@ class RowData(Data):
         written = {split: data.unique(label.name) for split, data in examples.items()}
         declared = self.class_names(label)
         train = written.get("train", ())
-        if declared is None:
-            require_different(train, "labels")
         names = class_names(train) if declared is None else list(declared)
         first = first_number(names, {*chain.from_iterable(written.values())}, zero_based=self._zero_based)
         numbers = class_numbers(names, first)

@@ -1,20 +1,8 @@
-"""Labels and tags: their names, learned from the training examples, and their numbers."""
+"""Labels and tags: their numbers among the names that the training examples have."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from plugformer.errors import ConfigurationError, ExampleError, nearest
-from plugformer_plugins.data.labels import require_different
-
-
-def learned_names(names: Iterable[str], kind: str) -> list[str]:
-    """Returns the different names of some kind, such as "labels", sorted.
-
-    Raises:
-        DataError: Two of them differ only in spaces.
-    """
-    different = sorted(set(names))
-    require_different(different, kind)
-    return different
 
 
 def number_of(name: str, known: Sequence[str], row: int, kind: str) -> int:

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch.nn.functional import logsigmoid
 
 from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
-from plugformer_plugins.task_type.labels import learned_names, number_of, refuse_alternatives
+from plugformer_plugins.task_type.labels import number_of, refuse_alternatives
 from plugformer_plugins.task_type.texts import PredictionFromTexts, TextColumns
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class MultiLabel(PredictionFromTexts):
 
     def learn(self, train: "Dataset") -> list[str]:
         """Returns the labels, sorted."""
-        return learned_names(chain.from_iterable(train["labels"]), "labels")
+        return sorted(set(chain.from_iterable(train["labels"])))
 
     def target(self, row: int, value: Sequence[str]) -> list[float]:
         """Returns for each label 1 if it applies and 0 if not.

@@ -18,7 +18,7 @@ from plugformer.interfaces import (
     TaskType,
     Tokenizers,
 )
-from plugformer_plugins.task_type.labels import learned_names, number_of, refuse_alternatives
+from plugformer_plugins.task_type.labels import number_of, refuse_alternatives
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -41,7 +41,7 @@ class Tagging(TaskType):
 
     def learn(self, train: "Dataset") -> list[str]:
         """Returns the tags, sorted."""
-        return learned_names(chain.from_iterable(train["tags"]), "tags")
+        return sorted(set(chain.from_iterable(train["tags"])))
 
     @property
     def outputs(self) -> int:
