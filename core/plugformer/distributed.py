@@ -113,10 +113,6 @@ class Processes:
             distributed.all_reduce(sums, group=self._steps)
         return sums.numpy()
 
-    def any(self, flag: bool) -> bool:
-        """Returns whether a flag is true in any process."""
-        return bool(self.total([flag])[0])
-
     def gather(self, value: T) -> list[T]:
         """Returns the values of all processes, in the order of their ranks."""
         if self.count == 1:

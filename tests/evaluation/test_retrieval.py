@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def split(trained):
-    return trained._read("test")
+    return trained.read("test")[0]
 
 
 def brute_force(trained, count):
@@ -82,7 +82,7 @@ def test_equal_vectors_find_nothing(trained, split):
 @pytest.mark.parametrize(("group", "tokens"), [(8, 10), (8, 1000), (40, 10), (100, 10)])
 def test_a_loss_of_batches_has_fixed_groups(trained, split, group, tokens):
     """The last group of 37 rows in groups of 8 is the last 8, of which 5 are new."""
-    split = trained._read("validation")
+    split = trained.read("validation")[0]
     evaluator = replace(trained.evaluator(), group=group)
     evaluator.predictor.batch_tokens = tokens
     found = evaluator.likelihoods(split)

@@ -56,7 +56,7 @@ def test_it_is_evaluated(loaded, trained):
 def test_it_computes_losses_and_gradients(loaded, trained):
     gradients = []
     for model in (loaded(), loading.load(trained.directory, device="cpu")):
-        (batch,) = model.predictor().batches(model._read("validation"), range(3))
+        (batch,) = model.predictor().batches(model.read("validation")[0], range(3))
         loss = model.model.train()(batch)
         assert loss.total.device.type == model.device.type
         loss.total.backward()

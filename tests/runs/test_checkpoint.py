@@ -218,7 +218,7 @@ def test_keys_that_look_alike_keep_their_own_tensors():
 def test_what_an_optimizer_cannot_keep(state, tmp_path):
     next(iter(state.optimizer.state.values()))["secret"] = {1, 2}
     state.progress.step = 2
-    with pytest.raises(RunError, match=r"a set at optimizer/state/0/secret"):
+    with pytest.raises(RunError, match=r"a set at training/optimizer/state/0/secret"):
         save_checkpoint(tmp_path, state, KEEP)
 
 

@@ -1,13 +1,11 @@
 """Runs on disk: their files, checkpoints and lockfiles. Nothing that is read here is executed."""
 
-from plugformer.runs.checkpoint import Stateful, TrainingProgress
 from plugformer.runs.directory import RunDirectory, is_being_trained, located
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lockfile import provenance
 from plugformer.runs.store import (
     load_tensors,
     own_tensors,
-    read_file,
     read_json,
     refuse_links,
     replacing,
@@ -16,15 +14,12 @@ from plugformer.runs.store import (
 
 __all__ = [
     "RunDirectory",
-    "Stateful",
     "TrainedModel",
-    "TrainingProgress",
     "is_being_trained",
     "load_tensors",
     "located",
     "own_tensors",
     "provenance",
-    "read_file",
     "read_json",
     "refuse_links",
     "replacing",

@@ -62,13 +62,15 @@ class TrainedModel:
         processor: What turns text into numbers and back.
         changes: How the components that answer differ from those of the training, a line each.
         other_data: Whether it was loaded with other settings of data than those of the training.
+        report: The final evaluation, if `train` or `resume` returned this model.
 
     Raises:
         ConfigurationError: No output can respect the task's constraints.
     """
 
+    report: Report
+
     def __init__(self, directory: Path, experiment: Experiment, model: Model, processor: Processor) -> None:
-        self._report: Report | None = None
         self.changes: Sequence[str] = ()
         self.other_data = False
         self.directory = directory
@@ -78,17 +80,6 @@ class TrainedModel:
         self.processor = processor
         if experiment.task_type.level is Level.NEXT_TOKEN:
             self._allowed = allowed_outputs(experiment, processor.target)
-
-    @property
-    def report(self) -> Report:
-        """The final evaluation of the training that returned this model; RunError if it was loaded."""
-        if self._report is None:
-            raise RunError(f"{self.directory} was loaded, not trained here; evaluate() measures it")
-        return self._report
-
-    @report.setter
-    def report(self, report: Report) -> None:
-        self._report = report
 
     @property
     def task(self) -> Task:
@@ -216,7 +207,7 @@ class TrainedModel:
     ) -> tuple[EncodedSplit, str]:
         """Returns what `evaluate` measures, and its name; for arguments and errors see there."""
         if data is None:
-            return self._read(split, notify, same=True), split
+            return self._read_split(split, notify), split
         from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
@@ -229,6 +220,42 @@ class TrainedModel:
         for notice in (*notices, f"{name}: {count}"):
             notify(notice)
         return examples, name
+
+    def _read_split(self, name: str, notify: Notify) -> EncodedSplit:
+        """Returns a split of the training's data, or of those that overrides name."""
+        from plugformer.data.preparation import (  # predict does not wait for data's libraries
+            missing_files,
+            prepare,
+        )
+
+        require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
+        try:
+            data = prepare(self.experiment, self.processor)
+        except DataError as error:
+            if missing := missing_files(self.experiment):
+                raise DataError(
+                    f"{missing[0]}: no such file, but the run was trained with it\n"
+                    "restore it, evaluate on other files with `plugformer evaluate RUN --data FILE`, or set "
+                    "the new path with --set data.OPTION=VALUE"
+                ) from error
+            raise
+        if name not in data.splits:
+            known = sorted(data.splits)
+            raise DataError(f"unknown split {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+        notices = [*data.notices, f"{name}: {data.lengths[name]}"]
+        if data.hashes[name] != RunDirectory(self.place).read_lockfile()["data"].get(name):
+            words = (
+                f"the examples of split {name!r} are not those of the training; it may have seen some of them"
+            )
+            if not self.other_data:
+                raise DataError(
+                    f"{words}\nrestore the data; to measure other examples, name them with "
+                    "`plugformer evaluate RUN --data FILE`, or with --set data.OPTION=VALUE"
+                )
+            notices.insert(0, words)
+        for notice in notices:
+            notify(notice)
+        return data.splits[name]
 
     def measure(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
         """Returns the metrics on a split; also those without constraints, and those in float32."""
@@ -281,47 +308,11 @@ class TrainedModel:
             split: The validation split; read if None.
 
         Raises:
-            DataError: The task's data cannot be read.
+            DataError: The task's data cannot be read, or are not those of the training.
         """
         from plugformer.runs.self_check import check  # which knows this class
 
-        return check(self, self._read("validation") if split is None else split)
-
-    def _read(self, name: str, notify: Notify = lambda _: None, *, same: bool = False) -> EncodedSplit:
-        """Returns a split of the task's data; with `same`, of the training's, or of what overrides name."""
-        from plugformer.data.preparation import (  # predict does not wait for data's libraries
-            missing_files,
-            prepare,
-        )
-
-        require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
-        try:
-            data = prepare(self.experiment, self.processor)
-        except DataError as error:
-            if missing := missing_files(self.experiment):
-                raise DataError(
-                    f"{missing[0]}: no such file, but the run was trained with it\n"
-                    "restore it, evaluate on other files with `plugformer evaluate RUN --data FILE`, or set "
-                    "the new path with --set data.OPTION=VALUE"
-                ) from error
-            raise
-        if name not in data.splits:
-            known = sorted(data.splits)
-            raise DataError(f"unknown split {name!r}{nearest(name, known)}; known: {', '.join(known)}")
-        notices = [*data.notices, f"{name}: {data.lengths[name]}"]
-        if same and data.hashes[name] != RunDirectory(self.place).read_lockfile()["data"].get(name):
-            words = (
-                f"the examples of split {name!r} are not those of the training; it may have seen some of them"
-            )
-            if not self.other_data:
-                raise DataError(
-                    f"{words}\nrestore the data; to measure other examples, name them with "
-                    "`plugformer evaluate RUN --data FILE`, or with --set data.OPTION=VALUE"
-                )
-            notices.insert(0, words)
-        for notice in notices:
-            notify(notice)
-        return data.splits[name]
+        return check(self, self.read("validation")[0] if split is None else split)
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
         """Returns an evaluator with the task's metrics; processes with the same model share the examples."""

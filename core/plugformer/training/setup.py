@@ -1,6 +1,6 @@
 """From a model, its settings and data to the trainer that fits it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import cast
 
 from plugformer.configuration.task import TrainingSettings
@@ -13,7 +13,7 @@ from plugformer.interfaces import Model
 from plugformer.optimizer import optimizer_of
 from plugformer.registry import Kind
 from plugformer.runs.checkpoint import Stateful, TrainingProgress, TrainingState
-from plugformer.runs.loading import TrainedModel
+from plugformer.runs.loading import Notify, TrainedModel
 from plugformer.training.metrics_log import MetricsLog
 from plugformer.training.strategy import TrainingStrategy, compile_model, compiles
 from plugformer.training.stream import (
@@ -25,8 +25,6 @@ from plugformer.training.stream import (
     ladder_of,
 )
 from plugformer.training.trainer import Trainer
-
-Notify = Callable[[str], None]
 
 
 def strategy_of(model: Model, settings: TrainingSettings, processes: Processes) -> TrainingStrategy:

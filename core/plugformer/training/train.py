@@ -28,7 +28,7 @@ from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory, training_lock
-from plugformer.runs.loading import TrainedModel, read_processor
+from plugformer.runs.loading import Notify, TrainedModel, read_processor
 from plugformer.runs.lockfile import (
     DURATION,
     check_overrides,
@@ -42,7 +42,7 @@ from plugformer.runs.lockfile import (
 )
 from plugformer.runs.recorded_answers import record_answers
 from plugformer.runs.store import load_tensors, refuse_links, restore, write_json, write_text
-from plugformer.training.setup import Notify, create_trainer
+from plugformer.training.setup import create_trainer
 from plugformer.training.strategy import precision
 from plugformer.training.stream import count_updates, epochs_of
 from plugformer.validation import validate

@@ -138,7 +138,7 @@ class Trainer:
         self._tell("step_ended", update=update)
         if evaluate := self._is_time_to_evaluate():
             self._evaluate()
-        if self.processes.any(self.interruption.requested is not None):
+        if self.processes.total([self.interruption.requested is not None])[0]:
             if self.has_ended:  # after the last evaluation only the average is missing
                 self._average()
             self._stop(saved=evaluate)
