@@ -82,7 +82,7 @@ def test_a_changed_component_may_be_allowed_and_is_put_on_record(run_copy):
         resume(run_copy, allow_changes=True, notify=notices.append)
         lock = json.loads((run_copy / "lock.json").read_text())
         assert len(lock["changes"]) == 1
-        assert lock["changes"][0].startswith("attention/mha: plugformer 0.0.1 (")
+        assert lock["changes"][0].startswith("plugformer 0.0.1 -> plugformer ")
         assert lock["components"]["attention/mha"]["version"] != "0.0.1"
     assert not any("other components" in notice for notice in notices)
 

@@ -154,7 +154,7 @@ def components(task: Task) -> set[tuple[Kind, str]]:
 
 
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: bool = False) -> list[str]:
-    """Compares a run's old lock with that of the installed components and the present data.
+    """Compares a run's lockfile with that of the installed components and the present data.
 
     `allow` accepts changed components. Changed data are never accepted: a position in them would mean other
     examples.
@@ -165,7 +165,13 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: boo
     Raises:
         RunError: A component or the data changed since the run began.
     """
-    parts, data = (_differences(old.get(part, {}), new[part]) for part in ("components", "data"))
+    parts = _component_changes(old["components"], new["components"])
+    before, now = old["data"], new["data"]
+    data = [
+        f"{split}: {before.get(split, 'nothing')[:12]} -> {now.get(split, 'nothing')[:12]}"
+        for split in sorted(before.keys() | now.keys())
+        if before.get(split) != now.get(split)
+    ]
     if not data and (allow or not parts):
         return parts
     lines = ["components or data have changed since the run began:", *(f"  {line}" for line in parts + data)]
@@ -176,41 +182,38 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, allow: boo
 def changed_components(
     directory: RunDirectory, experiment: Experiment, kinds: Collection[Kind] = ANSWERING
 ) -> list[str]:
-    """Returns how the components of some kinds differ from those that a run was trained with, a line each.
-
-    Of other versions with the same code there is one line for each distribution.
-    """
+    """Returns how the components of some kinds differ from those that a run was trained with, a line each."""
     locked = directory.read_lockfile()["components"]
     names = {f"{kind}/{name}": (kind, name) for kind, name in components(experiment.task) if kind in kinds}
     before = {path: locked[path] for path in names if path in locked}
-    now = {path: component_lock(*names[path], experiment.registry) for path in before}
-    same_code = {path for path in before if before[path]["source"] == now[path]["source"]}
-    owners = [
-        [f"{record['distribution']} {record['version']}".rstrip() for record in (before[path], now[path])]
-        for path in same_code
-    ]
-    versions = sorted({f"{old} -> {new}" for old, new in owners if old != new})
-    before, now = ({path: lock[path] for path in lock.keys() - same_code} for lock in (before, now))
-    return [*versions, *_differences(before, now)]
+    return _component_changes(
+        before, {path: component_lock(*names[path], experiment.registry) for path in before}
+    )
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    def shown(value: object) -> str:
-        if isinstance(value, dict):
-            return f"{value['distribution']} {value['version']} ({value['source'][:12]})".replace("  ", " ")
-        return "nothing" if value is None else str(value)[:12]
-
-    pairs = {name: (before.get(name), now.get(name)) for name in sorted(before.keys() | now.keys())}
-    return [
-        f"{name}: {shown(old)} -> {shown(new)}{_changed_files(old, new)}"
-        for name, (old, new) in pairs.items()
-        if old != new
-    ]
+def _component_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns the differences of components. Another version with the same code is a line for all of them."""
+    versions, others = set(), []
+    for path in sorted(before.keys() | now.keys()):
+        old, new = before.get(path), now.get(path)
+        if old and new and old["source"] == new["source"]:
+            versions.add((_distribution(old), _distribution(new)))
+        else:
+            others.append(f"{path}: {_with_hash(old)} -> {_with_hash(new)}{_changed_files(old, new)}")
+    return [*(f"{old} -> {new}" for old, new in sorted(versions) if old != new), *others]
 
 
-def _changed_files(before: object, now: object) -> str:
+def _distribution(component: Mapping[str, Any]) -> str:
+    return f"{component['distribution']} {component['version']}".rstrip()
+
+
+def _with_hash(component: Mapping[str, Any] | None) -> str:
+    return f"{_distribution(component)} ({component['source'][:12]})" if component else "nothing"
+
+
+def _changed_files(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
     """Returns the names of the files of a component that have changed, after a colon."""
-    if not (isinstance(before, dict) and isinstance(now, dict) and "files" in before):
+    if not (before and now and "files" in before):
         return ""
     pairs = before["files"].items() ^ now.get("files", {}).items()
     return f": {', '.join(sorted({name for name, _ in pairs}))}" if pairs else ""

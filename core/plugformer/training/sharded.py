@@ -1,7 +1,7 @@
 """Fully sharded data parallelism: each process keeps a shard of every parameter, gradient and moment."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -60,8 +60,6 @@ class Sharded(TrainingStrategy):
             part = fully_shard(unit, mesh=mesh)
             # PyTorch 2.8's Gloo returns a sum when asked for an average: let torch divide a sum itself.
             part.set_force_sum_reduction_for_comms(self.device.type == "cpu")
-        for layer in layers:  # after torch's own hooks
-            layer.register_forward_pre_hook(_leaving_no_gradient_out)
         model.register_forward_pre_hook(_agreeing_on_buffers)
         return model
 
@@ -75,10 +73,9 @@ class Sharded(TrainingStrategy):
         """Returns a hook whose saved state has full tensors; it restores the shards of this process."""
         return _HookOfShards(hook, dict(self.model.named_parameters()))
 
-    @contextmanager
-    def exchanging(self, *, last: bool) -> Iterator[None]:  # noqa: ARG002 (each is the last)
+    def exchanging(self, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002 (each is the last)
         """A context in which every batch's gradients are exchanged."""
-        yield
+        return nullcontext()
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm over the shards of all processes."""
@@ -173,19 +170,6 @@ def _part(value: Any, parameter: Tensor | None) -> Any:
 def _joined(part: Any) -> Any:
     """Returns the full tensor; anything else, such as a buffer, is not sharded."""
     return part.full_tensor() if isinstance(part, DTensor) else part
-
-
-def _leaving_no_gradient_out(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-    """Replaces missing gradients by zeros before the exchange: an expert may have seen no token here."""
-
-    def fill(_: Tensor) -> None:
-        for parameter in layer.parameters():
-            if parameter.requires_grad and parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-
-    hidden: Tensor = inputs[0]
-    if hidden.requires_grad:
-        hidden.register_hook(fill)  # called when the gradients of the layer are complete
 
 
 def _agreeing_on_buffers(model: nn.Module, _: tuple[Any, ...]) -> None:

@@ -52,7 +52,6 @@ class TrainingStrategy:
         self.scaler = torch.amp.GradScaler(self.device.type) if self._precision == "fp16" else None
         torch.set_float32_matmul_precision(settings.float32_matmul_precision)
         self.trained = model
-        self._reached: set[nn.Parameter] = set()  # by the last gradients
         self.model: nn.Module = self._shared(model, processes)
 
     def _shared(self, model: Model, processes: Processes) -> nn.Module:
@@ -60,9 +59,6 @@ class TrainingStrategy:
         model.to(self.device)
         if processes.count == 1:
             return model
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.register_post_accumulate_grad_hook(self._reached.add)
         return DistributedDataParallel(model, None if self.device.type == "cpu" else [self.device])
 
     def computing(self) -> AbstractContextManager[object]:
@@ -101,29 +97,15 @@ class TrainingStrategy:
         """Returns a hook whose saved state covers the whole model."""
         return hook
 
-    @contextmanager
-    def exchanging(self, *, last: bool) -> Iterator[None]:
+    def exchanging(self, *, last: bool) -> AbstractContextManager[object]:
         """A context for a batch: gradients add up, and with the last become the processes' mean.
 
-        Raises:
-            ConfigurationError: Several processes train, and the loss of the last batch does not depend on a
-                parameter: gradients are sent while others are computed, and what is sent together would never
-                be complete.
+        Gradients are sent while others are computed: with several processes, the loss of the last batch has
+        to depend on every parameter, or torch refuses the next batch.
         """
-        if not isinstance(self.model, DistributedDataParallel):
-            yield
-            return
-        self._reached.clear()
-        with nullcontext() if last else self.model.no_sync():
-            yield
-        if last:
-            for name, parameter in self.trained.named_parameters():
-                if parameter.requires_grad and parameter not in self._reached:
-                    raise ConfigurationError(
-                        f"the loss does not depend on the parameter {name}, expected every one with several "
-                        "processes: let its module take part in each forward pass, if need be times zero, "
-                        "freeze it with the hook `freeze`, or train in one process"
-                    )
+        if last or not isinstance(self.model, DistributedDataParallel):
+            return nullcontext()
+        return self.model.no_sync()
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm of all gradients, from that of `model`'s."""
