@@ -66,9 +66,8 @@ def test_changed_code_is_named_with_its_file(run, edit, caplog):
     assert any("other answers than those in" in notice for notice in notices)
 
 
-@pytest.mark.parametrize("overrides", [[], ["decoding={name: beam, size: 2}"]])
-def test_what_answers_otherwise_is_neither_exported_nor_published(run, edit, tmp_path, overrides):
-    changed = load(run, edit(3), overrides=overrides)
+def test_what_answers_otherwise_is_neither_exported_nor_published(run, edit, tmp_path):
+    changed = load(run, edit(3))
     with pytest.raises(RunError, match=r"norm/mine: .*\n.*other answers .*--allow-changes"):
         publication(changed, "hub:me/dates")
     with pytest.raises(RunError, match=r"norm/mine: .*\n.*other answers"):

@@ -138,7 +138,7 @@ def damage(checkpoint, file, how):
     ("file", "how"),
     [
         *product(["model.safetensors", "training.safetensors"], ["one bit", "truncated", "a pickle"]),
-        *product(["state.json"], ["missing", "empty", "truncated"]),
+        *product(["state.json"], ["missing", "truncated"]),
     ],
 )
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_can_be_loaded(state, tmp_path, file, how):
@@ -198,20 +198,14 @@ def test_whatever_an_optimizer_keeps_comes_back():
         0: {"k": 2**60, "rate": 0.1, "on": True, "name": "b", "none": None},
         "factors": [torch.eye(2), (torch.ones(1, dtype=torch.float64), [])],
         "tensor": {"tensor": torch.tensor(3), 1.5: torch.ones(4, 4).T[1:]},
-    }
-    record, tensors = split_tensors(kept, "optimizer")
-    assert len(tensors) == 4
-    assert str(join_tensors(json.loads(json.dumps(record)), tensors)) == str(kept)
-
-
-def test_keys_that_look_alike_keep_their_own_tensors():
-    kept = {
+        # Keys that look alike.
         1: torch.tensor(1),
         "1": torch.tensor(2),
         "a/b": torch.tensor(3),
         "a": {"b": torch.tensor(4)},
     }
-    record, tensors = split_tensors(kept, "hooks")
+    record, tensors = split_tensors(kept, "optimizer")
+    assert len(tensors) == 8
     assert str(join_tensors(json.loads(json.dumps(record)), tensors)) == str(kept)
 
 
@@ -220,10 +214,3 @@ def test_what_an_optimizer_cannot_keep(state, tmp_path):
     state.progress.step = 2
     with pytest.raises(RunError, match=r"a set at training/optimizer/state/0/secret"):
         save_checkpoint(tmp_path, state, KEEP)
-
-
-def test_nothing_is_unpickled(state, tmp_path, monkeypatch):
-    """Every door to pickle is nailed up while a checkpoint is loaded."""
-    for module, name in [(pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")]:
-        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("unpickled"))
-    assert load_checkpoint(tmp_path, make(2), pytest.fail)

@@ -2,11 +2,7 @@
 
 import json
 import re
-import shutil
 import sys
-from functools import partial
-from importlib.machinery import PathFinder
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -101,6 +97,7 @@ def test_components_of_every_place(tiny_task):
         "model.decoder.norm=rms_norm",
         "model.encoder.residual=parallel",
         "model.initialization=normal",
+        "training.hooks=[ema]",
     )
     expected = {
         (Kind.ATTENTION, "mqa"),
@@ -113,6 +110,7 @@ def test_components_of_every_place(tiny_task):
         (Kind.INITIALIZATION, "normal"),
         (Kind.SCHEDULE, "constant"),
         (Kind.METRIC, "exact_match"),
+        (Kind.HOOK, "ema"),
     }
     assert expected <= components(task)
 
@@ -127,34 +125,3 @@ def test_installed_observers_do_not_belong_to_the_lock(registry, tmp_path, monke
     assert [entry.target for entry in registry.entries("hooks") if entry.file] == ["plug_watching"]
     before = json.loads((trained.directory / "lock.json").read_text())
     assert refuse_changes(before, make_lockfile(Experiment.of(task, registry), before["data"])) == []
-
-
-def test_a_hook_that_takes_part_belongs_to_the_lock(tiny_task, registry):
-    lock = make_lockfile(Experiment.of(tiny_task("training.hooks=[ema]"), registry), {})
-    assert "hook/ema" in lock["components"]
-
-
-def test_shared_code_is_no_change_of_a_component(trained, registry, tmp_path, monkeypatch):
-    """Another comment in what attention is built of blocks no resume, but its own file counts."""
-    copied = tmp_path / "plugins"
-    shutil.copytree(ROOT / "plugins" / "plugformer_plugins", copied / "plugformer_plugins")
-    shutil.copytree(ROOT / "plugins" / "plugformer_blocks", copied / "plugformer_blocks")
-    monkeypatch.setattr("plugformer.registry.source.find_spec", partial(_spec_in, copied))
-    before = json.loads((trained.directory / "lock.json").read_text())
-    task = load(trained.directory, registry).task
-
-    def changes():
-        return refuse_changes(
-            before, make_lockfile(Experiment.of(task, registry), before["data"]), allow=True
-        )
-
-    with (copied / "plugformer_blocks" / "softmax_attention.py").open("a") as file:
-        file.write("# changed\n")
-    assert changes() == []
-    with (copied / "plugformer_plugins" / "attention" / "grouped.py").open("a") as file:
-        file.write("# changed\n")
-    assert [line.partition(":")[0] for line in changes()] == ["attention/mha"]
-
-
-def _spec_in(folder, package):
-    return PathFinder.find_spec(package, [str(folder)]) or find_spec(package)

@@ -18,11 +18,6 @@ def test_a_run_is_decoded_otherwise(trained):
     assert len(beam.predict(TEXTS, n_best=3)[0].alternatives) == 2
 
 
-def test_one_beam_answers_as_greedy(trained):
-    one = load(trained.directory, overrides=["decoding={name: beam, size: 1}"])
-    assert one.predict(TEXTS) == load(trained.directory).predict(TEXTS)
-
-
 def test_a_run_is_constrained_afterwards(trained):
     settings = ["decoding.pattern='[0-9]{2}-[0-9]'", "decoding.max_length=4"]
     answers = load(trained.directory, overrides=settings).predict(TEXTS)
@@ -42,9 +37,7 @@ def test_other_metrics_whatever_the_training_watched(train_tiny, tmp_path):
             "model.width=8",
             r"^--set model.width=8  model.width: cannot be changed here, only data.* or decoding.* or eval",
         ),
-        ("training.seed=2", r"training\.seed: cannot be changed here"),
         ("decoding.name=bream", r"unknown decoding 'bream' \(did you mean 'beam'\?\)"),
-        ("decoding.size=2", "decoding.size: unknown"),  # greedy has none
         ("decoding.pattern='_'", "decoding.pattern: the vocabulary cannot spell"),
         ("decoding.length=99", "99 is more than"),
     ],

@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from plugformer.configuration import options_model, resolve
-from plugformer.configuration.task import Task
 from plugformer.data.preparation import prepare
 from plugformer.errors import PlugformerError
 from plugformer.experiment import Experiment
@@ -135,21 +134,6 @@ def blocks(kind: Kind, text: str) -> Iterator[dict[str, Any]]:
                 yield {"name": name, **needed, key: value}
 
 
-def leaves(schema: Schema, definitions: Schema, keys: Keys = ()) -> Iterator[Keys]:
-    """Yields the places of texts in what a JSON Schema describes."""
-    if "$ref" in schema:
-        yield from leaves(definitions[schema["$ref"].rpartition("/")[2]], definitions, keys)
-    for member in schema.get("anyOf", ()):
-        yield from leaves(member, definitions, keys)
-    for key, inner in schema.get("properties", {}).items():
-        yield from leaves(inner, definitions, (*keys, key))
-    for part in ("items", "additionalProperties"):
-        if isinstance(schema.get(part), dict):
-            yield from leaves(schema[part], definitions, (*keys, 0))
-    if schema.get("type") == "string" and schema.keys().isdisjoint({"enum", "const"}):
-        yield keys
-
-
 def put(tree: Any, keys: Keys, value: Any) -> Any:
     """Returns a task with a value at a place, and all that leads to it."""
     if not keys:
@@ -188,21 +172,6 @@ def test_options_of_components_name_no_code(kind: Kind, run_copy: Path, mark: Pa
             assert not mark.exists(), block
 
 
-def test_no_other_component_has_an_option_that_is_text() -> None:
-    """Or else it belongs to the test above."""
-    assert not {kind for kind in Kind if any(blocks(kind, NAME))} - {*PLACES}
-
-
-@pytest.mark.parametrize("spelling", (NAME, f"./{NAME}.py", f"{NAME}:A"))
-def test_keys_of_a_task_name_no_code(run_copy: Path, mark: Path, spelling: str) -> None:
-    tree, schema = yaml.safe_load((run_copy / "task.yaml").read_text()), Task.model_json_schema()
-    places = sorted(set(leaves(schema, schema["$defs"])), key=str)
-    assert {("registry",), ("tokenizer", "run"), ("training", "hooks", 0, "name")} <= {*places}
-    for keys in (*places, ("extends",)):
-        try_task(run_copy, tree, keys, spelling.format(here=run_copy))
-        assert not mark.exists(), keys
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("content", ("pickle", "script", "nothing"))
 def test_files_of_a_run_are_not_executed(run_copy: Path, mark: Path, content: str) -> None:
@@ -227,13 +196,3 @@ def test_the_program_imports_nothing_from_the_working_directory(mark: Path) -> N
         [program, "predict", ".", "1/2/2003"], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_the_mark_is_left_by_what_is_executed(mark: Path) -> None:
-    """Or else the tests above would find nothing."""
-    pickle.loads(Path("train.pkl").read_bytes())  # noqa: S301 (our own)
-    assert mark.exists()
-    mark.unlink()
-    exec(Path(f"{NAME}.py").read_text())  # noqa: S102 (our own)
-    assert mark.exists()
-    mark.unlink()

@@ -57,13 +57,6 @@ def test_who_is_overtaken_while_making_a_run_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_an_error_gives_the_lock_back(tmp_path):
-    with pytest.raises(KeyError), training_lock(tmp_path):
-        raise KeyError
-    with training_lock(tmp_path):
-        pass
-
-
 def test_a_lock_elsewhere_is_not_followed(run_copy, tmp_path):
     (run_copy / TRAINING_LOCK).unlink()
     (run_copy / TRAINING_LOCK).symlink_to(tmp_path / "elsewhere")

@@ -11,39 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.processor import Inputs
 from plugformer.errors import ConfigurationError
-from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.training.strategy import TrainingStrategy
-
-
-class Types:
-    """Notes what is mixed with float32 where the encoder computes."""
-
-    def __init__(self):
-        self.seen = set()
-
-    @hookimpl
-    def run_started(self, run):
-        run.model.encoder.register_forward_pre_hook(self._note)
-
-    def _note(self, module, inputs):
-        device = next(module.parameters()).device.type
-        if torch.is_autocast_enabled(device):
-            self.seen.add(torch.get_autocast_dtype(device))
-
-
-def test_a_task_trains_in_mixed_precision_and_the_next_one_does_not(train_tiny, tmp_path):
-    mixed, plain = Types(), Types()
-    train_tiny(tmp_path / "bf16", "training.precision=bf16", "training.steps=1", observers=[mixed])
-    train_tiny(tmp_path / "float32", "training.steps=1", observers=[plain])
-    assert (mixed.seen, plain.seen) == ({torch.bfloat16}, set())
-    noted = [
-        RunDirectory(tmp_path / name).read_lockfile()["environment"]["precision"]
-        for name in ("bf16", "float32")
-    ]
-    assert noted == ["bf16", "float32"]
-    assert {parameter.dtype for parameter in load(tmp_path / "bf16").model.parameters()} == {torch.float32}
 
 
 def test_every_attention_computes_in_bfloat16_without_a_warning(tiny_model, any_attention):
@@ -61,28 +31,32 @@ class Seen(TorchFunctionMode):
 
     def __init__(self):
         super().__init__()
-        self.types = set()
+        self.types, self.trained = set(), set()
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         found = function(*args, **(kwargs or {}))
-        if function is torch.nn.functional.linear and not torch.is_grad_enabled():
-            self.types.add(found.dtype)
+        if function is torch.nn.functional.linear:
+            (self.trained if torch.is_grad_enabled() else self.types).add(found.dtype)
         return found
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("bf16", torch.bfloat16), ("float32", torch.float32)])
-def test_evaluation_has_the_precision_of_the_training(train_tiny, tmp_path, setting, expected):
-    """Both while it trains and when the model is loaded; losses and answers alike."""
+def test_training_and_evaluation_have_the_precision_of_the_task(train_tiny, tmp_path, setting, expected):
+    """Parameters stay float32; the lockfile says where and how it was computed."""
     whole = ["evaluation.metrics=[perplexity, exact_match]", "training.steps=1"]
-    train_tiny(tmp_path / "run", f"training.precision={setting}", *whole)
+    with Seen() as seen:
+        train_tiny(tmp_path / "run", f"training.precision={setting}", *whole)
+    assert expected in seen.trained
+    environment = RunDirectory(tmp_path / "run").read_lockfile()["environment"]
+    assert (environment["precision"], environment["threads"]) == (setting, torch.get_num_threads())
+    assert {"numpy", "tokenizers", "datasets"} <= environment["versions"].keys()
     model = load(tmp_path / "run", device="cpu")
+    assert {parameter.dtype for parameter in model.model.parameters()} == {torch.float32}
     with Seen() as seen:
         report = model.evaluate("validation")
-    assert seen.types == {expected}
-    assert report.metrics["perplexity"]["value"] > 1
-    with Seen() as seen:
         model.predict("May 1, 2001")
     assert seen.types == {expected}
+    assert report.metrics["perplexity"]["value"] > 1
 
 
 class WeightCasts(TorchDispatchMode):
@@ -127,11 +101,3 @@ def test_float16_without_a_gpu_is_refused_before_anything_is_made(train_tiny, tm
     with pytest.raises(ConfigurationError, match=r"training\.precision: fp16 needs a GPU; choose bf16"):
         train_tiny(tmp_path / "run", "training.precision=fp16")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_lock_says_where_it_was_computed(trained):
-    environment = RunDirectory(trained.directory).read_lockfile()["environment"]
-    assert environment["threads"] == torch.get_num_threads()
-    assert environment["device"] == ("cpu" if not torch.cuda.is_available() else torch.cuda.get_device_name())
-    assert {"numpy", "tokenizers", "datasets"} <= environment["versions"].keys()
-    assert environment["processor"]

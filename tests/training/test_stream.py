@@ -49,7 +49,6 @@ def test_the_place_is_that_after_the_batches_that_are_trained_on(stream):
     assert (progress.epoch, progress.batch) == (0, 1)
     asked = [([0], [3, 4], (7, 0)), ([1], [3, 4], (7, 0))]
     assert [tuple(given) for *given, _ in stream._examples.asked] == asked
-    assert all(name.startswith("batches") for *_, name in stream._examples.asked)
 
 
 def test_an_error_belongs_to_the_update_that_needs_the_batch(stream):

@@ -61,28 +61,23 @@ def test_every_test_split_is_reported(task, tmp_path, splits, reported):
     assert trained.registry.arguments == f" --registry {task.parent / 'registry.yaml'}"
 
 
-def test_nothing_is_written_for_a_task_that_is_wrong(task, tmp_path):
+class Full:
+    @hookimpl
+    def run_started(self, run):
+        run.model.forward = self.fail
+
+    def fail(self, batch):
+        raise MemoryError
+
+
+def test_nothing_is_left_of_a_training_that_has_not_begun(task, tmp_path):
     with pytest.raises(ConfigurationError, match=r"model\.attention"):
         train(str(task), overrides=["model.attention=gqaa"], out=tmp_path / "run", notify=str)
     with pytest.raises(DataError, match="no split 'validation'"):
         train(str(task), overrides=["data.splits=[train]"], out=tmp_path / "run", notify=str)
+    with pytest.raises(MemoryError):  # before anything is saved
+        train(str(task), out=tmp_path / "run", notify=str, observers=[Full()])
     assert not (tmp_path / "run").exists()
-
-
-def test_an_error_before_anything_is_saved_leaves_no_run(task, tmp_path):
-    class Full:
-        @hookimpl
-        def run_started(self, run):
-            run.model.forward = self.fail
-
-        def fail(self, batch):
-            raise MemoryError
-
-    out = tmp_path / "run"
-    with pytest.raises(MemoryError):
-        train(str(task), overrides=["evaluation.samples=0"], out=out, notify=str, observers=[Full()])
-    assert not out.exists()
-    train(str(task), out=out, notify=str)
 
 
 def test_a_run_has_a_name_of_its_own(task, tmp_path, monkeypatch):
