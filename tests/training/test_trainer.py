@@ -219,6 +219,15 @@ def test_a_skipped_update_leaves_the_parameters_as_they_are(trainer):
     assert (interspersed.progress.skipped, interspersed.progress.skipped_in_a_row) == (1, 0)
 
 
+def test_a_skipped_update_leaves_the_scaler_of_float16_ready_for_the_next(trainer):
+    made = trainer("training.on_nonfinite=skip", steps=2)
+    made.strategy.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    made.state.model.encoder.embedding.register_forward_hook(lambda _, __, output: output * torch.inf)
+    made.fit()
+    assert [update.left_out for update in made.seen.updates] == [True, True]
+    assert made.strategy.scaler.get_scale() == 2.0
+
+
 class Replacing(Hook):
     """Returns another batch."""
 

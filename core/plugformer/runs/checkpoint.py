@@ -78,7 +78,7 @@ class TrainingState:
     Attributes:
         optimizer: Its `state_dict` is a collective, and does not depend on the number of processes.
         hooks: Components that take part, by name; their states are like the optimizer's.
-        scaler: Finds the factor of float16's gradients; None with other formats.
+        scaler: Finds the factor of float16's gradients.
         device: The device of this process, whose random generator is saved too.
     """
 
@@ -86,7 +86,7 @@ class TrainingState:
     optimizer: torch.optim.Optimizer
     progress: TrainingProgress = field(default_factory=TrainingProgress)
     hooks: Mapping[str, Stateful] = field(default_factory=dict)
-    scaler: Stateful | None = None
+    scaler: torch.amp.GradScaler = field(default_factory=lambda: torch.amp.GradScaler("cpu", enabled=False))
     device: torch.device = CPU
 
 
@@ -105,7 +105,7 @@ def save_checkpoint(
         "generators": processes.gather(generator_states(state.device)),
         "optimizer": state.optimizer.state_dict(),
         "hooks": {name: hook.state_dict() for name, hook in state.hooks.items()},
-        "scaler": state.scaler and dict(state.scaler.state_dict()),
+        "scaler": state.scaler.state_dict(),
     }
     path = folder / f"step-{state.progress.step:08d}"
 
@@ -176,8 +176,7 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, Any]]:
         for name, hook in state.hooks.items():
             if parts["hooks"].get(name):
                 hook.load_state_dict(parts["hooks"][name])
-        if state.scaler is not None:
-            state.scaler.load_state_dict(parts["scaler"])
+        state.scaler.load_state_dict(parts["scaler"])
         generators: list[dict[str, Any]] = parts["generators"]
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         words = f"{path} belongs to another optimizer, other hooks or another version: {described(error)}"

@@ -12,7 +12,7 @@ from plugformer.hooks.specification import Run
 from plugformer.interfaces import Model
 from plugformer.optimizer import optimizer_of
 from plugformer.registry import Kind
-from plugformer.runs.checkpoint import Stateful, TrainingProgress, TrainingState
+from plugformer.runs.checkpoint import TrainingProgress, TrainingState
 from plugformer.runs.loading import Notify, TrainedModel
 from plugformer.training.metrics_log import MetricsLog
 from plugformer.training.strategy import TrainingStrategy, compile_model, compiles
@@ -73,7 +73,7 @@ def create_trainer(
             optimizer.build(strategy.trained.named_parameters()),
             progress,
             hooks={name: strategy.with_full_state(hook) for name, hook in hooks.components.items()},
-            scaler=cast("Stateful | None", strategy.scaler),
+            scaler=strategy.scaler,
             device=strategy.device,
         ),
         schedules={"": experiment.create(Kind.SCHEDULE, settings.schedule), **optimizer.schedules},

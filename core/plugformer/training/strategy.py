@@ -39,7 +39,7 @@ class TrainingStrategy:
 
     Attributes:
         device: Of this process.
-        scaler: Scales losses for float16, whose smallest numbers are large; else None.
+        scaler: Scales losses for float16, whose smallest numbers are large; else it does nothing.
         model: Computes losses and gradients.
         trained: The model whose parameters are updated.
     """
@@ -49,7 +49,7 @@ class TrainingStrategy:
     ) -> None:
         self.device = processes.device
         self._precision = precision(settings, self.device)
-        self.scaler = torch.amp.GradScaler(self.device.type) if self._precision == "fp16" else None
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self._precision == "fp16")
         torch.set_float32_matmul_precision(settings.float32_matmul_precision)
         self.trained = model
         self.model: nn.Module = self._shared(model, processes)
@@ -69,29 +69,15 @@ class TrainingStrategy:
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """Returns the optimizer, made for the parameters of `trained`, prepared to make steps on them."""
-        if self.scaler is None:
+        if not self.scaler.is_enabled():
             return optimizer
         return cast("torch.optim.Optimizer", ScaledOptimizer(optimizer, self.scaler))
-
-    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divides gradients by what their losses were scaled with, before they are clipped."""
-        if self.scaler is not None:
-            self.scaler.unscale_(optimizer)
-
-    def skip_step(self) -> None:
-        """Makes no step on gradients that have been unscaled."""
-        if self.scaler is not None:
-            self.scaler.update()
 
     def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
         given = {} if objective is None else {"objective": objective}
         with self.computing():
             return cast("Loss", self.model(batch, **given))
-
-    def backward(self, loss: Tensor) -> None:
-        """Adds up gradients."""
-        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def with_full_state(self, hook: Hook) -> Stateful:
         """Returns a hook whose saved state covers the whole model."""

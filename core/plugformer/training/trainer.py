@@ -168,7 +168,7 @@ class Trainer:
             arguments = {"run": self.run, "model": self.strategy.trained, "optimizer": self.optimizer}
             self.hooks.ask("optimizer_step", **arguments, step=step)
         else:
-            self.strategy.skip_step()
+            self.strategy.scaler.update()  # gradients have been unscaled
         self.optimizer.zero_grad()
         seconds = time.perf_counter() - started
         self.progress.seconds += seconds
@@ -219,7 +219,8 @@ class Trainer:
                 loss = self.strategy.loss(counted.batch.to(self.strategy.device), self.objective)
                 mean = loss.total / divisor + loss.auxiliary / self.settings.batches_per_update
                 # The mean of the processes' gradients is exchanged; their sum is needed.
-                self.strategy.backward(mean * (0 if counted.dummy else self.processes.count))
+                weight = 0 if counted.dummy else self.processes.count
+                self.strategy.scaler.scale(mean * weight).backward()
             if not counted.dummy:
                 losses.append(loss.total.detach())
         return losses
@@ -236,15 +237,15 @@ class Trainer:
 
     def _clip(self) -> Tensor:
         """Clips the gradients if the task says so; returns a norm, which is finite only if they all are."""
-        self.strategy.unscale(self.state.optimizer)
+        self.strategy.scaler.unscale_(self.state.optimizer)
         if (limit := self.settings.gradient_clipping) is not None:
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
         else:  # the sum of sizes: squares overflow earlier, and the largest is slow to find on a CPU
             gradients = [value.grad for value in self.model.parameters() if value.grad is not None]
             norm = nn.utils.get_total_norm(gradients, norm_type=1.0)
         norm = self.strategy.reduce_norm(norm)
-        scaled = self.strategy.scaler is not None  # float16: the scaler handles what is not finite
-        return torch.zeros_like(norm) if scaled else norm
+        # With float16 the scaler handles gradients that are not finite.
+        return torch.zeros_like(norm) if self.strategy.scaler.is_enabled() else norm
 
     def _accuracy(self, batches: Sequence[CountedBatch]) -> float | None:
         """Returns the accuracy on each process's last batch, in a pass without dropout."""
