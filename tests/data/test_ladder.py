@@ -108,23 +108,6 @@ def test_an_example_over_the_budget_is_a_batch_by_itself() -> None:
     ]
 
 
-def test_examples_of_one_length_have_one_shape_and_a_rest() -> None:
-    for batches in epochs(np.full((100, 2), 5), tokens=89):
-        assert shapes(batches) == {(8, 5, 5): 12, (4, 5, 5): 1}
-
-
-def test_a_few_examples_are_one_batch() -> None:
-    first, _ = epochs(np.array([[3, 4], [9, 2], [5, 5]]), tokens=2048)
-    assert shapes(first) == {(3, 9, 5): 1}
-
-
-def test_batches_of_a_size_have_it_but_one() -> None:
-    lengths = np.arange(1, 66)[:, None]
-    first, second = epochs(lengths, size=10)
-    assert Counter(len(batch.rows) for batch in first) == {10: 6, 5: 1}
-    assert {tuple(batch.rows) for batch in first} != {tuple(batch.rows) for batch in second}
-
-
 @pytest.mark.parametrize(("seed", "epoch"), [(1, 1), (2, 0)])
 def test_batches_are_a_function_of_seed_and_epoch(seed: int, epoch: int) -> None:
     lengths = translations(500)

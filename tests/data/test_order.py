@@ -26,11 +26,6 @@ def test_evaluation_takes_the_wanted_rows_longest_first(lengths: np.ndarray, tok
     assert sources == sorted(sources, reverse=True)
 
 
-def test_a_row_over_the_budget_is_a_batch_of_its_own() -> None:
-    lengths = np.array([[5, 5], [90, 90], [5, 5]])
-    assert evaluation_order(lengths, range(3), tokens=20) == [[1], [2, 0]]
-
-
 def test_batches_are_as_full_as_the_budget_allows() -> None:
     lengths = np.full((100, 2), 5)
     sizes = [len(batch) for batch in evaluation_order(lengths, range(100), tokens=89)]

@@ -45,11 +45,10 @@ def test_an_aggregate_is_one_finite_number(value, words):
     ("rows", "words"),
     [
         (None, "object"),
-        (np.array([[0.0], [math.nan], [1.0]]), "example 2 .*nan"),
         (np.array([[0.0], [1.0]]), "each of 3 examples"),
     ],
 )
-def test_statistics_are_finite_numbers_for_each_example(rows, words):
+def test_statistics_are_numbers_for_each_example(rows, words):
     with pytest.raises(RegistryError, match=f"metric Returning: .*{words}"):
         measure(Returning(rows=rows), *GIVEN)
 
