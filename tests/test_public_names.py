@@ -31,7 +31,6 @@ PACKAGES = {
 SHARED = {
     "plugformer_blocks",
     "plugformer_cli",
-    "plugformer_reports",
     "plugformer_sharing",
     "plugformer_transformers",
 }

@@ -16,7 +16,7 @@ from pandas import DataFrame
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record
-from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, drawing_style, panels
+from plugformer_cli.drawing import BLUE, GRAY, ORANGE, Drawing, drawing_style, panels
 
 _VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
 _BAR = "#e9ebee"

@@ -28,7 +28,7 @@ from plugformer_ablation.sentences import (
     sentences,
     updates,
 )
-from plugformer_reports.page import render_page, save_figures
+from plugformer_cli.page import render_page, save_figures
 
 NOTHING = "-"
 """Shown where a number does not exist."""

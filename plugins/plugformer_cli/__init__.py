@@ -1,7 +1,8 @@
 """The command line: `plugformer` and its commands `list`, `info`, `validate`, `train`, `predict` and others.
 
 Importing it imports neither torch nor pydantic nor any plugin. The names below are for commands of other
-packages: the options that all commands share, text on the terminal, and the record of an answer.
+packages: the options that all commands share, text on the terminal, and the record of an answer. Figures and
+pages are made by `drawing`, which needs matplotlib, and `page`.
 """
 
 from plugformer_cli.answering import record

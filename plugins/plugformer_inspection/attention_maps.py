@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
+from plugformer_cli.drawing import STRENGTH, Drawing
 from plugformer_inspection.attention import AttentionView
-from plugformer_reports.drawing import STRENGTH, Drawing
 
 MOST_TOKENS = 48
 """Tokens of either axis that are drawn; the caption says when there are more."""

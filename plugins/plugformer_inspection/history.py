@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from plugformer.runs import RunDirectory
-from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, panels
+from plugformer_cli.drawing import BLUE, GRAY, ORANGE, Drawing, panels
 
 _NO_CURVES = frozenset({"event", "step", "epoch", "seconds", "best", "tokens_per_second"})
 _LINES: dict[str, dict[str, Any]] = {

@@ -8,12 +8,12 @@ from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import as_text
 from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_cli import predictions
+from plugformer_cli.drawing import drawing_style
+from plugformer_cli.page import render_page, save_figures
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
 from plugformer_inspection.attention_maps import draw_attention, label, select_layers, title_of
 from plugformer_inspection.history import History, draw_history, read_history
 from plugformer_inspection.positions import draw_positions, view_positions
-from plugformer_reports.drawing import drawing_style
-from plugformer_reports.page import render_page, save_figures
 
 Notify = Callable[[str], None]
 

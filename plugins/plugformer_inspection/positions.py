@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 
 from plugformer.configuration import Task
 from plugformer.interfaces import Model, PositionalEncoding, Positions, evaluating
-from plugformer_reports.drawing import SIGNED, Drawing, panels
+from plugformer_cli.drawing import SIGNED, Drawing, panels
 
 Aspect = Literal["equal", "auto"]
 

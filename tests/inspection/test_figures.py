@@ -11,13 +11,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext
+from plugformer_cli import drawing as drawing_module
+from plugformer_cli.drawing import drawing_style
+from plugformer_cli.page import render_page, save_figures
 from plugformer_inspection.attention import AttentionLocation, AttentionView
 from plugformer_inspection.attention_maps import MOST_TOKENS, draw_attention, select_layers
 from plugformer_inspection.history import History, draw_history
 from plugformer_inspection.positions import draw_positions, view_encoding
-from plugformer_reports import drawing as drawing_module
-from plugformer_reports.drawing import drawing_style
-from plugformer_reports.page import render_page, save_figures
 
 CHINESE = ["晚", "风", "摇", "树", "<end>"]
 DOLLARS = ["<begin>", "$x$", " ", "a<b&c", "\x07"]

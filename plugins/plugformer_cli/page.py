@@ -8,12 +8,12 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 if TYPE_CHECKING:  # matplotlib takes a second
-    from plugformer_reports.drawing import Drawing
+    from plugformer_cli.drawing import Drawing
 
 
 def render_page(package: str, template: str, **values: Any) -> str:
     """Returns a page from a package's template that extends `page.html`; text in `values` is escaped."""
-    loaders = [PackageLoader(package, ""), PackageLoader("plugformer_reports", "")]
+    loaders = [PackageLoader(package, ""), PackageLoader("plugformer_cli", "")]
     environment = Environment(
         loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
