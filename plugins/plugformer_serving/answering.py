@@ -132,11 +132,11 @@ class RequestDecoding(Decoding):
         vars(session)["extend"] = _heard(session, texts, outputs)
         try:
             return self._decoding.search(session)
-        except _EnoughError:
+        except _AllHaveEnoughError:
             return [[Hypothesis(output, 0.0)] for output in outputs]
 
 
-class _EnoughError(Exception):
+class _AllHaveEnoughError(Exception):
     """Nobody wants more of the outputs of a search."""
 
 
@@ -159,7 +159,7 @@ def _heard(
                         texts[sentence].hear(token)
             unread.clear()
             if all(text.enough() for text in texts):
-                raise _EnoughError
+                raise _AllHaveEnoughError
         extend(tokens)
 
     return heard
