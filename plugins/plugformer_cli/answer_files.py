@@ -41,7 +41,7 @@ class UnfinishedAnswers:
         self.file = out.with_name(f"{out.name}.part")
         self.rows = 0
         self._out = out
-        self._requested = requested
+        self._requested = json.loads(json.dumps(requested))  # as it is read again
 
     def begin(self, *, resume: bool) -> bool:
         """Makes the file, or cuts off what is incomplete or damaged; False if `out` is complete.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -197,24 +197,28 @@ def command(
             else:
                 printer.print(arriving(sys.stdin.buffer, question, PORTION))
             return
-        requested = {
+        hashes = {
             "--file": file and _hash_of(file),
-            "model": _hash_of(model.place / "model.safetensors"),
-            "--set": settings or [],
-            "--column": places,
-            "--no-header": no_header,
-            "--json-lines": json_lines,
-            "--n-best": n_best,
-            "--scores": scores,
-            "--probabilities": probabilities,
-            "--threshold": threshold,
             "--among": among and _hash_of(among),
-            "--vectors": vectors,
-            "--input": name,
+            "model": _hash_of(model.place / "model.safetensors"),
         }
-        task_type = model.experiment.task_type
-        form = AnswerFile(out, _columns(model, requested), task_type, n_best, scores)
-        _write(form, UnfinishedAnswers(out, requested), read, header, answers, processes, resume=resume)
+        requested = {option: value for option, value in ctx.params.items() if option not in _NOT_REQUESTED}
+        columns = {
+            "prediction": True,
+            "probability": model.model.head.probabilities,
+            "alternatives": n_best > 1,
+            "probabilities": probabilities,
+            "spans": not by_vector and _has_spans(model),
+            "error": True,
+        }
+        names = [name for name, present in columns.items() if present]
+        form = AnswerFile(out, names, model.experiment.task_type, n_best, scores)
+        unfinished = UnfinishedAnswers(out, requested | hashes)
+        _write(form, unfinished, read, header, answers, processes, resume=resume)
+
+
+_NOT_REQUESTED = {"run", "texts", "file", "among", "out", "resume", "device", "as_json", "registry"}
+"""Parameters on which answers do not depend, or whose files have hashes."""
 
 
 def _hash_of(file: Path) -> str:
@@ -233,20 +237,10 @@ def _inputs(model: "TrainedModel", *, only: str | None) -> tuple[list[str], list
     return [column.name for column in inputs if column.name not in optional], optional
 
 
-def _columns(model: "TrainedModel", requested: dict[str, Any]) -> list[str]:
-    """Returns the columns that answers have in a table."""
+def _has_spans(model: "TrainedModel") -> bool:
     from plugformer.interfaces import TaskType
 
-    by_vector = requested["--vectors"] or requested["--among"]
-    columns = {
-        "prediction": True,
-        "probability": model.model.head.probabilities,
-        "alternatives": requested["--n-best"] > 1,
-        "probabilities": requested["--probabilities"],
-        "spans": type(model.experiment.task_type).spans is not TaskType.spans and not by_vector,
-        "error": True,
-    }
-    return [name for name, present in columns.items() if present]
+    return type(model.experiment.task_type).spans is not TaskType.spans
 
 
 def _write(

@@ -299,7 +299,7 @@ def test_another_input_or_other_settings_are_refused(predict, classifier, tmp_pa
     arguments = (classifier, "--file", file, "--out", "out.csv")
     interrupted(predict, monkeypatch, KeyboardInterrupt(), 3, *arguments)
     refused = predict(*arguments, "--resume", "--n-best", 2)
-    assert "was begun with another --n-best\n" in refused.err
+    assert "was begun with another n_best\n" in refused.err
     write(file, ROWS[1:])
     assert "was begun with another --file\n" in predict(*arguments, "--resume").err
     write(file)
