@@ -23,10 +23,7 @@ MANIFEST = """\
 plugformer: ">=0.1"
 components:
   norm:
-    {name}:
-      class: {package}.part:Plain
-      summary: Leaves everything as it is.
-      source: https://example.org
+    {name}: {package}.part:Plain
 """
 
 SHOWN = {

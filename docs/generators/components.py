@@ -39,10 +39,14 @@ def _component(entry: Entry, registry: Registry) -> str:
     options = describe_options(component)
     parts = [
         f"### {entry.kind}/{entry.name}",
-        f"{entry.summary} ([source]({entry.source}), {code(entry.target)})",
+        f"{entry.summary} ({_source(entry)}{code(entry.target)})",
         table(("option", "type", "default", "meaning"), map(_row, options)) if options else "No options.",
     ]
     return "\n\n".join(parts)
+
+
+def _source(entry: Entry) -> str:
+    return f"[source]({entry.source}), " if entry.source else ""
 
 
 def _row(option: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -7,7 +7,7 @@ from plugformer.interfaces import Context, FeedForward, ModelContext
 
 
 class SquaredReLU(FeedForward):
-    """relu(x W_up)² W_down."""
+    """Two linear maps with a squared ReLU between: https://arxiv.org/abs/2109.08668."""
 
     def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
         super().__init__()

@@ -134,7 +134,6 @@ def plugin_names(name: str, kind: Kind | EntryKind) -> dict[str, str]:
     if kind is EntryKind.COMMAND:
         command = f"plugformer {entry} --help"
     component = _template(f"components/{kind}.py")
-    source = re.search(r"https://\S*\w", component)
     return {
         "new-plugin": distribution,
         "new_plugin": package,
@@ -142,7 +141,6 @@ def plugin_names(name: str, kind: Kind | EntryKind) -> dict[str, str]:
         "new_component": entry,
         "NewComponent": "".join(part.capitalize() for part in entry.split("_")) + "Component",
         "NEW_SUMMARY": component.split('"""')[1],
-        "NEW_SOURCE": source[0] if source else "",
         "NEW_COMMAND": command,
     }
 
@@ -206,5 +204,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+"""Write a plugin or a task to start from."""
 app.command("plugin", epilog=examples(EXAMPLES[:1]))(plugin)
 app.command("task", epilog=examples(EXAMPLES[1:]))(task)

@@ -11,7 +11,9 @@ from plugformer_plugins.head.language_model import LanguageModel
 
 
 class MaskedToken(LanguageModel):
-    """A linear map, a GELU and a layer norm, then the vocabulary with a bias.
+    """A masked token from its hidden state, by a hidden layer, a norm and the vocabulary, as in BERT.
+
+    A linear map, a GELU and a layer norm, then the vocabulary with a bias.
 
     Devlin et al. 2019, https://arxiv.org/abs/1810.04805, as in their code (`get_masked_lm_output`).
 

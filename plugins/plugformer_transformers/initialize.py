@@ -18,6 +18,7 @@ class InitializeFromTransformers(Hook):
     Write it as `model.initialize_from: {transformers: DIR}`: width, layers and other settings of the model,
     and the tokenizer, then follow from the folder. A head without weights begins with new values; so does a
     classifier of other labels. A run that has a checkpoint, or has ended, needs the folder no more.
+    See https://huggingface.co/docs/transformers/main_classes/model.
 
     Args:
         transformers: A folder with config.json, tokenizer.json and *.safetensors, relative to the task file;

@@ -11,7 +11,9 @@ from plugformer_plugins.position.learned import Learned
 
 
 class Normalized(Learned):
-    """norm(x + position + segment): a learned vector for each position, and one for each text of an input.
+    """Learned vectors of positions and of texts, added to the embeddings, and a layer norm, as in BERT.
+
+    norm(x + position + segment): a learned vector for each position, and one for each text of an input.
 
     BERT, Devlin et al. 2019, figure 2: https://arxiv.org/abs/1810.04805, with the layer norm of its authors'
     code (`embedding_postprocessor`); without segments, BART. The tables are (max_length, width) and

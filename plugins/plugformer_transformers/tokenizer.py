@@ -18,7 +18,10 @@ Four = Annotated[
 
 
 class TransformersTokenizer(ForeignTokenizer):
-    """A tokenizer.json whose tokens are numbered anew: special tokens first, all others in their order.
+    """The tokenizer of a pretrained model, its special tokens in the places of ours.
+
+    A tokenizer.json whose tokens are numbered anew: special tokens first, all others in their order.
+    See https://huggingface.co/docs/transformers/fast_tokenizers.
 
     So rows of an embedding can be taken along. Its post-processor, padding and truncation are not used: the
     architecture puts BEGIN and END around texts. Where text spells a special token, it is cut like text.

@@ -39,7 +39,7 @@ def names(declared):
 
 def test_a_study_names_manifests_relative_to_its_file(file, tmp_path, registry):
     for name in ("a", "b"):
-        text = f"components: {{attention: {{{name}: {{class: '{name}:Mine', summary: Mine.}}}}}}"
+        text = f"components: {{attention: {{{name}: {{class: '{name}:Mine'}}}}}}"
         (tmp_path / f"{name}.yaml").write_text(text)
     study = read_study(file("registry: [a.yaml, b.yaml]\n" + STUDY.replace("mqa]", "b]")))
     with pytest.raises(ConfigurationError, match="importing b"):

@@ -100,7 +100,7 @@ def test_an_exception_is_shown_with_its_line_and_on_demand_with_its_traceback(ru
 
 
 def test_commands_and_hooks_that_cannot_be_imported_are_reported_with_the_cause(run, manifest):
-    entries = "commands: {fine: {function: 'own_parts:fine'}, bad: {function: 'own_parts:absent'}}\n"
+    entries = "commands: {fine: 'own_parts:fine', bad: 'own_parts:absent'}\n"
     file = manifest(entries + "hooks: [no_such_module]", own_parts="def fine(): pass")
     outcome = run("check", "local", "--registry", str(file))
     assert outcome.status == 1

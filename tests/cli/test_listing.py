@@ -9,8 +9,8 @@ from plugformer_cli import printing
 CONFLICT = """
 components:
   attention:
-    gqa: {class: "local_part:Other", summary: Another one.}
-    mine: {class: "local_part:Mine", summary: "%s", source: "https://example.org"}
+    gqa: local_part:Other
+    mine: local_part:Mine
 """
 LONG = "A summary that is a good deal longer than what is left of a line on a terminal of eighty columns."
 
@@ -37,7 +37,8 @@ def test_json_is_an_array_of_exactly_these_keys(run):
 
 
 def test_a_pipe_gets_one_unbroken_line_for_each_entry(run, manifest):
-    lines = run("list", "attention", "--registry", str(manifest(CONFLICT % LONG))).out.splitlines()
+    file = manifest(CONFLICT, local_part=f'class Mine:\n    """{LONG}\n\n    And more."""\n')
+    lines = run("list", "attention", "--registry", str(file)).out.splitlines()
     assert lines[0].split() == ["kind", "name", "distribution", "version", "state", "summary"]
     mine = next(line for line in lines if " mine " in line)
     assert mine.endswith(LONG)
@@ -45,7 +46,7 @@ def test_a_pipe_gets_one_unbroken_line_for_each_entry(run, manifest):
 
 
 def test_a_quarantined_plugin_shows_its_cause(run, manifest):
-    file = str(manifest("plugformer: '>=99'\n" + CONFLICT % ""))
+    file = str(manifest("plugformer: '>=99'\n" + CONFLICT))
     cause = "needs plugformer >=99; installed is 0.1.0"
     assert run("list", "--registry", file).out.endswith(f"\nlocal is quarantined:\n  {cause}\n")
     [record] = json.loads(run("list", "plugin", "--registry", file, "--json").out)
@@ -53,14 +54,14 @@ def test_a_quarantined_plugin_shows_its_cause(run, manifest):
 
 
 def test_a_conflict_shows_both_owners_and_what_to_write(run, manifest, terminal):
-    out = run("list", "attention", "--registry", str(manifest(CONFLICT % ""))).out
+    out = run("list", "attention", "--registry", str(manifest(CONFLICT))).out
     assert "plugformer 0.1.0, local offer the same name; write plugformer:gqa" in out
     assert "write local:gqa" in out
 
 
 PLUGIN = """
-components: {norm: {one: {class: "local_norms:One", summary: The first.}, two: {class: "local_norms:Two"}}}
-tasks: {sums: {file: "local_norms:sums.yaml"}}
+components: {norm: {one: {class: "local_norms:One"}, two: {class: "local_norms:Two"}}}
+tasks: {sums: "local_norms:sums.yaml"}
 """
 
 

@@ -99,8 +99,8 @@ def test_any_other_error_ends_in_words_with_its_traceback_in_a_file(run, monkeyp
 
 
 def test_control_characters_do_not_reach_the_terminal(run, manifest):
-    clearing = "x\\e[2J\\e]0;title\\a"
-    file = manifest(f'components: {{norm: {{mine: {{class: "m:M", summary: "{clearing}"}}}}}}')
+    clearing = 'class M:\n    """x\\x1b[2J\\x1b]0;title\\x07"""\n'
+    file = manifest("components: {norm: {mine: 'local_m:M'}}", local_m=clearing)
     for arguments in (["list", "--registry", str(file)], ["train", "\x1b[2J"]):
         outcome = run(*arguments)
         assert not {"\x1b", "\x07"} & {*outcome.out, *outcome.err}

@@ -55,7 +55,7 @@ def test_names_are_derived_from_the_distribution(run, tmp_path):
     assert project["name"] == "my-fast-norm"
     assert project["entry-points"]["plugformer"] == {"my-fast-norm": "my_fast_norm"}
     manifest = yaml.safe_load((folder / "my_fast_norm" / "registry.yaml").read_text())
-    assert manifest["components"]["norm"]["my_fast_norm"]["class"] == "my_fast_norm.norm:MyFastNormComponent"
+    assert manifest["components"]["norm"]["my_fast_norm"] == "my_fast_norm.norm:MyFastNormComponent"
 
 
 @pytest.mark.parametrize(

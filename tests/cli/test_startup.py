@@ -85,9 +85,7 @@ def test_training_imports_few_modules_of_the_core(tmp_path):
 
 def test_a_reader_who_leaves_is_no_error(manifest):
     """Also for what `print` leaves in the buffer until the end."""
-    file = manifest(
-        'commands: {probe: {function: "local_probe:command"}}', local_probe="def command(): print('a word')"
-    )
+    file = manifest('commands: {probe: "local_probe:command"}', local_probe="def command(): print('a word')")
     reader, writer = os.pipe()
     os.close(reader)
     arguments = [sys.executable, "-m", "plugformer", "--registry", str(file), "probe"]
@@ -99,7 +97,7 @@ def test_a_reader_who_leaves_is_no_error(manifest):
 
 def test_sigterm_ends_a_command_as_ctrl_c_does(manifest):
     source = "import signal\n\ndef command():\n    signal.raise_signal(signal.SIGTERM)\n    print('on')"
-    file = manifest('commands: {ended: {function: "local_ended:command"}}', local_ended=source)
+    file = manifest('commands: {ended: "local_ended:command"}', local_ended=source)
     command = [sys.executable, "-m", "plugformer", "--registry", str(file), "ended"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")

@@ -22,7 +22,7 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
     package.mkdir()
     (package / "toy.yaml").write_text(base.read_text())
     manifest = tmp_path / "parts.yaml"
-    manifest.write_text("tasks: {toy: {file: 'plug_tasks_of_layers:toy.yaml', summary: A toy.}}")
+    manifest.write_text("tasks: {toy: 'plug_tasks_of_layers:toy.yaml'}")
     monkeypatch.syspath_prepend(str(tmp_path))
     write("top.yaml", f"registry: {manifest}\nextends: toy\nmodel: {{width: 32}}\n")
     resolved = resolve("top.yaml", registry=registry)

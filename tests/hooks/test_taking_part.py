@@ -42,10 +42,7 @@ def with_hook(registry, tmp_path):
         )
         module.write_text(f"{imports}class Sample(Hook):\n{body}\n")
         manifest = tmp_path / f"registry{number}.yaml"
-        manifest.write_text(
-            f"components: {{hook: {{sample: {{class: '{module.stem}:Sample', summary: A., "
-            "source: 'https://a.b'}}}\n"
-        )
+        manifest.write_text(f"components: {{hook: {{sample: '{module.stem}:Sample'}}}}\n")
         return registry.with_local(manifest)
 
     return make

@@ -14,7 +14,7 @@ MANIFEST = """
 plugformer: ">=0.1"
 hooks: [outside.hooks]
 commands:
-  slowest: {function: "outside.slowest:command", summary: Show the slowest update of a run.}
+  slowest: "outside.slowest:command"
 """
 
 HOOKS = '''

@@ -202,7 +202,7 @@ def test_wrong_options_are_errors(loaded: Registry, options: dict[str, object], 
 
 
 def test_tasks_are_found_without_importing_their_package(install) -> None:
-    site = install("plug-t", "tasks: {toy: {file: 'plug_t:toy/task.yaml', summary: A toy.}}")
+    site = install("plug-t", "tasks: {toy: 'plug_t:toy/task.yaml'}")
     registry = Registry.discover()
     with pytest.raises(RegistryError, match=r"task 'toy' \(plug-t 1.0\): there is no file 'toy/task.yaml'"):
         registry.find_task("toy")
@@ -218,7 +218,7 @@ def test_tasks_are_found_without_importing_their_package(install) -> None:
 
 
 def test_hooks_and_commands_are_listed_with_their_state() -> None:
-    manifest = parse(b"hooks: [p.hooks]\ncommands: {probe: {function: 'p:probe'}}", "registry.yaml")
+    manifest = parse(b"hooks: [p.hooks]\ncommands: {probe: 'p:probe'}", "registry.yaml")
     sound = replace(manifest, distribution="plug-h", version="1")
     broken = replace(manifest, distribution="plug-i", version="1", problems=("broken",))
     registry = Registry([sound, broken])

@@ -12,7 +12,7 @@ from plugformer.registry import Registry
 from plugformer.registry.discovery import discover_installed
 from plugformer.registry.manifest import Plugin
 
-MANIFEST = "components: {norm: {mine: {class: 'plug_one.norms:Mine', summary: Mine.}}}"
+MANIFEST = "components: {norm: {mine: {class: 'plug_one.norms:Mine'}}}"
 
 
 def plugins() -> dict[str, Plugin]:

@@ -27,7 +27,7 @@ class Mine(LayerNorm):
 def edit(registry, tmp_path, monkeypatch):
     """Writes a norm that multiplies by a factor, and returns the registry that has it."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    entry = f"{{class: '{MODULE}:Mine', summary: A norm., source: https://example.org}}"
+    entry = f"{{class: '{MODULE}:Mine'}}"
     (tmp_path / "registry.yaml").write_text(f"components: {{norm: {{mine: {entry}}}}}")
 
     def edit(factor, comment=""):

@@ -55,13 +55,11 @@ def test_the_changed_file_of_a_local_component_is_named(tmp_path, registry, monk
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name, text in {"mine": "from comet import tail", "comet": "tail = 1", "other": ""}.items():
         (tmp_path / f"{name}.py").write_text(text)
-    (tmp_path / "registry.yaml").write_text(
-        "components: {norm: {mine: {class: 'mine:Mine', summary: A norm., source: https://x.org}}}"
-    )
+    (tmp_path / "registry.yaml").write_text("components: {norm: {mine: {class: 'mine:Mine'}}}")
     local = registry.with_local(tmp_path / "registry.yaml")
 
     def lock():
-        return {"components": {"norm/mine": component_lock(Kind.NORM, "mine", local)}, "data": {}}
+        return {"components": {"norm/mine": component_lock(local.find(Kind.NORM, "mine"))}, "data": {}}
 
     before = lock()
     (tmp_path / "other.py").write_text("# not imported")

@@ -16,9 +16,7 @@ EVIL = "raise SystemExit('imported')"
 def plant(run, line):
     """Makes a run name a module of its own."""
     (run / "evil_of_run_tests.py").write_text(EVIL)
-    (run / "evil.yaml").write_text(
-        "components: {attention: {mha2: {class: 'evil_of_run_tests:Evil', summary: S.}}}"
-    )
+    (run / "evil.yaml").write_text("components: {attention: {mha2: {class: 'evil_of_run_tests:Evil'}}}")
     task = run / "task.yaml"
     task.write_text(f"{line}\n{task.read_text()}".replace("name: mha", "name: mha2"))
 

@@ -331,7 +331,7 @@ def cache_key(experiment: Experiment, version: str) -> str | None:
         "code": code_hash(entries, "plugformer.data", "plugformer.interfaces", BLOCKS),
         "versions": [platform.python_version(), *map(metadata.version, ("datasets", "tokenizers"))],
         "components": [
-            {"name": block.name, "options": block.options, **component_lock(kind, block.name, registry)}
+            {"name": block.name, "options": block.options, **component_lock(registry.find(kind, block.name))}
             for kind, block in blocks
         ],
         "data": task.data.model_dump(include={"split", "streaming"}),

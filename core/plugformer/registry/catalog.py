@@ -102,8 +102,7 @@ class Registry:
             for name, component in named.items():
                 if not (NAME.fullmatch(name) and isinstance(component, type)):
                     raise RegistryError(f"{kind} {name!r}: expected a name and a class, found {component!r}")
-                summary = (component.__doc__ or "").strip().partition("\n")[0]
-                entries.append(Entry(_kind(kind), name, class_name(component), summary, component=component))
+                entries.append(Entry(_kind(kind), name, class_name(component), component=component))
         plugin = Plugin(entries=tuple(entries), distribution=SESSION)
         return type(self)([*self._plugins, plugin], self.local, self._preferred)
 

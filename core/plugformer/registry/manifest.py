@@ -5,13 +5,15 @@ It is read without pydantic, so that `list` and `--help` are fast. Nothing that 
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 from plugformer.errors import ConfigurationError, nearest
+from plugformer.registry.source import description, docstring
 from plugformer.yaml_reader import read_mapping
 from plugformer.yaml_tree import Key, KeyPath, Problem, Tree
 
@@ -46,13 +48,12 @@ INTERFACES |= {Kind.POSITION: "PositionalEncoding", Kind.COLUMN: "ColumnKind"}
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _MODULE = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
-_MEMBER = rf"{_MODULE}:[^\W\d]\w*"
-_FORMS = {
-    "component": ("class", "module:Class", _MEMBER),
-    "command": ("function", "module:function", _MEMBER),
-    "task": ("file", "package:path/in/it.yaml", r"[^\W\d]\w*:(?!/|.*\.\.)[^\\\n]+\.yaml"),
-}
-"""The key, the form in words and the pattern of what an entry names."""
+_CLASS = "module:Class", rf"{_MODULE}:[^\W\d]\w*"
+_FUNCTION = "module:function", _CLASS[1]
+_TASK = "package:path/in/it.yaml", r"[^\W\d]\w*:(?!/|.*\.\.)[^\\\n]+\.yaml"
+"""The forms of what an entry names, in words and as patterns."""
+
+_URL = re.compile(r"https?://[^\s>)\]]*[^\s>)\].,;:]")
 
 
 class EntryState(StrEnum):
@@ -79,8 +80,8 @@ class Entry:
 
     Attributes:
         name: The name in its manifest; a plugin's is that of its distribution.
-        target: `module:Class` or `module:function`; of a task `package:path/in/it.yaml`, of hooks `module`.
-        source: Paper or documentation.
+        target: `module:Class` or `module:function`; of a task `package:path/in/it.yaml`, of hooks `module`,
+            of a plugin the numbers of what it offers.
         distribution: The distribution that offers it, or `local` or `session`.
         cause: The reason why it cannot be used; empty if it can.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
@@ -91,8 +92,6 @@ class Entry:
     kind: Kind | EntryKind
     name: str
     target: str
-    summary: str = ""
-    source: str = ""
     distribution: str = ""
     version: str = ""
     state: EntryState = EntryState.READY
@@ -100,6 +99,26 @@ class Entry:
     expected_failures: tuple[tuple[str, str], ...] = ()
     file: str = ""
     component: type | None = None
+
+    @property
+    def documentation(self) -> str:
+        """The docstring of what it names, a task's description, a plugin's numbers; nothing is imported."""
+        if self.component is not None:
+            return cleandoc(self.component.__doc__ or "")
+        if self.kind is EntryKind.PLUGIN:
+            return self.target
+        return (description if self.kind is EntryKind.TASK else docstring)(self.target)
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return self.documentation.partition("\n")[0]
+
+    @property
+    def source(self) -> str:
+        """A paper or a page about it: the first link in its documentation."""
+        found = _URL.search(self.documentation)
+        return found[0] if found else ""
 
     @property
     def owner(self) -> str:
@@ -132,11 +151,11 @@ class Plugin:
 
     @property
     def entry(self) -> Entry:
-        """The plugin itself; its summary counts what it offers."""
+        """The plugin itself."""
         words: dict[str, str] = {**dict.fromkeys(Kind, "component"), EntryKind.HOOKS: "hook module"}
         counts = Counter(words.get(entry.kind, entry.kind) for entry in self.entries)
         summary = ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items())
-        return self._owned(Entry(EntryKind.PLUGIN, self.distribution, "", summary))
+        return self._owned(Entry(EntryKind.PLUGIN, self.distribution, summary))
 
     def _owned(self, entry: Entry) -> Entry:
         owner: Any = {"distribution": self.distribution, "version": self.version, "file": self.file}
@@ -147,12 +166,12 @@ class Plugin:
 def parse(content: bytes, origin: str) -> Plugin:
     """Returns a manifest with its sound entries, and the problems of the others; they name `origin`."""
     try:
-        return _Checker(read_mapping(content, origin, Path())).manifest()
+        return _Reader(read_mapping(content, origin, Path())).manifest()
     except ConfigurationError as error:
         return Plugin(problems=tuple(str(error).splitlines()))
 
 
-class _Checker:
+class _Reader:
     """Walks a manifest's tree and collects its sound entries and its problems."""
 
     def __init__(self, tree: Tree) -> None:
@@ -161,12 +180,16 @@ class _Checker:
 
     def manifest(self) -> Plugin:
         """Returns the sound entries, and the problems of the others."""
-        self.check_keys((), ["plugformer", "components", "tasks", "hooks", "commands"])
-        known = self.mapping(("components",), list(Kind))
-        kinds = [kind for kind in Kind if kind in known]
-        entries = [entry for kind in kinds for entry in self.entries(("components", kind), kind)]
-        entries += self.entries(("tasks",), EntryKind.TASK)
-        entries += self.entries(("commands",), EntryKind.COMMAND)
+        self.mapping((), ("plugformer", "components", "tasks", "hooks", "commands"))
+        known = self.mapping(("components",), tuple(Kind))
+        entries = [
+            entry
+            for kind in Kind
+            if kind in known
+            for entry in self.entries(("components", kind), kind, *_CLASS)
+        ]
+        entries += self.entries(("tasks",), EntryKind.TASK, *_TASK)
+        entries += self.entries(("commands",), EntryKind.COMMAND, *_FUNCTION)
         names = self.tree.get(("hooks",), [])
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             entries += [Entry(EntryKind.HOOKS, name, name) for name in names]
@@ -175,39 +198,36 @@ class _Checker:
         requires = self.text(("plugformer",))
         return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 
-    def entries(self, path: KeyPath, kind: Kind | EntryKind) -> list[Entry]:
-        """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
-        is_component = isinstance(kind, Kind)
-        key, form, pattern = _FORMS["component" if is_component else kind]
-        known = [key, "summary", *(["source", "expected_failures"] if is_component else [])]
-        entries: list[Entry] = []
-        for name in self.mapping(path):
+    def entries(self, path: KeyPath, kind: Kind | EntryKind, form: str, pattern: str) -> Iterator[Entry]:
+        """Yields entries: `gqa: module:Class`, or `gqa: {class: module:Class, expected_failures: ...}`."""
+        for name, value in self.mapping(path).items():
             before, here = len(self.problems), (*path, name)
             if not NAME.fullmatch(str(name)):
-                self.add(
-                    here, f"{name!r} is not a name: letters, digits, - and _, a letter first", at_key=True
-                )
-            block = self.mapping(here, known)
-            target, summary, source = (self.text((*here, part)) for part in (key, "summary", "source"))
-            if key not in block:
-                self.add(here, f"{key!r} is missing")
-            elif target and not re.fullmatch(pattern, target):
-                self.add((*here, key), f"{target!r} is not of the form {form!r}")
-            below = (*here, "expected_failures")
-            failures = tuple((str(check), self.text((*below, check))) for check in self.mapping(below))
+                message = f"{name!r} is not a name: letters, digits, - and _, a letter first"
+                self.add(here, message, at_key=True)
+            failures: tuple[tuple[str, str], ...] = ()
+            place = here
+            if isinstance(kind, Kind) and isinstance(value, dict):
+                self.mapping(here, ("class", "expected_failures"))
+                place, below = (*here, "class"), (*here, "expected_failures")
+                failures = tuple((str(check), self.text((*below, check))) for check in self.mapping(below))
+            target = self.text(place)
+            if not re.fullmatch(pattern, target):
+                self.add(place, f"{target!r} is not of the form {form!r}")
             if len(self.problems) == before:
-                entries.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
-        return entries
+                yield Entry(kind, str(name), target, expected_failures=failures)
 
     def mapping(self, path: KeyPath, known: Sequence[str] = ()) -> dict[Key, Any]:
         """Returns the mapping at a path, with known keys if some are given; an empty one if there is none."""
         value = self.tree.get(path)
-        if isinstance(value, dict):
-            self.check_keys(path, known)
-            return value
-        if value is not None:
-            self.add(path, "expected a mapping of keys to values")
-        return {}
+        if not isinstance(value, dict):
+            if value is not None:
+                self.add(path, "expected a mapping of keys to values")
+            return {}
+        for key in (key for key in value if known and key not in known):
+            message = f"unknown key {key!r}{nearest(str(key), known)}"
+            self.add((*path, key), message, f"known: {', '.join(known)}", at_key=True)
+        return value
 
     def text(self, path: KeyPath) -> str:
         """Returns the text at a path, or an empty one."""
@@ -215,12 +235,6 @@ class _Checker:
             return value
         self.add(path, f"expected text, found {value!r}")
         return ""
-
-    def check_keys(self, path: KeyPath, known: Sequence[str]) -> None:
-        """Adds a problem for each key of the mapping at a path that is not known, if some are."""
-        for key in (key for key in self.tree.get(path) if known and key not in known):
-            message = f"unknown key {key!r}{nearest(str(key), known)}"
-            self.add((*path, key), message, f"known: {', '.join(known)}", at_key=True)
 
     def add(self, path: KeyPath, message: str, hint: str = "", *, at_key: bool = False) -> None:
         """Adds a problem at a path, of its value or its key."""

@@ -1,48 +1,107 @@
-"""Hashes of the source code of components."""
+"""The source code of what manifests name: what it says, and hashes of it. It is read, and not imported."""
 
 import ast
 import hashlib
+import inspect
 import json
 import re
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
-from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from plugformer.registry.catalog import Registry
-from plugformer.registry.discovery import BUILT_IN, interface_of
-from plugformer.registry.manifest import Entry, Kind
+import plugformer
+
+if TYPE_CHECKING:
+    from plugformer.registry.manifest import Entry
 
 BLOCKS = "plugformer_blocks"
 """The package with building blocks of components."""
 
+_DESCRIPTION = re.compile(r"""^description:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 
-def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, Any]:
+
+def places(module: str) -> list[Path]:
+    """Returns the folders of a package, or the file of a module."""
+    found: list[str] | None = None
+    for name in module.split("."):
+        # By its last part alone: of a dotted name it would look for the parent among what is imported.
+        spec = find_spec(name) if found is None else PathFinder.find_spec(name, found)
+        if spec is None:
+            return []
+        found = list(spec.submodule_search_locations or [spec.origin or ""])
+    return list(map(Path, found or []))
+
+
+def module_file(module: str) -> Path | None:
+    """Returns the file of a module, or that of a package's own code."""
+    files = (file for place in places(module) for file in (place, place / "__init__.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def docstring(target: str) -> str:
+    """Returns the docstring of a `module` or of a member, `module:name`; "" if there is none."""
+    module, _, name = target.partition(":")
+    try:
+        file = module_file(module)
+        found = {} if file is None else _docstrings(file, file.stat().st_mtime_ns)
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    return found.get(name, "")
+
+
+def description(target: str) -> str:
+    """Returns the description in a task file, `package:path/in/it.yaml`; "" if there is none."""
+    package, _, path = target.partition(":")
+    file = next((file for place in places(package) if (file := place / path).is_file()), None)
+    found = None if file is None else _DESCRIPTION.search(file.read_text(encoding="utf-8", errors="replace"))
+    return found[1] if found else ""
+
+
+@lru_cache
+def _docstrings(file: Path, changed: int) -> dict[str, str]:  # noqa: ARG001 (another time, another content)
+    """Returns the docstrings of a module, under an empty name, and of its members."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the import itself warns
+        tree = ast.parse(file.read_bytes())
+    return {"": ast.get_docstring(tree) or "", **dict(_members(tree))}
+
+
+def _members(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name, ast.get_docstring(node) or ""
+    for node, after in pairwise(tree.body):
+        if isinstance(node, ast.Assign) and isinstance(after, ast.Expr):
+            text = after.value.value if isinstance(after.value, ast.Constant) else None
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            yield from ((name, text) for name in names if isinstance(text, str))
+
+
+def component_lock(entry: "Entry") -> dict[str, Any]:
     """Returns a component's distribution, its version, and a hash of its source.
 
-    One that is not built in also has a hash of each of its `files`. A class of a session has its name and the
-    version of Python, on which its hash depends.
+    An installed or local one that is not built in also has a hash of each of its `files`.
     """
-    entry = registry.find(kind, name)
     lock = {"distribution": entry.distribution, "version": entry.version, "source": source_hash(entry)}
-    if entry.component is not None:  # bytecode can only be compared within one version of Python
-        return {**lock, "class": entry.target, "python": ".".join(map(str, sys.version_info[:2]))}
-    return lock if entry.distribution == BUILT_IN else {**lock, "files": _file_hashes(entry)}
+    has_files = entry.component is None and entry.distribution != plugformer.__name__
+    return {**lock, "files": _file_hashes(entry)} if has_files else lock
 
 
-def source_hash(entry: Entry) -> str:
+def source_hash(entry: "Entry") -> str:
     """Returns a SHA-256 of a component's own file, and of the modules of its distribution that it imports.
 
     Of a built-in component only the file counts; the version covers the others. A local component's modules
-    are those in the folder of its manifest. Nothing is imported. A missing file has the hash of nothing.
+    are those in the folder of its manifest. Of a session's class its own lines count. A missing file has the
+    hash of nothing.
     """
     if entry.component is not None:
-        return class_hash(entry.component, interface_of(Kind(entry.kind)))
+        return hashlib.sha256(_source(entry.component).encode()).hexdigest()
     hashes = _file_hashes(entry)
     text = json.dumps(hashes, sort_keys=True) if len(hashes) > 1 else ""
     return hashlib.sha256(text.encode()).hexdigest() if text else next(iter(hashes.values()), _NOTHING)
@@ -51,14 +110,23 @@ def source_hash(entry: Entry) -> str:
 _NOTHING = hashlib.sha256().hexdigest()
 
 
-def _file_hashes(entry: Entry) -> dict[str, str]:
+def _source(component: type) -> str:
+    """Returns the source code of a class, or of its methods, which is all that Python finds in a notebook."""
+    methods = [member for member in vars(component).values() if inspect.isfunction(member)]
+    for parts in ([component], methods):
+        with suppress(OSError, TypeError):
+            return "".join(map(inspect.getsource, parts))
+    return ""
+
+
+def _file_hashes(entry: "Entry") -> dict[str, str]:
     """Returns a SHA-256 of a component's own file and of what it imports, by path in folder or package."""
     module = entry.target.partition(":")[0]
-    own = [file for place in _places(module) for file in (place, place / "__init__.py") if file.is_file()][:1]
-    if entry.distribution == BUILT_IN or not (own or entry.file):
+    own = [file for file in [module_file(module)] if file is not None]
+    if entry.distribution == plugformer.__name__ or not (own or entry.file):
         files = {file.name: file for file in own}
     else:
-        within = [Path(entry.file).parent] if entry.file else _places(module.partition(".")[0])
+        within = [Path(entry.file).parent] if entry.file else places(module.partition(".")[0])
         roots = {root: None for place in within for root in (place, place.parent)}
         waiting = [*own, *(file for root in roots for file in _module_files(root, module))]
         files = {}
@@ -99,7 +167,7 @@ def _module_files(folder: Path, module: str) -> Iterator[Path]:
         folder /= name
 
 
-def code_hash(entries: Iterable[Entry], *packages: str) -> str:
+def code_hash(entries: Iterable["Entry"], *packages: str) -> str:
     """Returns a SHA-256 of all Python files in the packages of components, and in further packages.
 
     It decides whether a result is computed again, not whether a run may be resumed.
@@ -107,20 +175,8 @@ def code_hash(entries: Iterable[Entry], *packages: str) -> str:
     entries = list(entries)
     modules = (entry.target.partition(":")[0] for entry in entries if not entry.file)
     names = {parent for module in modules if (parent := module.rpartition(".")[0])}
-    folders = [folder for name in sorted({*names, *packages}) for folder in _places(name)]
+    folders = [folder for name in sorted({*names, *packages}) for folder in places(name)]
     return _hash([*folders, *sorted({Path(entry.file).parent for entry in entries if entry.file})])
-
-
-def _places(module: str) -> list[Path]:
-    """Returns the folders of a package, or the file of a module; nothing is imported."""
-    places: list[str] | None = None
-    for name in module.split("."):
-        # By its last part alone: of a dotted name it would look for the parent among what is imported.
-        spec = find_spec(name) if places is None else PathFinder.find_spec(name, places)
-        if spec is None:
-            return []
-        places = list(spec.submodule_search_locations or [spec.origin or ""])
-    return list(map(Path, places or []))
 
 
 def _hash(folders: Iterable[Path]) -> str:
@@ -135,49 +191,3 @@ def _hash(folders: Iterable[Path]) -> str:
             elif (member / "__init__.py").is_file():
                 folders.append(member)
     return digest.hexdigest()
-
-
-def class_hash(component: type, interface: type) -> str:
-    """Returns a SHA-256 of what a class consists of: its methods' bytecode, its attributes and annotations.
-
-    Base classes count up to those that the interface has too. Functions and global variables that methods use
-    are not covered.
-    """
-    bases = [base for base in component.__mro__ if not issubclass(interface, base)]
-    return hashlib.sha256(repr([_members(base) for base in bases]).encode()).hexdigest()
-
-
-_NOT_CONTENT = {"__abstractmethods__", "__dict__", "__doc__", "__module__", "__qualname__", "__weakref__"}
-_NOT_CONTENT |= {"_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__"}
-
-
-def _members(component: type) -> list[tuple[str, Any]]:
-    members = sorted(vars(component).items())
-    within = component.__qualname__
-    return [(name, _content(member, within)) for name, member in members if name not in _NOT_CONTENT]
-
-
-def _content(value: Any, within: str) -> Any:
-    """Returns a part of a class of this qualified name in a form whose `repr` is the same everywhere."""
-
-    def all_of(values: Iterable[Any]) -> list[Any]:
-        return [_content(item, within) for item in values]
-
-    if isinstance(value, type):
-        inside = value.__qualname__.startswith(f"{within}.")
-        return _members(value) if inside else f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, CodeType):
-        return ["code", value.co_code, all_of(value.co_consts), value.co_names]
-    if isinstance(value, FunctionType):
-        wrapped = getattr(value, "__wrapped__", None)
-        parts = (value.__code__, value.__defaults__, value.__kwdefaults__, value.__annotations__, wrapped)
-        return all_of(parts)
-    if isinstance(value, staticmethod | classmethod):
-        return [type(value).__name__, _content(value.__func__, within)]
-    if isinstance(value, property):
-        return all_of([value.fget, value.fset, value.fdel])
-    if isinstance(value, set | frozenset):
-        return sorted(map(repr, all_of(value)))
-    if isinstance(value, dict | tuple | list):
-        return all_of(value.items() if isinstance(value, dict) else value)
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -56,7 +56,7 @@ def make_lockfile(experiment: Experiment, data: Mapping[str, str]) -> dict[str, 
             "torch": str(torch.__version__),
         },
         "components": {
-            f"{kind}/{name}": component_lock(kind, name, experiment.registry)
+            f"{kind}/{name}": component_lock(experiment.registry.find(kind, name))
             for kind, name in sorted(components(experiment.task))
         },
         "data": data,
@@ -186,9 +186,8 @@ def changed_components(
     locked = directory.read_lockfile()["components"]
     names = {f"{kind}/{name}": (kind, name) for kind, name in components(experiment.task) if kind in kinds}
     before = {path: locked[path] for path in names if path in locked}
-    return _component_changes(
-        before, {path: component_lock(*names[path], experiment.registry) for path in before}
-    )
+    find = experiment.registry.find
+    return _component_changes(before, {path: component_lock(find(*names[path])) for path in before})
 
 
 def _component_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

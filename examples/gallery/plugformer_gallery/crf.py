@@ -13,6 +13,8 @@ from plugformer.interfaces import Best, Head, HeadContext, HeadInput, Level, Lik
 class CRF(Head):
     """Scores of each word's tags, of each tag after another, and of the first and last tag; tags go together.
 
+    See https://arxiv.org/abs/1603.01360.
+
     Args:
         model: Sizes of the model and number of tags.
     """

@@ -28,7 +28,10 @@ _YEAR = 365.2425  # days
 
 
 class Day(ColumnKind):
-    """A day of the calendar, written as in ISO 8601: 2024-02-29."""
+    """A day of the calendar, written as in ISO 8601: 2024-02-29.
+
+    See https://www.iso.org/iso-8601-date-and-time-format.html.
+    """
 
     @property
     def feature(self) -> "Value":
@@ -54,7 +57,10 @@ class Day(ColumnKind):
 
 
 class Dating(TaskType):
-    """Predicts when a text was written, as a number of years since 2000."""
+    """Predicts when a text was written, as a number of years since 2000.
+
+    See https://aclanthology.org/P12-1011.
+    """
 
     level = Level.SEQUENCE
     output_type = OutputType.NUMBER

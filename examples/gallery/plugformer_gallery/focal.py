@@ -14,6 +14,7 @@ class Focal(Head):
 
     The cross-entropy of a tag with the probability p counts (1 - p) to the power of gamma: equation 4. The
     probabilities are those of the softmax, so that perplexity can be measured.
+    See https://arxiv.org/abs/1708.02002.
 
     Args:
         model: Sizes of the model and number of tags.

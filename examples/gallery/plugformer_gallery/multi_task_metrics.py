@@ -24,7 +24,10 @@ class _PartMetric(OutputMetric):
 
 
 class LabelAccuracy(_PartMetric):
-    """The share of answers with the right label, whatever the number."""
+    """The share of answers with the right label, whatever the number.
+
+    See https://arxiv.org/abs/1901.11504.
+    """
 
     def statistics(
         self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
@@ -35,7 +38,10 @@ class LabelAccuracy(_PartMetric):
 
 
 class NumberError(_PartMetric):
-    """The mean squared error of the number, whatever the label."""
+    """The mean squared error of the number, whatever the label.
+
+    See https://arxiv.org/abs/1901.11504.
+    """
 
     higher_is_better = False
 

@@ -96,6 +96,8 @@ def _place(row: int, answer: str, candidates: Sequence[str]) -> int:
 class Candidates(Head):
     """Scores each candidate by a bilinear form of its vector and the question's, and a softmax over them.
 
+    See https://arxiv.org/abs/1905.01969.
+
     Args:
         model: Sizes of the model, and its inputs: the candidates are the last.
 

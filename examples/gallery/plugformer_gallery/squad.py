@@ -40,7 +40,10 @@ class SQuADMetric(OutputMetric):
 
 
 class SQuADExactMatch(SQuADMetric):
-    """The share of answers whose words are those of a reference."""
+    """The share of answers whose words are those of a reference.
+
+    See https://arxiv.org/abs/1606.05250.
+    """
 
     def score(self, prediction: Sequence[str], reference: Sequence[str]) -> float:
         """Returns 1 for the same words."""
@@ -48,7 +51,10 @@ class SQuADExactMatch(SQuADMetric):
 
 
 class SQuADF1(SQuADMetric):
-    """The mean F1 of the words of answers."""
+    """The mean F1 of the words of answers.
+
+    See https://arxiv.org/abs/1606.05250.
+    """
 
     def score(self, prediction: Sequence[str], reference: Sequence[str]) -> float:
         """Returns the harmonic mean of precision and recall, words counted as often as they occur."""

@@ -60,7 +60,10 @@ class TokenRegression(TaskType):
 
 
 class WordRegressor(Head):
-    """A linear map of each token's hidden state, and the squared error."""
+    """A linear map of each token's hidden state, and the squared error.
+
+    See https://aclanthology.org/2021.naacl-main.10.
+    """
 
     levels = frozenset({Level.TOKEN})
     output_types = frozenset({OutputType.NUMBERS})

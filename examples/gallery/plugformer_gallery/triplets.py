@@ -35,7 +35,10 @@ NAMES = ("text", "right", "wrong")
 
 
 class Triplets(TaskType):
-    """Finds the text that belongs to another one, and learns from a wrong one next to each right one."""
+    """Finds the text that belongs to another one, and learns from a wrong one next to each right one.
+
+    See https://arxiv.org/abs/1503.03832.
+    """
 
     level = Level.VECTOR
     output_type = OutputType.TEXT
@@ -68,6 +71,8 @@ class Triplets(TaskType):
 
 class Margin(Head):
     """The right text must be nearer than each other by a margin, in cosines.
+
+    See https://arxiv.org/abs/1503.03832.
 
     Args:
         model: Sizes of the model.

@@ -14,7 +14,9 @@ from plugformer_blocks import project_heads, softmax_attention
 
 
 class DifferentialAttention(Attention):
-    """(softmax(Q1 K1^T / sqrt(d)) - λ softmax(Q2 K2^T / sqrt(d))) V in every pair of heads, normalized.
+    """The difference between two softmax maps, so that what both attend to cancels.
+
+    (softmax(Q1 K1^T / sqrt(d)) - λ softmax(Q2 K2^T / sqrt(d))) V in every pair of heads, normalized.
 
     Differential Transformer, Ye et al. 2024, section 2.1: https://arxiv.org/abs/2410.05258. Equation 1 is the
     difference. Equation 2 is λ = exp(λq1 · λk1) - exp(λq2 · λk2) + λ_init, with four learned vectors that all

@@ -17,6 +17,7 @@ class JiebaWords(FastTokenizer):
 
     Text need have no spaces between words. Spaces and punctuation are tokens, too, so that decoding gives
     back the text as it was.
+    See https://github.com/fxsjy/jieba.
 
     Args:
         min_frequency: How often a word must occur in training to have a token of its own.

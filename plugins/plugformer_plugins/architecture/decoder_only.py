@@ -30,7 +30,9 @@ from plugformer_blocks import before_next, next_tokens, pad, pad_targets
 
 
 class DecoderOnly(Architecture):
-    """Reads BEGIN, the input and END, and continues with the output; the loss is that of the output alone.
+    """One causal stack continues a text, which may begin with an input.
+
+    Reads BEGIN, the input and END, and continues with the output; the loss is that of the output alone.
 
     Texts without an input follow BEGIN. Where a task predicts from the whole input, that is all it reads.
     Radford et al. 2018, Improving Language Understanding by Generative Pre-Training, sections 3.1 to 3.3:

@@ -31,7 +31,9 @@ from plugformer_blocks import before_next, next_tokens, pad, pad_targets
 
 
 class EncoderDecoder(Architecture):
-    """Attention Is All You Need, section 3.1: https://arxiv.org/abs/1706.03762.
+    """An encoder reads the input, and a decoder that attends to it generates the output.
+
+    Attention Is All You Need, section 3.1: https://arxiv.org/abs/1706.03762.
 
     The encoder reads the input and END, the decoder the output from BEGIN on. Where a task predicts from the
     whole input, the decoder reads BEGIN alone: its one state has attended to all of the input.

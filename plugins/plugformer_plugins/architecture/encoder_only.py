@@ -31,7 +31,9 @@ _SPECIAL = 2
 
 
 class EncoderOnly(Architecture):
-    """Reads BEGIN, the input and END: Devlin et al. 2019, https://arxiv.org/abs/1810.04805.
+    """One stack reads the input and predicts one output for it, or one for each token.
+
+    Reads BEGIN, the input and END: Devlin et al. 2019, https://arxiv.org/abs/1810.04805.
 
     At level `vector` it reads each row of each input by itself, as Reimers and Gurevych 2019, section 3, and
     pools its hidden states: https://arxiv.org/abs/1908.10084.

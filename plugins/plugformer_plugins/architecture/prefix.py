@@ -9,7 +9,9 @@ from plugformer_plugins.architecture.decoder_only import DecoderOnly
 
 
 class PrefixLM(DecoderOnly):
-    """Like `decoder-only`, but each token of the input sees all of it; texts without an input have no prefix.
+    """One stack reads an input in both directions, and continues it token by token.
+
+    Like `decoder-only`, but each token of the input sees all of it; texts without an input have no prefix.
 
     Raffel et al. 2020, section 3.2.1: https://arxiv.org/abs/1910.10683. The END after the input, from which
     the first output is predicted, is no part of the prefix. Where a task predicts from the whole input, all

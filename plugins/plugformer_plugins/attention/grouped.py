@@ -28,7 +28,9 @@ def head_width(model: ModelContext) -> int:
 
 
 class GroupedQueryAttention(Attention):
-    """Attention with `heads` query heads and `kv_heads` key-value heads.
+    """Grouped-query attention; groups of query heads share one key-value head.
+
+    Attention with `heads` query heads and `kv_heads` key-value heads.
 
     GQA, Ainslie et al. 2023, section 2.2: https://arxiv.org/abs/2305.13245. Query head h reads key-value head
     h // (heads / kv_heads), so that the cache is heads / kv_heads times smaller than with as many of each.
@@ -78,7 +80,9 @@ class GroupedQueryAttention(Attention):
 
 
 class MultiHeadAttention(GroupedQueryAttention):
-    """Attention with as many key-value heads as query heads.
+    """Multi-head attention; every query head has its own key-value head.
+
+    Attention with as many key-value heads as query heads.
 
     Attention Is All You Need, Vaswani et al. 2017, section 3.2.2: https://arxiv.org/abs/1706.03762:
     MultiHead(Q, K, V) = Concat(head_1, ..., head_H) W_O with
@@ -93,7 +97,9 @@ class MultiHeadAttention(GroupedQueryAttention):
 
 
 class MultiQueryAttention(GroupedQueryAttention):
-    """Attention with one key-value head, which all query heads read; its state is `heads` times smaller.
+    """Multi-query attention; all query heads share one key-value head.
+
+    Attention with one key-value head, which all query heads read; its state is `heads` times smaller.
 
     Fast Transformer Decoding: One Write-Head is All You Need, Shazeer 2019, section 3:
     https://arxiv.org/abs/1911.02150.

@@ -13,7 +13,9 @@ from plugformer_plugins.attention.grouped import head_width
 
 
 class MultiHeadLatentAttention(Attention):
-    """Attention whose keys and values are linear maps of a latent vector c for each token.
+    """Multi-head latent attention; only a small latent is cached, from which keys and values are computed.
+
+    Attention whose keys and values are linear maps of a latent vector c for each token.
 
     DeepSeek-V2, 2024, section 2.1, equations 9 to 19: https://arxiv.org/abs/2405.04434. With head width d:
     c = RMSNorm(h W_DKV), a rotated key k_R = rotate(h W_KR) that all heads share, and for every head

@@ -19,7 +19,10 @@ _NO_WORD = re.compile(r"\d+[-.]\d+")
 
 
 class CoNLL(FileData):
-    """Sentences of words with tags, or with numbers, plain or with .gz.
+    """One word per line with its tags in columns, and blank lines between sentences.
+
+    Sentences of words with tags, or with numbers, plain or with .gz.
+    See https://universaldependencies.org/format.html.
 
     Tabs separate the fields of a line that has any, else white space. Lines that begin with `# ` and have no
     tab are comments, and so are `-DOCSTART-` lines.

@@ -39,6 +39,8 @@ def _folder_or_name(value: object) -> object:
 class Hub(RowData):
     """A data set by name, fetched once and then read from the cache of `datasets`; or a local folder.
 
+    See https://huggingface.co/docs/datasets/loading.
+
     Args:
         dataset: Its name, such as `ag_news`, which always means the Hub; or a folder with files in formats
             that `datasets` knows, beginning with `./`, `../`, `/` or `~`.

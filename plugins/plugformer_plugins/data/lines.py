@@ -26,6 +26,8 @@ class ParallelFiles(BaseModel):
 class Lines(FileData):
     """Sentence pairs in two files, plain or with .gz.
 
+    See https://www.statmt.org/wmt16/multimodal-task.html.
+
     Args:
         files: For each split a `source` and a `target` file, or a list of such pairs.
         spaces: Whether white space is kept or removed, as for Chinese files with a space after each

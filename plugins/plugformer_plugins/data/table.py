@@ -16,7 +16,10 @@ from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row
 
 
 class TabularData(FileData):
-    """Rows of files with columns: .csv, .tsv, .jsonl, .parquet, each also with .gz.
+    """Rows of comma- or tab-separated text, JSON lines or Parquet, plain or gzipped.
+
+    Rows of files with columns: .csv, .tsv, .jsonl, .parquet, each also with .gz.
+    See https://huggingface.co/docs/datasets/tabular_load.
 
     Args:
         files: For each split a file, or several that are concatenated.

@@ -14,7 +14,10 @@ from plugformer_plugins.data.rows import LoadedRow
 
 
 class PlainText(FileData):
-    """Text files, plain or with .gz.
+    """Plain text; each file, paragraph or line is an example.
+
+    Text files, plain or with .gz.
+    See https://huggingface.co/docs/datasets/nlp_load.
 
     Args:
         files: For each split a file, or several.

@@ -18,7 +18,9 @@ _Step = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class Beam(Decoding):
-    """Follows the `size` most probable beginnings of each sentence; size 1 is greedy decoding.
+    """Beam search; ranks outputs by their probability, normalized by length.
+
+    Follows the `size` most probable beginnings of each sentence; size 1 is greedy decoding.
 
     At each step the 2 * size most probable continuations of a sentence's live hypotheses are candidates.
     Those that end, among the best `size` of them, are finished; the best `size` of those that go on are live.

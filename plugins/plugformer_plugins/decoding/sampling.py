@@ -59,7 +59,10 @@ class StepwiseDecoding(Decoding):
 
 
 class Greedy(StepwiseDecoding):
-    """Always takes the most probable token."""
+    """Always takes the most probable token.
+
+    See https://docs.pytorch.org/docs/stable/generated/torch.argmax.html.
+    """
 
     def choose(self, session: Session) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         """Returns the most probable next token of every row, and its log-probability."""
@@ -68,7 +71,9 @@ class Greedy(StepwiseDecoding):
 
 
 class Sampling(StepwiseDecoding):
-    """Draws each token at random from softmax(log p / temperature), restricted to its most probable tokens.
+    """Draws tokens at random, with temperature, top-k and top-p.
+
+    Draws each token at random from softmax(log p / temperature), restricted to its most probable tokens.
 
     top_k keeps the k most probable tokens (https://arxiv.org/abs/1805.04833, section 5); top_p then keeps the
     smallest set of those that holds the share p of the probability (nucleus sampling,

@@ -13,7 +13,9 @@ from plugformer_plugins.feed_forward.networks import GELU
 
 
 class MixtureOfExperts(FeedForward):
-    """The `top_k` most probable experts' outputs, weighted by their probabilities rescaled to sum to 1.
+    """Mixture of experts; a router sends each token to the best few of several networks.
+
+    The `top_k` most probable experts' outputs, weighted by their probabilities rescaled to sum to 1.
 
     Routing: Outrageously Large Neural Networks, Shazeer et al. 2017, section 2:
     https://arxiv.org/abs/1701.06538, without noise. With p = softmax(x W_router) over all experts and T the

@@ -43,7 +43,9 @@ class PositionWise(FeedForward):
 
 
 class ReLU(PositionWise):
-    """max(0, x W_up + b_up) W_down + b_down.
+    """Two linear maps with a rectified linear unit between.
+
+    max(0, x W_up + b_up) W_down + b_down.
 
     Attention Is All You Need, Vaswani et al. 2017, equation 2: https://arxiv.org/abs/1706.03762.
     """
@@ -52,7 +54,9 @@ class ReLU(PositionWise):
 
 
 class GELU(PositionWise):
-    """GELU(x W_up + b_up) W_down + b_down; GELU(h) = h Phi(h), Phi the normal distribution function.
+    """Two linear maps with a Gaussian error linear unit between, exact or by tanh.
+
+    GELU(x W_up + b_up) W_down + b_down; GELU(h) = h Phi(h), Phi the normal distribution function.
 
     Gaussian Error Linear Units, Hendrycks and Gimpel 2016, section 2: https://arxiv.org/abs/1606.08415.
 
@@ -70,7 +74,9 @@ class GELU(PositionWise):
 
 
 class SiLU(PositionWise):
-    """SiLU(x W_up + b_up) W_down + b_down; SiLU(h) = h sigmoid(h), also called Swish.
+    """Two linear maps with a Swish (SiLU) between, as in Marian's models.
+
+    SiLU(x W_up + b_up) W_down + b_down; SiLU(h) = h sigmoid(h), also called Swish.
 
     Sigmoid-Weighted Linear Units, Elfwing et al. 2018: https://arxiv.org/abs/1702.03118.
     """
@@ -112,13 +118,20 @@ class GatedLinearUnit(FeedForward):
 
 
 class SwiGLU(GatedLinearUnit):
-    """The gate is Swish with beta 1, also called SiLU: f(g) = g sigmoid(g)."""
+    """Gated linear unit whose gate is a Swish (SiLU).
+
+    The gate is Swish with beta 1, also called SiLU: f(g) = g sigmoid(g).
+    See https://arxiv.org/abs/2002.05202.
+    """
 
     activation = staticmethod(functional.silu)
 
 
 class GEGLU(GatedLinearUnit):
-    """The gate is a GELU: f(g) = g Phi(g) with the normal distribution function Phi.
+    """Gated linear unit whose gate is a GELU.
+
+    The gate is a GELU: f(g) = g Phi(g) with the normal distribution function Phi.
+    See https://arxiv.org/abs/2002.05202.
 
     Args:
         model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
@@ -138,6 +151,10 @@ class GEGLU(GatedLinearUnit):
 
 
 class ReGLU(GatedLinearUnit):
-    """The gate is a rectified linear unit: f(g) = max(0, g)."""
+    """Gated linear unit whose gate is a rectified linear unit.
+
+    The gate is a rectified linear unit: f(g) = max(0, g).
+    See https://arxiv.org/abs/2002.05202.
+    """
 
     activation = staticmethod(functional.relu)

@@ -14,7 +14,9 @@ from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 
 class LanguageModel(SmoothedHead):
-    """A linear map to the vocabulary, and cross-entropy at the real targets.
+    """The next token at every position; may share the embedding's weight.
+
+    A linear map to the vocabulary, and cross-entropy at the real targets.
 
     Tying: Using the Output Embedding to Improve Language Models, Press and Wolf 2017:
     https://arxiv.org/abs/1608.05859. The weight is (outputs, width).

@@ -44,7 +44,9 @@ class CosineHead(Head):
 
 
 class CosineRegressor(CosineHead):
-    """A linear function of the cosine, and the squared error.
+    """A number for two texts, linear in the cosine of their vectors; squared error.
+
+    A linear function of the cosine, and the squared error.
 
     Reimers and Gurevych 2019, section 3, with a learned slope and intercept, so that scores of any scale can
     be predicted: https://arxiv.org/abs/1908.10084.
@@ -75,7 +77,9 @@ class CosineRegressor(CosineHead):
 
 
 class Contrastive(CosineHead):
-    """The cross-entropy of finding a pair's second text among those of the batch, and the reverse.
+    """Cosines of texts; each finds its own among those of the batch, by cross-entropy.
+
+    The cross-entropy of finding a pair's second text among those of the batch, and the reverse.
 
     Henderson et al. 2017, section 4.4, https://arxiv.org/abs/1705.00652; with cosines and a temperature van
     den Oord et al. 2018, equation 4, https://arxiv.org/abs/1807.03748; in both directions Radford et al.

@@ -49,7 +49,9 @@ class Pooled(SmoothedHead):
 
 
 class Classifier(Pooled):
-    """Pools the real tokens, optionally passes a hidden layer, and maps to the labels.
+    """One label for a sequence, from its pooled hidden states.
+
+    Pools the real tokens, optionally passes a hidden layer, and maps to the labels.
 
     With `pooling: first` and a hidden tanh layer as wide as the model this is BERT's classifier: Devlin et
     al. 2019, section 4.1, https://arxiv.org/abs/1810.04805.
@@ -87,9 +89,10 @@ class Classifier(Pooled):
 
 
 class MultiLabelClassifier(Pooled):
-    """A linear map of the pooled hidden states, and a binary cross-entropy for each label.
+    """A binary decision for each label of a sequence; binary cross-entropy.
 
     In training targets are smoothed towards one half.
+    See https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html.
     """
 
     output_types = frozenset({OutputType.LABELS})
@@ -112,7 +115,10 @@ class MultiLabelClassifier(Pooled):
 
 
 class Regressor(Pooled):
-    """A linear map of the pooled hidden states, and the squared error.
+    """A number for a sequence, from its pooled hidden states; squared error.
+
+    A linear map of the pooled hidden states, and the squared error.
+    See https://arxiv.org/abs/1810.04805.
 
     Args:
         model: Sizes of the model; there is one output.

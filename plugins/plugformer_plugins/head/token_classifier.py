@@ -12,7 +12,9 @@ from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 
 class TokenClassifier(SmoothedHead):
-    """A linear map of each token's hidden state: Devlin et al. 2019, section 5.3.
+    """A label for each token, from its hidden state.
+
+    A linear map of each token's hidden state: Devlin et al. 2019, section 5.3.
 
     https://arxiv.org/abs/1810.04805
 

@@ -12,7 +12,9 @@ from plugformer.interfaces import Hook, Model
 
 
 class ExponentialMovingAverage(Hook):
-    """average = decay * average + (1 - decay) * parameters, after every update.
+    """Evaluates and saves an exponential moving average of the parameters.
+
+    average = decay * average + (1 - decay) * parameters, after every update.
 
     Training continues with the parameters themselves; the average is evaluated and saved. Acceleration of
     stochastic approximation by averaging, Polyak and Juditsky 1992: https://doi.org/10.1137/0330046, with

@@ -27,6 +27,7 @@ class Track(Hook):
 
     Each by its own library, in the main process alone. A tracker that fails is left out with a warning.
     `tracking.json` in the run keeps the identifiers of the trackers' runs: a resumed training continues them.
+    See https://docs.pytorch.org/docs/stable/tensorboard.html.
 
     Args:
         to: The trackers. Weights & Biases works offline unless `WANDB_MODE` says otherwise, and MLflow with

@@ -10,7 +10,9 @@ from plugformer.interfaces import Initialization
 
 
 class Default(Initialization):
-    """What each module draws itself; of linear maps, torch's uniform values within ±1 / sqrt(inputs).
+    """The default initial values of each module.
+
+    What each module draws itself; of linear maps, torch's uniform values within ±1 / sqrt(inputs).
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html
     """
@@ -20,7 +22,9 @@ class Default(Initialization):
 
 
 class Xavier(Initialization):
-    """Every matrix uniform within ±sqrt(6 / (inputs + outputs)); the rest is what its module draws.
+    """Uniform, with bounds that depend on the number of inputs and outputs of each matrix.
+
+    Every matrix uniform within ±sqrt(6 / (inputs + outputs)); the rest is what its module draws.
 
     Understanding the difficulty of training deep feedforward neural networks, Glorot and Bengio 2010,
     equation 16: https://proceedings.mlr.press/v9/glorot10a.html.
@@ -36,7 +40,9 @@ Deviation = Annotated[float, Field(gt=0, le=10)]
 
 
 class Normal(Initialization):
-    """Every matrix normal with one deviation, biases of linear maps zero; the rest is what its module draws.
+    """Normal with one standard deviation, as in GPT-2; smaller for the last map of each sublayer.
+
+    Every matrix normal with one deviation, biases of linear maps zero; the rest is what its module draws.
 
     Language Models are Unsupervised Multitask Learners, Radford et al. 2019, section 2.3:
     https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf. The
@@ -67,7 +73,9 @@ class Normal(Initialization):
 
 
 class TruncatedNormal(Normal):
-    """Every matrix normal within two deviations of zero, biases of linear maps zero, all sublayers alike.
+    """Normal, truncated at two standard deviations, as in BERT.
+
+    Every matrix normal within two deviations of zero, biases of linear maps zero, all sublayers alike.
 
     BERT, Devlin et al. 2018: https://arxiv.org/abs/1810.04805, as in its authors' code
     (`create_initializer` in https://github.com/google-research/bert/blob/master/modeling.py).

@@ -41,7 +41,10 @@ class Ratio(Metric):
 
 
 class Accuracy(Share, OutputMetric):
-    """The share of examples whose predicted label is the reference; labels are compared by name."""
+    """The share of examples whose predicted label is the reference; labels are compared by name.
+
+    See https://scikit-learn.org/stable/modules/model_evaluation.html#accuracy-score.
+    """
 
     def statistics(
         self, predictions: Sequence[str], references: Sequence[Sequence[str]]
@@ -52,7 +55,10 @@ class Accuracy(Share, OutputMetric):
 
 
 class ExactMatch(Accuracy):
-    """The share of outputs that equal one of their references, character by character."""
+    """The share of outputs that equal one of their references, character by character.
+
+    See https://arxiv.org/abs/1606.05250.
+    """
 
 
 MOST = 100  # classes of a table: numbers are as many as their square, and nobody reads millions
@@ -63,6 +69,7 @@ class ConfusionMatrix(Accuracy):
 
     A class that is neither right nor predicted anywhere has no row. Of more than 100 others, those with most
     mistakes have one.
+    See https://scikit-learn.org/stable/modules/model_evaluation.html#confusion-matrix.
     """
 
     def table(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -81,7 +88,10 @@ class ConfusionMatrix(Accuracy):
 
 
 class TagAccuracy(Ratio, OutputMetric):
-    """The share of words whose tag is the right one; its interval resamples whole texts."""
+    """The share of words whose tag is the right one; its interval resamples whole texts.
+
+    See https://aclanthology.org/K18-2001.
+    """
 
     accepts = frozenset({OutputType.TAGS})
 
@@ -109,7 +119,10 @@ class SourceProportion(Share, SourceMetric):
 
 
 class SameLength(SourceProportion):
-    """The share of outputs that have as many characters (code points) as their source."""
+    """The share of outputs that have as many characters (code points) as their source.
+
+    See https://en.wikipedia.org/wiki/Antithetical_couplet.
+    """
 
     def hit(self, source: str, prediction: str) -> bool:
         """Returns whether both have the same length."""
@@ -123,6 +136,7 @@ class MirroredRepeats(SourceProportion):
     character at both exactly if the source has. 山西悬空寺空悬西山 so answers 上海自来水来自海上: in both,
     places 1 and 9 are equal, 2 and 8, 3 and 7, 4 and 6, and no others. Characters are code points,
     punctuation and spaces included.
+    See https://en.wikipedia.org/wiki/Antithetical_couplet.
 
     Any output without a repeat mirrors a source of its length without one. A table therefore counts sources
     with a repeat and without apart.

@@ -36,7 +36,10 @@ class MicroF1(OutputMetric):
 
 
 class LabelF1(MicroF1):
-    """Precision and recall of the labels of all examples together, in their harmonic mean."""
+    """Precision and recall of the labels of all examples together, in their harmonic mean.
+
+    See https://scikit-learn.org/stable/modules/model_evaluation.html#multiclass-and-multilabel-classification.
+    """
 
     accepts = frozenset({OutputType.LABELS})
 
@@ -46,7 +49,9 @@ class LabelF1(MicroF1):
 
 
 class MacroF1(OutputMetric):
-    """The mean over classes of the harmonic mean of precision and recall.
+    """The mean F1 of all classes; rare classes count as much as frequent ones.
+
+    The mean over classes of the harmonic mean of precision and recall.
 
     Classes are those that occur among predictions or references; one that is never predicted right scores 0.
     It is the average of F-scores, not the F-score of averages; Opitz and Burst (2019) tell the two apart,
@@ -107,7 +112,9 @@ https://aclanthology.org/E99-1023 (IOB2); Ratinov and Roth 2009, https://aclanth
 
 
 class EntityF1(MicroF1):
-    """The F1 of CoNLL 2003 over entities: https://aclanthology.org/W03-0419, section 2.4.
+    """Entities found with the right beginning, end and type, strictly by their scheme.
+
+    The F1 of CoNLL 2003 over entities: https://aclanthology.org/W03-0419, section 2.4.
 
     Strict: a tag that has no place where it is, such as I-PER after O in IOB2, belongs to no entity; as
     `seqeval` counts with `mode="strict"`: https://github.com/chakki-works/seqeval.

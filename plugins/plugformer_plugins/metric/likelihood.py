@@ -21,6 +21,7 @@ class Perplexity(Ratio, LikelihoodMetric):
 
     It depends on the vocabulary: only models with the same targets compare. From 1 (certain of every target)
     over the number of outputs (a uniform guess) upwards.
+    See https://doi.org/10.1121/1.2016299.
     """
 
     higher_is_better = False
@@ -39,6 +40,7 @@ class TokenAccuracy(Ratio, LikelihoodMetric):
 
     It says less than a metric of outputs: a model that answers by itself continues after its own mistakes.
     Tokens of one example depend on each other, so that its interval resamples examples.
+    See https://aclanthology.org/P17-4012.
     """
 
     probabilities = False
@@ -49,7 +51,10 @@ class TokenAccuracy(Ratio, LikelihoodMetric):
 
 
 class BitsPerCharacter(Ratio, LikelihoodMetric):
-    """The negative logarithm to base 2 of a text's probability, over its characters; lower is better.
+    """Bits for each character of a text; compares models with different vocabularies.
+
+    The negative logarithm to base 2 of a text's probability, over its characters; lower is better.
+    See https://arxiv.org/abs/1308.0850.
 
     Tokens that are no characters, such as END after a text, count among the bits, not among the characters.
     Where texts are cut into pieces, the characters of a split are shared out among its tokens; those of a
@@ -66,6 +71,9 @@ class BitsPerCharacter(Ratio, LikelihoodMetric):
 
 
 class BitsPerByte(BitsPerCharacter):
-    """The same over the bytes of a text in UTF-8."""
+    """Bits for each byte of a text in UTF-8; compares models with different vocabularies.
+
+    See https://arxiv.org/abs/2101.00027.
+    """
 
     unit = "bytes"

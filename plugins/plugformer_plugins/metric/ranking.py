@@ -50,7 +50,9 @@ class RecallAtK(Share, RankingMetric):
 
 
 class MeanReciprocalRank(RankingMetric):
-    """The mean of 1 / place of the first right answer, 0 if it is not among the best k.
+    """Mean reciprocal rank, of the first right answer among the best k.
+
+    The mean of 1 / place of the first right answer, 0 if it is not among the best k.
 
     Voorhees 1999, section 3: https://trec.nist.gov/pubs/trec8/papers/qa_report.pdf.
     """

@@ -40,7 +40,10 @@ class NumberMetric(Ratio, OutputMetric):
 
 
 class MeanSquaredError(NumberMetric):
-    """The mean of the squared differences; lower is better."""
+    """The mean of the squared differences; lower is better.
+
+    See https://scikit-learn.org/stable/modules/model_evaluation.html#mean-squared-error.
+    """
 
     def errors(self, differences: Float[ndarray, " numbers"]) -> Float[ndarray, " numbers"]:
         """Returns the squares."""
@@ -48,7 +51,10 @@ class MeanSquaredError(NumberMetric):
 
 
 class RootMeanSquaredError(MeanSquaredError):
-    """The square root of the mean squared error, in the unit of the numbers; lower is better."""
+    """The square root of the mean squared error, in the unit of the numbers; lower is better.
+
+    See https://doi.org/10.3354/cr030079.
+    """
 
     def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
         """Returns the root of the mean."""
@@ -56,7 +62,10 @@ class RootMeanSquaredError(MeanSquaredError):
 
 
 class MeanAbsoluteError(NumberMetric):
-    """The mean of the absolute differences, in the unit of the numbers; lower is better."""
+    """The mean of the absolute differences, in the unit of the numbers; lower is better.
+
+    See https://doi.org/10.3354/cr030079.
+    """
 
     def errors(self, differences: Float[ndarray, " numbers"]) -> Float[ndarray, " numbers"]:
         """Returns the absolute values."""
@@ -65,7 +74,11 @@ class MeanAbsoluteError(NumberMetric):
 
 
 class Pearson(OutputMetric):
-    """Pearson's r, from -1 to 1; 0 where either numbers are all the same, of which it is not defined."""
+    """Correlation of predicted numbers with the right ones.
+
+    Pearson's r, from -1 to 1; 0 where either numbers are all the same, of which it is not defined.
+    See https://aclanthology.org/S14-2001.
+    """
 
     accepts = frozenset({OutputType.NUMBER})
 
@@ -87,7 +100,11 @@ class Pearson(OutputMetric):
 
 
 class Spearman(Pearson):
-    """Spearman's rho: Pearson's r of ranks; equal numbers share their mean rank."""
+    """Correlation of the ranks of predicted numbers with those of the right ones.
+
+    Spearman's rho: Pearson's r of ranks; equal numbers share their mean rank.
+    See https://aclanthology.org/S14-2001.
+    """
 
     def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
         """Returns the correlation."""

@@ -57,7 +57,9 @@ class SacreBLEUScore(OutputMetric):
 
 
 class BLEU(SacreBLEUScore):
-    """Bilingual evaluation understudy, between 0 and 100: n-grams up to 4, smoothed exponentially.
+    """BLEU as sacreBLEU computes it, from plain text, with its signature.
+
+    Bilingual evaluation understudy, between 0 and 100: n-grams up to 4, smoothed exponentially.
 
     Papineni et al. (2002), https://aclanthology.org/P02-1040, in the form of Post (2018),
     https://arxiv.org/abs/1804.08771. It tokenizes by itself: outputs and references are plain text.
@@ -75,7 +77,9 @@ class BLEU(SacreBLEUScore):
 
 
 class CHRF(SacreBLEUScore):
-    """F-score of character n-grams up to 6, between 0 and 100, recall counting twice as much as precision.
+    """F-score of character n-grams (chrF), with word n-grams chrF++; by sacreBLEU, with its signature.
+
+    F-score of character n-grams up to 6, between 0 and 100, recall counting twice as much as precision.
 
     Popović (2015), https://aclanthology.org/W15-3049; with words, Popović (2017),
     https://aclanthology.org/W17-4770. Computed by sacreBLEU.
@@ -90,7 +94,9 @@ class CHRF(SacreBLEUScore):
 
 
 class TokenizedBLEU(SacreBLEUScore):
-    """BLEU between 0 and 100 of words that Moses would cut, to be compared with older papers alone.
+    """Lower-cased BLEU of Moses' tokens without smoothing, as multi-bleu.perl; for older papers.
+
+    BLEU between 0 and 100 of words that Moses would cut, to be compared with older papers alone.
 
     Equals Moses' `multi-bleu.perl -lc` (without `lowercase`: `multi-bleu.perl`) on outputs and references
     that went through `tokenizer.perl -l LANGUAGE`: n-grams up to 4, no smoothing, the closest reference

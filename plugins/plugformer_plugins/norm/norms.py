@@ -12,7 +12,9 @@ from plugformer.interfaces import ModelContext, Norm
 
 
 class LayerNorm(nn.LayerNorm, Norm):
-    """(x - mean) / sqrt(variance + epsilon) * weight + bias, over the last axis.
+    """Layer normalization; mean zero and variance one over the width, then a learned scale and shift.
+
+    (x - mean) / sqrt(variance + epsilon) * weight + bias, over the last axis.
 
     Layer Normalization, Ba et al. 2016, equation 3: https://arxiv.org/abs/1607.06450. Weight and bias are
     (width,) and start at one and zero.
@@ -38,7 +40,9 @@ class LayerNorm(nn.LayerNorm, Norm):
 
 
 class RMSNorm(nn.RMSNorm, Norm):
-    """x / sqrt(mean(x^2) + epsilon) * weight, over the last axis: no mean is taken out, no bias added.
+    """Root mean square normalization; mean square one over the width, then a learned scale.
+
+    x / sqrt(mean(x^2) + epsilon) * weight, over the last axis: no mean is taken out, no bias added.
 
     Root Mean Square Layer Normalization, Zhang and Sennrich 2019, equation 4:
     https://arxiv.org/abs/1910.07467. The weight is (width,) and starts at one.

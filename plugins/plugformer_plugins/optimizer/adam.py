@@ -20,7 +20,9 @@ Epsilon = Annotated[float, Field(gt=0, description="Added to the root of the sec
 
 
 class Adam(Optimizer):
-    """Steps by the first moment of the gradient over the root of its second, both corrected for their start.
+    """Adaptive moment estimation.
+
+    Steps by the first moment of the gradient over the root of its second, both corrected for their start.
 
     Adam: A Method for Stochastic Optimization, Kingma and Ba 2015, algorithm 1:
     https://arxiv.org/abs/1412.6980.
@@ -40,7 +42,9 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay is taken off the parameters and not put into the gradient.
+    """Adam with decoupled weight decay on matrices.
+
+    Adam whose weight decay is taken off the parameters and not put into the gradient.
 
     Decoupled Weight Decay Regularization, Loshchilov and Hutter 2019, algorithm 2:
     https://arxiv.org/abs/1711.05101. Matrices decay, embeddings among them; vectors and scalars (biases, norm

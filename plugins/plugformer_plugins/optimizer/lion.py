@@ -13,7 +13,9 @@ from plugformer_plugins.optimizer.adam import Betas, LearningRate, decaying_grou
 
 
 class Lion(Optimizer):
-    """Moves each number by the learning rate, in the direction of a momentum's sign.
+    """Steps by the sign of a momentum, with decoupled weight decay.
+
+    Moves each number by the learning rate, in the direction of a momentum's sign.
 
     Symbolic Discovery of Optimization Algorithms, Chen et al. 2023, algorithm 2:
     https://arxiv.org/abs/2302.06675. Its section 5 advises a learning rate 3 to 10 times smaller than AdamW's

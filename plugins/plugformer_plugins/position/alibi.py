@@ -8,7 +8,9 @@ from plugformer.interfaces import ModelContext, PositionalEncoding, Positions
 
 
 class ALiBi(PositionalEncoding):
-    """Adds -slope * |i - j| to the score of query position i and key position j.
+    """Attention with linear biases; scores fall with distance, with a different slope in each head.
+
+    Adds -slope * |i - j| to the score of query position i and key position j.
 
     Train Short, Test Long, Press et al. 2022, section 3: https://arxiv.org/abs/2108.12409. The paper's
     decoder only looks back, where |i - j| = i - j. In an encoder keys also lie ahead; there the same penalty

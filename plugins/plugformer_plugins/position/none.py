@@ -4,7 +4,9 @@ from plugformer.interfaces import ModelContext, PositionalEncoding
 
 
 class NoPositionalEncoding(PositionalEncoding):
-    """Leaves embeddings, heads and scores as they are.
+    """No positional encoding; only the causal mask depends on order.
+
+    Leaves embeddings, heads and scores as they are.
 
     A causal decoder still sees order through its mask: The Impact of Positional Encoding on Length
     Generalization in Transformers, Kazemnejad et al. 2023, section 5: https://arxiv.org/abs/2305.19466.

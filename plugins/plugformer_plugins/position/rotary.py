@@ -12,7 +12,9 @@ from plugformer.interfaces import ModelContext, PositionalEncoding, Positions
 
 
 class Rotary(PositionalEncoding):
-    """Turns pairs of a head's coordinates, so that a score depends on the distance of query and key alone.
+    """Rotary position embedding; rotates queries and keys by angles proportional to their position.
+
+    Turns pairs of a head's coordinates, so that a score depends on the distance of query and key alone.
 
     RoFormer, Su et al. 2021, section 3.2.2, equations 14 and 15: https://arxiv.org/abs/2104.09864. For a head
     of width d at position p, the pair i = 0, ..., d/2 - 1, read as a complex number, is multiplied by

@@ -31,7 +31,9 @@ class NormedSublayers(Residual):
 
 
 class PreNorm(NormedSublayers):
-    """x + f(norm(x)) for each sublayer f, and a norm above the last layer.
+    """Pre-norm; each sublayer reads the normalized stream, and its output is added to the stream.
+
+    x + f(norm(x)) for each sublayer f, and a norm above the last layer.
 
     On Layer Normalization in the Transformer Architecture, Xiong et al. 2020, figure 1 (b):
     https://arxiv.org/abs/2002.04745.
@@ -45,7 +47,9 @@ class PreNorm(NormedSublayers):
 
 
 class PostNorm(NormedSublayers):
-    """norm(x + f(x)) for each sublayer f; there is no norm above the last layer.
+    """Post-norm; the stream is normalized after the output of each sublayer is added.
+
+    norm(x + f(x)) for each sublayer f; there is no norm above the last layer.
 
     Attention Is All You Need, Vaswani et al. 2017, section 3.1: https://arxiv.org/abs/1706.03762.
     """
@@ -60,7 +64,9 @@ class PostNorm(NormedSublayers):
 
 
 class DeepNorm(NormedSublayers):
-    """norm(alpha x + f(x)) for each sublayer f; there is no norm above the last layer.
+    """Post-norm with a scaled residual stream and smaller initial values, depending on the depth.
+
+    norm(alpha x + f(x)) for each sublayer f; there is no norm above the last layer.
 
     DeepNet: Scaling Transformers to 1,000 Layers, Wang et al. 2022, figure 2:
     https://arxiv.org/abs/2203.00555. Initial values of the networks and of the value and output projections
@@ -96,7 +102,9 @@ class DeepNorm(NormedSublayers):
 
 
 class LayerScale(NormedSublayers):
-    """x + scale * f(norm(x)) for each sublayer f, and a norm above the last layer.
+    """Pre-norm whose sublayers are multiplied by learned vectors that start small.
+
+    x + scale * f(norm(x)) for each sublayer f, and a norm above the last layer.
 
     Going deeper with Image Transformers, Touvron et al. 2021, section 2, equation 4:
     https://arxiv.org/abs/2103.17239. A scale is (width,), one for each sublayer.
@@ -132,7 +140,9 @@ class LayerScale(NormedSublayers):
 
 
 class SandwichNorm(Residual):
-    """x + norm'(f(norm(x))) for each sublayer f, and a norm above the last layer.
+    """A norm before each sublayer and another one after it.
+
+    x + norm'(f(norm(x))) for each sublayer f, and a norm above the last layer.
 
     CogView, Ding et al. 2021, section 2.4 (Sandwich-LN): https://arxiv.org/abs/2105.13290. What a sublayer
     adds to the stream is bounded, which its authors found necessary in float16. Dropout comes before the
@@ -155,7 +165,9 @@ class SandwichNorm(Residual):
 
 
 class ParallelResidual(Residual):
-    """x + f(norm(x)) + g(norm(x)), with one norm for the whole layer, and a norm above the last layer.
+    """One norm for each layer; all of its sublayers read the same normalized stream.
+
+    x + f(norm(x)) + g(norm(x)), with one norm for the whole layer, and a norm above the last layer.
 
     PaLM, Chowdhery et al. 2022, section 2 (parallel layers): https://arxiv.org/abs/2204.02311; first in GPT-J
     (https://github.com/kingoflolz/mesh-transformer-jax). In a layer that reads another stack, cross-attention

@@ -21,7 +21,11 @@ def number_of_updates(updates: int | float, steps: int) -> int:
 
 
 class Constant(Schedule):
-    """The factor 1, reached linearly over `warmup_steps` updates; a share of all updates is rounded up."""
+    """A constant learning rate after an optional linear warm-up.
+
+    The factor 1, reached linearly over `warmup_steps` updates; a share of all updates is rounded up.
+    See https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ConstantLR.html.
+    """
 
     def __init__(self, *, warmup_steps: WarmupSteps = 0) -> None:
         self.warmup_steps = warmup_steps
@@ -37,7 +41,9 @@ class Constant(Schedule):
 
 
 class WarmupCosine(Constant):
-    """step / warmup_steps, then final + (1 - final) (1 + cos(pi t)) / 2; t reaches 1 at the last update.
+    """Linear warm-up, then half a cosine down to a share of the learning rate.
+
+    step / warmup_steps, then final + (1 - final) (1 + cos(pi t)) / 2; t reaches 1 at the last update.
 
     The cosine is one period of SGDR, Loshchilov and Hutter 2017, equation 5: https://arxiv.org/abs/1608.03983.
     """
@@ -56,7 +62,9 @@ class WarmupCosine(Constant):
 
 
 class WarmupLinear(Constant):
-    """step / warmup_steps, then a straight line from 1 down to `final` at the last update.
+    """Linear warm-up, then a straight line down to a share of the learning rate.
+
+    step / warmup_steps, then a straight line from 1 down to `final` at the last update.
 
     BERT, Devlin et al. 2019, appendix A.2: https://arxiv.org/abs/1810.04805.
     """
@@ -74,7 +82,9 @@ class WarmupLinear(Constant):
 
 
 class WarmupStableDecay(Constant):
-    """step / warmup_steps, then 1, and over the last `decay_steps` updates a straight line down to `final`.
+    """Linear warm-up, a constant learning rate, and a straight line down at the end.
+
+    step / warmup_steps, then 1, and over the last `decay_steps` updates a straight line down to `final`.
 
     MiniCPM, Hu et al. 2024, section 4: https://arxiv.org/abs/2404.06395. The decay is linear as in Scaling
     Laws and Compute-Optimal Training Beyond Fixed Training Durations, Hägele et al. 2024, section 3:
@@ -104,7 +114,9 @@ class WarmupStableDecay(Constant):
 
 
 class InverseSquareRoot(Constant):
-    """step / warmup_steps, then sqrt(warmup_steps / step): `noam` without the width.
+    """Linear warm-up, then decay with the inverse square root of the step.
+
+    step / warmup_steps, then sqrt(warmup_steps / step): `noam` without the width.
 
     The optimizer's learning rate is reached at the end of the warm-up, as in fairseq:
     https://fairseq.readthedocs.io/en/latest/lr_scheduler.html.
@@ -122,7 +134,9 @@ class InverseSquareRoot(Constant):
 
 
 class Noam(Schedule):
-    """width^-0.5 min(step^-0.5, step warmup_steps^-1.5): a linear rise, then an inverse square root.
+    """Linear warm-up, then decay with the inverse square root of the step; scaled by the width.
+
+    width^-0.5 min(step^-0.5, step warmup_steps^-1.5): a linear rise, then an inverse square root.
 
     Attention Is All You Need, Vaswani et al. 2017, equation 3: https://arxiv.org/abs/1706.03762. The factor
     multiplies the optimizer's learning rate, which is 1 in the paper.

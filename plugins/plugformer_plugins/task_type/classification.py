@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Classification(PredictionFromTexts):
-    """Chooses one of the classes of the training examples."""
+    """Assigns one of several classes to a text, or to several texts together.
+
+    Chooses one of the classes of the training examples.
+    See https://arxiv.org/abs/1810.04805.
+    """
 
     output_type = OutputType.LABEL
     state_type = list[str]

@@ -24,6 +24,7 @@ class LanguageModelling(TaskType):
     Texts are joined, END after each, and cut into pieces of `model.max_length` tokens, or fewer as
     `data.length` says; each token is predicted once, from those before it in its piece and the last token
     of the piece before. In training, pieces begin at another place in every epoch.
+    See https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf.
 
     Args:
         documents: `joined` if a token is predicted from all tokens before it in its piece, `apart` if only

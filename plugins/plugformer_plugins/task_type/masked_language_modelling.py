@@ -30,7 +30,9 @@ MASK = "[MASK]"
 
 
 class MaskedLanguageModelling(TaskType):
-    """Predicts a share of a text's tokens, drawn again in every epoch and always the same in evaluation.
+    """Predicts masked tokens of a text from the tokens around them.
+
+    Predicts a share of a text's tokens, drawn again in every epoch and always the same in evaluation.
 
     Of those drawn, 80 % are replaced by UNKNOWN, which is the mask, 10 % by another token of the text, and
     10 % stay. Devlin et al. 2019, section 3.1, https://arxiv.org/abs/1810.04805, draw the second from the

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class MultiLabel(PredictionFromTexts):
-    """Says of each label whether it applies.
+    """Assigns any number of labels to a text, or to several texts together.
+
+    See https://scikit-learn.org/stable/modules/multiclass.html#multilabel-classification.
 
     Args:
         inputs: Columns with the texts; of several the model reads one after the other, END between them.

@@ -32,9 +32,10 @@ TwoColumns = Annotated[
 
 
 class Similarity(Regression):
-    """Predicts a number for a pair of texts, of which each has a vector.
+    """Predicts a number for two texts from a vector of each.
 
     The model learns it less the mean of the training examples, over their deviation.
+    See https://arxiv.org/abs/1908.10084.
 
     Args:
         inputs: Columns with the two texts.
@@ -57,6 +58,8 @@ class Similarity(Regression):
 
 class Retrieval(TaskType):
     """Finds the second text of a pair among those of all pairs, by a vector of each text.
+
+    See https://arxiv.org/abs/1705.00652.
 
     Args:
         inputs: Columns with the text that is given, and with the one that is looked for.

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Regression(PredictionFromTexts):
-    """Predicts a number. The model learns it less the mean of the training examples, over their deviation."""
+    """Predicts a number for a text, or for several texts together.
+
+    The model learns it less the mean of the training examples, over their deviation.
+    See https://aclanthology.org/S14-2001.
+    """
 
     output_type = OutputType.NUMBER
     state_type = dict[str, float]

@@ -13,6 +13,7 @@ class SequenceToSequence(TaskType):
     """Continues a source with its target: translation, rewriting, summarization.
 
     Examples may have several `references`, which metrics then compare with in place of the target.
+    See https://arxiv.org/abs/1409.3215.
     """
 
     level = Level.NEXT_TOKEN

@@ -16,6 +16,7 @@ class Pretrained(ForeignTokenizer):
 
     Its post-processor, padding and truncation are not used, and its own special tokens never come out: where
     text spells one, UNKNOWN does, unless its pipeline cuts the spelling into ordinary tokens.
+    See https://huggingface.co/docs/tokenizers/index.
 
     Args:
         path: The file; read in training only, since a run keeps a copy.

@@ -55,7 +55,9 @@ class SubwordTokenizer(FastTokenizer):
 
 
 class BPE(SubwordTokenizer):
-    """Starts from the 256 bytes and merges the most frequent pair until the vocabulary is full.
+    """Byte-level byte-pair encoding; nothing is unknown, lossless unless normalized.
+
+    Starts from the 256 bytes and merges the most frequent pair until the vocabulary is full.
 
     Sennrich et al. (2016), algorithm 1, https://arxiv.org/abs/1508.07909; on bytes as in Radford et al.
     (2019), section 2.2. Nothing is unknown; lossless without normalization and lower-casing.
@@ -96,7 +98,9 @@ class BPE(SubwordTokenizer):
 
 
 class WordPiece(SubwordTokenizer):
-    """Pieces inside words between white space; a word is cut greedily into the longest pieces from the left.
+    """Words between white space, cut greedily into their longest known pieces.
+
+    Pieces inside words between white space; a word is cut greedily into the longest pieces from the left.
 
     Wu et al. (2016), section 4.1, https://arxiv.org/abs/1609.08144; as there, punctuation stays on its word,
     so that decoding restores all but the width of spaces. A word with a character that never occurred there

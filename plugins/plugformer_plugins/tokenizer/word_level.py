@@ -55,7 +55,10 @@ class WordLevel(FastTokenizer):
 
 
 class Characters(WordLevel):
-    """Unicode code points, spaces and line breaks included.
+    """One token for each character, the most frequent first; lossless on known characters.
+
+    Unicode code points, spaces and line breaks included.
+    See https://huggingface.co/docs/tokenizers/api/models.
 
     Lossless for text whose characters all have a token.
     """
@@ -71,6 +74,7 @@ class Whitespace(WordLevel):
     """Words between white space, punctuation left on them: for text that is tokenized already.
 
     Decoding puts one space between words.
+    See https://huggingface.co/docs/tokenizers/api/pre-tokenizers.
     """
 
     def cut(self, tokenizer: Tokenizer) -> None:
@@ -79,7 +83,10 @@ class Whitespace(WordLevel):
 
 
 class Words(WordLevel):
-    """Basic English cleaning and splitting, as classifiers of news and reviews use it.
+    """English words in lower case with punctuation apart; min_frequency and max_size limit them.
+
+    Basic English cleaning and splitting, as classifiers of news and reviews use it.
+    See https://pytorch.org/text/stable/data_utils.html#get-tokenizer.
 
     Text is lower-cased; double quotes vanish; colons, semicolons and HTML line breaks become spaces; full
     stops, commas, exclamation and question marks, brackets and apostrophes become words of their own.

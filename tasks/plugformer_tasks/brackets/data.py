@@ -14,7 +14,9 @@ ENDED = 0.5  # probability that a text ends where all brackets are closed
 
 
 class Brackets(GeneratedData):
-    """Brackets of several kinds, each closed by its own, such as "([]{})()".
+    """Balanced brackets of several kinds, nested to a depth.
+
+    Brackets of several kinds, each closed by its own, such as "([]{})()".
 
     The language Dyck-(k, m) of Hewitt et al. 2020, section 3: https://arxiv.org/abs/2010.07515. All splits
     are drawn alike, short texts occurring in several: a perplexity can be compared with the generator's own.

@@ -14,7 +14,9 @@ _Length = Annotated[int, Field(ge=1, le=10**5)]  # all sequences are in memory a
 
 
 class Copying(GeneratedData):
-    """Numbers separated by spaces, such as "3 10 7"; the target is the source.
+    """Random sequences of numbers to copy; the held-out sequences are distinct.
+
+    Numbers separated by spaces, such as "3 10 7"; the target is the source.
 
     Validation and test sequences are distinct and never occur in training; training sequences may repeat.
 

@@ -15,7 +15,10 @@ HELD_OUT = 0.05
 
 
 class Dates(GeneratedData):
-    """Dates as people write them, and the same dates as ISO 8601.
+    """Dates in many spellings and as ISO 8601, generated for any locale or read from a file.
+
+    Dates as people write them, and the same dates as ISO 8601.
+    See https://babel.pocoo.org/en/latest/dates.html.
 
     Rows keep their order: the last 5 % are `test`, the 5 % before them `validation`. Where some test rows
     have a source that occurs before the test set, as in a file with repeats, `test_unseen` holds the others.

@@ -40,7 +40,9 @@ FRAMES = (
 
 
 class Names(GeneratedData):
-    """Sentences such as "Paris Miller met Jordan in Florence .", with a tag for each word, by IOB2.
+    """Tagged sentences with names of people and places; some names belong to both.
+
+    Sentences such as "Paris Miller met Jordan in Florence .", with a tag for each word, by IOB2.
 
     Entities are PER and LOC. Every split has sentences of its own, none twice.
 
