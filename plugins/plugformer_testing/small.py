@@ -16,7 +16,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from plugformer.data import EncodedSplit, Processor
-from plugformer.data.arrow import encode, encoded_examples
+from plugformer.data.arrow import columns_of, encoded_examples
 from plugformer.data.encoding import encoded_rows
 from plugformer.data.processor import sample_subwords
 from plugformer.errors import ConfigurationError, RegistryError
@@ -278,7 +278,8 @@ class SmallTask:
         Inputs are cut to `limit` tokens. By default they are for the first of `architectures`.
         """
         examples, limits = examples or self.examples, Limits(limit, LONGEST, 2 * LONGEST)
-        data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
+        encoded = self.known.encode_examples(examples, str)
+        data = Dataset(pa.table({**examples, **columns_of(encoded)}))
         return EncodedSplit(
             *encoded_examples(data, self.task_type.level),
             self.task_type,

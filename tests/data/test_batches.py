@@ -1,5 +1,8 @@
 """How rows of different length become a batch."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,7 +10,9 @@ import torch
 from tests.batches import labeled, pairs
 
 from plugformer.data.arrow import ragged
-from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Ragged
+from plugformer.data.processor import refuse_incomplete
+from plugformer.errors import ExampleError
+from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Encoded, Ragged
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small import SmallTask
@@ -114,3 +119,24 @@ def test_a_column_in_memory_is_one_of_a_file(rows: list[list[float | None]], val
         assert column.longest.tolist() == [len(row) for row in rows]
         np.testing.assert_array_equal(taken.values, np.array(values, kind.to_pandas_dtype()))
         assert taken.values.dtype == kind.to_pandas_dtype()
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (np.array([1.0, np.inf]), "its target is inf"),
+        (np.array([1, None], dtype=object), "its target is None"),
+        (np.array([[1.0, 0.0], [0.0, np.nan]]), r"its target is \[0.0, nan\]"),
+    ],
+)
+def test_a_target_is_a_finite_number(targets: Any, message: str) -> None:
+    with pytest.raises(ExampleError, match=message) as caught:
+        refuse_incomplete(Encoded({"input": Ragged.of([[5, 6], [7, 8]])}, targets=targets))
+    assert caught.value.row == 1
+
+
+def test_an_input_with_rows_has_one() -> None:
+    part = replace(Ragged.of([[5], [6]]), counts=np.array([2, 0]))
+    with pytest.raises(ExampleError, match="it has no answers") as caught:
+        refuse_incomplete(Encoded({"answers": part}))
+    assert caught.value.row == 1

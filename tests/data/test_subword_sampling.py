@@ -2,13 +2,11 @@
 
 from copy import copy
 
-import pyarrow as pa
 import pytest
-from datasets import Dataset
 from tests.pieces import Pieces
 
 from plugformer.configuration.task import DataBlock, ModelSettings, Task
-from plugformer.data.arrow import encode, limited
+from plugformer.data.arrow import limited
 from plugformer.data.processor import Processor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import ABSENT
@@ -47,8 +45,12 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
     known = Processor(tokenizer, tokenizer, task_type)
     block = DataBlock.model_validate({"name": "-", "length": length or {}})
     task = Task.model_construct(data=block, model=ModelSettings.model_construct(max_length=max_length))
-    data = Dataset(pa.table({**examples, **encode(examples, known)}))
-    return limited(data, Experiment(task, None, task_type, architecture), known, str, training=True)[0]
+    rows = [dict(zip(examples, values, strict=True)) for values in zip(*examples.values(), strict=True)]
+    encoded, experiment = (
+        known.encode_examples(examples, str),
+        Experiment(task, None, task_type, architecture),
+    )
+    return limited(rows, encoded, experiment, known, str, training=True)[0]
 
 
 def rows(tokens):

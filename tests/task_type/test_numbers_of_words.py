@@ -9,7 +9,7 @@ import torch
 from tests.data.test_subword_sampling import split
 from tests.pieces import Pieces
 
-from plugformer.errors import ExampleError
+from plugformer.errors import DataError
 from plugformer.interfaces import Column, Level, TaskType
 from plugformer.runs.loading import load
 from plugformer.training.train import train
@@ -122,6 +122,5 @@ def test_none_among_integers_is_no_number():
     ],
 )
 def test_what_is_no_target_is_refused(targets, row, words):
-    with pytest.raises(ExampleError, match=words) as raised:
+    with pytest.raises(DataError, match=f"^{row}: .*{words}"):
         batch(targets)
-    assert raised.value.row == row

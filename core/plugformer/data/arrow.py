@@ -5,14 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, count, islice
-from math import isfinite, nan
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, DatasetDict, Features
 from numpy.typing import NDArray
 
@@ -20,9 +18,9 @@ from plugformer.cache import scratch_folder
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
 from plugformer.data.processor import Processor, sample_subwords
-from plugformer.errors import DataError, ExampleError
+from plugformer.errors import DataError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import ABSENT, Encoded, Examples, Level, Limits, Ragged, Tokenizer
+from plugformer.interfaces import Encoded, Level, Limits, Ragged, Tokenizer
 
 ENCODED = "encoded_"  # prefix of the columns with numbers
 PLACE = "examples"  # folder of the cache
@@ -85,11 +83,17 @@ def encode_to_file(file: Path, data: Dataset, processor: Processor, split: str) 
     names = [column.name for column in processor.task_type.columns]
     kept = data.select_columns([name for name in names if name in data.column_names])
 
+    labels = {name: feature for name, feature in kept.features.items() if isinstance(feature, ClassLabel)}
+
     def numbered(start: int, table: pa.Table) -> pa.Table:
         def place(row: int) -> str:
             return str(data[start + row].get("place", f"{split}, example {start + row + 1}"))
 
-        return with_numbers(table, kept.features, processor, place)
+        examples = {name: table.column(name).to_pylist() for name in table.column_names}
+        examples |= {name: feature.int2str(examples[name]) for name, feature in labels.items()}
+        for name, column in columns_of(processor.encode_examples(examples, place)).items():
+            table = table.append_column(name, column)
+        return table
 
     tables = map(numbered, count(0, ROWS), kept.with_format("arrow").iter(ROWS))
     first = next(tables)
@@ -98,56 +102,23 @@ def encode_to_file(file: Path, data: Dataset, processor: Processor, split: str) 
     return kept
 
 
-def with_numbers(
-    table: pa.Table, features: Features, processor: Processor, place: Callable[[int], str]
-) -> pa.Table:
-    """Returns examples, whose columns have the types `features`, with the columns of their numbers.
-
-    Raises:
-        DataError: An example cannot be encoded; `place` names its row.
-    """
-    examples = {name: table.column(name).to_pylist() for name in table.column_names}
-    for name, feature in features.items():
-        if isinstance(feature, ClassLabel):
-            examples[name] = feature.int2str(examples[name])
-    try:
-        for name, array in encode(examples, processor).items():
-            table = table.append_column(name, array)
-    except ExampleError as error:
-        raise DataError(f"{place(error.row)}: {error}") from error
-    return table
+def columns_of(encoded: Encoded) -> dict[str, pa.Array]:
+    """Returns encoded examples as columns; integers in lists have 32 bits."""
+    columns = {name: _lists(part) for name, part in encoded.parts.items()}
+    if isinstance(encoded.targets, Ragged):
+        columns["targets"] = _lists(encoded.targets)
+    elif encoded.targets is not None:
+        columns["targets"] = pa.array(encoded.targets.tolist())
+    return {f"{ENCODED}{name}": column for name, column in columns.items()}
 
 
-def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
-    """Returns the columns of numbers that a task's type makes of examples; integers in lists have 32 bits.
+def _lists(part: Ragged) -> pa.ListArray:
+    def of(lengths: NDArray[Any], items: pa.Array) -> pa.ListArray:
+        return pa.ListArray.from_arrays(pa.array([0, *np.cumsum(lengths)], pa.int32()), items)
 
-    Raises:
-        ExampleError: An example cannot be encoded, or a target is missing or not finite.
-    """
-    columns = {}
-    many = [item.name for item in processor.task_type.inputs if item.many]
-    by_token = processor.task_type.level is Level.TOKEN
-    for name, values in processor.encode(examples).items():
-        if name in many:
-            if not all(map(len, values)):
-                raise ExampleError([*map(len, values)].index(0), f"it has no {name}; give at least one")
-            columns[ENCODED + name] = pa.array(values, pa.list_(pa.list_(pa.int32())))
-            continue
-        array = pa.array(values)
-        is_list = pa.types.is_list(array.type)
-        numbers = array.flatten() if is_list else array
-        no_tokens, floats = pa.types.is_null(numbers.type), pa.types.is_floating(numbers.type)
-        infinite = floats and pc.all(pc.is_finite(numbers)).as_py() is False
-        if infinite or (numbers.null_count and not by_token):
-            for row, target in enumerate(values):
-                if not all(by_token if number is None else isfinite(number) for number in np.ravel(target)):
-                    raise ExampleError(row, f"its target is {target}, expected a finite number")
-        if no_tokens or (is_list and pa.types.is_integer(numbers.type)):
-            array = array.cast(pa.list_(pa.int32()))
-        if numbers.null_count:
-            array = pa.ListArray.from_arrays(array.offsets, array.values.fill_null(nan if floats else ABSENT))
-        columns[ENCODED + name] = array
-    return columns
+    values = pa.array(part.values)
+    sequences = of(part.lengths, values.cast(pa.int32()) if pa.types.is_integer(values.type) else values)
+    return sequences if part.counts is None else of(part.counts, sequences)
 
 
 def encoded_examples(data: Dataset, level: Level) -> tuple[Dataset, Encoded]:
@@ -205,27 +176,27 @@ def ragged(column: pa.ChunkedArray) -> Ragged:
 
 
 def limited(
-    data: Dataset,
+    examples: Any,
+    encoded: Encoded,
     experiment: Experiment,
     processor: Processor,
     place: Callable[[int], str],
     *,
     training: bool,
 ) -> tuple[EncodedSplit, SplitStats]:
-    """Returns encoded examples without those that a task drops for their length, and their counts.
+    """Returns examples, encoded, without those that a task drops for their length, and their counts.
 
     Raises:
         DataError: An example is too long and the task refuses it; `place` names its row.
     """
     task, task_type = experiment.task, processor.task_type
-    texts, encoded = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest, over = block.length.max or max_length, block.length.over
     if training:
         longest = block.length.training or longest
     lengths = {name: part.longest for name, part in encoded.parts.items()}
-    make = partial(EncodedSplit, texts, encoded, task_type, experiment.architecture)
-    stats = SplitStats(len(data), longest=max(int(side.max(initial=0)) for side in lengths.values()))
+    make = partial(EncodedSplit, examples, encoded, task_type, experiment.architecture)
+    stats = SplitStats(len(examples), longest=max(int(side.max(initial=0)) for side in lengths.values()))
     if task_type.packed:  # no text is too long for pieces
         return make(piece=min(longest, max_length)), stats
     room = experiment.architecture.limits(max_length, task_type.level)

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
-from plugformer.data.arrow import PLACE, ColumnTexts, TextSplits, encode_to_file, limited
+from plugformer.data.arrow import PLACE, ColumnTexts, TextSplits, encode_to_file, encoded_examples, limited
 from plugformer.data.classes import doubtful_classes
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, files_version, fingerprint
@@ -125,7 +125,8 @@ def _limited(
         beginning = as_text(data[row][processor.task_type.columns[0].name])[:40]
         return f"{name}, example {row + 1} ({beginning!r})"
 
-    split, stats = limited(data, experiment, processor, place, training=name == "train")
+    texts, encoded = encoded_examples(data, processor.task_type.level)
+    split, stats = limited(texts, encoded, experiment, processor, place, training=name == "train")
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "

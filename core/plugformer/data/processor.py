@@ -1,7 +1,7 @@
 """Tokenizers and the task's type, which turn examples into numbers, and input texts for a trained model."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 
 from plugformer.data.encoding import EncodedSplit, encoded_rows
 from plugformer.data.files import files_version
-from plugformer.errors import DataError, LengthError, PlugformerError, RegistryError
+from plugformer.errors import DataError, ExampleError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
     UNKNOWN,
@@ -80,6 +80,32 @@ class Processor:
             name = type(self.task_type).__name__
             raise RegistryError(f"{name}: `encode` returns {unknown[0]!r}; known: {', '.join(known)}")
         return found
+
+    def encode_examples(self, examples: Examples, place: Callable[[int], str]) -> Encoded:
+        """Returns the numbers of examples for training or evaluation.
+
+        Raises:
+            DataError: An example cannot be encoded, or a target is missing or not finite; `place` names its
+                row.
+        """
+        try:
+            encoded = encoded_rows(self.encode(examples), self.task_type)
+            refuse_incomplete(encoded)
+        except ExampleError as error:
+            raise DataError(f"{place(error.row)}: {error}") from error
+        return encoded
+
+
+def refuse_incomplete(encoded: Encoded) -> None:
+    """Raises ExampleError for an input that has no rows, or a target that is missing or not finite."""
+    for name, part in encoded.inputs.items():
+        if part.counts is not None and not part.counts.all():
+            raise ExampleError(int(part.counts.argmin()), f"it has no {name}; give at least one")
+    if isinstance(targets := encoded.targets, np.ndarray):
+        finite = np.isfinite(targets.astype(float))  # None becomes NaN
+        if not finite.all():
+            row = int(np.indices(finite.shape)[0][~finite][0])
+            raise ExampleError(row, f"its target is {targets.tolist()[row]}, expected a finite number")
 
 
 def require_aligned(values: Mapping[str, Any], columns: Sequence[Column], place: str) -> None:

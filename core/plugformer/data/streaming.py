@@ -8,7 +8,7 @@ from typing import Any
 from datasets import Dataset, DatasetDict, Features, IterableDataset, Value
 from datasets.distributed import split_dataset_by_node
 
-from plugformer.data.arrow import TextSplits, limited, on_disk, with_numbers
+from plugformer.data.arrow import TextSplits, limited, on_disk
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
 from plugformer.data.processor import Processor
@@ -103,16 +103,19 @@ class StreamedExamples:
         if not sound:
             return None
         features = _features(self.stream, self.processor.task_type.columns)
-        examples = [{name: row[name] for name in features} for row in sound]
+        names = {name: getattr(feature, "int2str", None) for name, feature in features.items()}
+        examples = [
+            {name: row[name] if named is None else named(row[name]) for name, named in names.items()}
+            for row in sound
+        ]
 
         def place(row: int) -> str:
             beginning = as_text(next(iter(examples[row].values())))[:40]
             return str(sound[row].get("place") or f"train, an example that begins with {beginning!r}")
 
-        table = with_numbers(
-            Dataset.from_list(examples, features).data.table, features, self.processor, place
-        )
-        split, lengths = limited(Dataset(table), self.experiment, self.processor, place, training=True)
+        columns: dict[str, list[Any]] = {name: [row[name] for row in examples] for name in features}
+        encoded = self.processor.encode_examples(columns, place)
+        split, lengths = limited(examples, encoded, self.experiment, self.processor, place, training=True)
         add(stats, lengths)
         return split if len(split) else None
 

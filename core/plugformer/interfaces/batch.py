@@ -12,6 +12,8 @@ from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plugformer.errors import ExampleError
+
 ABSENT = -(2**31)
 """The integer for a token without a target, as NaN is among floats. Targets are larger: they have 32 bits."""
 
@@ -155,13 +157,21 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int | float | None]]) -> "Ragged":
-        """Returns sequences of token ids, or of targets; None is a token without a target."""
+        """Returns sequences of token ids, or of targets; None is a token without a target.
+
+        Raises:
+            ExampleError: A target is not finite.
+        """
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         numbers = [number for row in rows for number in row]
-        values = np.array([0 if number is None else number for number in numbers])
-        floats = len(values) > 0 and np.issubdtype(values.dtype, np.floating)
         present = np.array([number is not None for number in numbers], dtype=np.bool)
-        return cls(values if floats else values.astype(np.int64), lengths).only(present)
+        values = np.array([0 if number is None else number for number in numbers])
+        if len(values) == 0 or not np.issubdtype(values.dtype, np.floating):
+            return cls(values.astype(np.int64), lengths).only(present)
+        if not (finite := np.isfinite(values)).all():
+            row = int(np.repeat(np.arange(len(rows)), lengths)[~finite][0])
+            raise ExampleError(row, f"its targets are {rows[row]}, expected finite numbers")
+        return cls(values, lengths).only(present)
 
     def only(self, present: NDArray[np.bool]) -> "Ragged":
         """Returns the same sequences with targets in these places alone."""
