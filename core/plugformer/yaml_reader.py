@@ -31,12 +31,12 @@ _LONGEST_NUMBER = 300
 """Characters of a number; a longer one is text, since Python refuses to convert some of these."""
 
 _MOST_LEVELS = 100
-"""Lists and mappings within each other, those behind aliases included; reading them recurses."""
+"""Maximum nesting of lists and mappings, aliases expanded; reading them recurses."""
 
 _TOO_DEEP = f"nested too deeply: more than {_MOST_LEVELS} levels"
 
 _MOST_NODES = 100_000
-"""Nodes of a document, those behind aliases included: a few nested aliases can stand for billions."""
+"""Maximum number of nodes, aliases expanded: a few nested aliases can stand for billions."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml, which is optional and ten times as fast as PyYAML alone."""

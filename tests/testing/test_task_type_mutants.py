@@ -325,8 +325,8 @@ FAULTS = {
         Measures,
         Ragged,
         "take",
-        lambda self, rows, most=sys.maxsize: (
-            whole if (whole := take(self, rows)).values.dtype.kind == "f" else take(self, rows, most)
+        lambda self, rows, limit=sys.maxsize: (
+            whole if (whole := take(self, rows)).values.dtype.kind == "f" else take(self, rows, limit)
         ),
     ),
 }

@@ -200,8 +200,8 @@ def limited(
     if task_type.packed:  # no text is too long for pieces
         return make(piece=min(longest, max_length)), stats
     room = experiment.architecture.limits(max_length, task_type.level)
-    most = Limits(min(room.input, longest), min(room.output, longest), room.together)
-    limits = {name: most.of(name) for name in lengths}
+    room = Limits(min(room.input, longest), min(room.output, longest), room.together)
+    limits = {name: room.of(name) for name in lengths}
     too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
     cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
     # Each side fits by itself, so that cutting at the limits does not help.
@@ -221,7 +221,7 @@ def limited(
     dropped = too_long | beyond if over == "drop" else beyond
     stats.dropped, stats.truncated = int(dropped.sum()), int((too_long & ~dropped).sum())
     drawing = any(type(one).sampling is not Tokenizer.sampling for one in processor.tokenizers)
-    sampling = partial(sample_subwords, processor=processor, limits=most, truncate=over == "truncate")
+    sampling = partial(sample_subwords, processor=processor, limits=room, truncate=over == "truncate")
     split = make(
         rows=np.flatnonzero(~dropped),
         limits=limits,

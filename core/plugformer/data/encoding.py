@@ -61,7 +61,7 @@ def evaluation_order(
 ) -> list[list[int]]:
     """Returns batches of some rows within a budget of positions, padding included.
 
-    A longer example is a batch by itself. The longest come first: memory runs out at once or never.
+    A longer example is a batch of its own. The longest come first: memory runs out at once or never.
     """
     chosen = np.asarray(rows, dtype=np.int64)
     by_length = chosen[np.lexsort((lengths * counts)[chosen].T[::-1])[::-1]]
@@ -118,7 +118,7 @@ class Packed:
 
     @property
     def lengths(self) -> Int[ndarray, " pieces"]:
-        """Number of tokens of every piece."""
+        """The length of every piece, in tokens."""
         lengths = np.full(len(self), self.length)
         lengths[-1:] = len(self._stream) - 1 - (len(self) - 1) * self.length
         return lengths
@@ -140,8 +140,8 @@ class EncodedSplit:
         task_type: Has encoded them.
         architecture: Makes batches of them.
         rows: Rows of `examples` that belong to the split, after dropping by length; all if None.
-        limits: Most tokens of rows of the inputs and of `output`; longer ones are cut.
-        padding: Least length of the sequences of a batch.
+        limits: Maximum lengths of rows of the inputs and of `output`, in tokens; longer ones are cut.
+        padding: Minimum length of the sequences of a batch.
         inference: Whether outputs are prompts to be continued; nothing is drawn then.
         piece: Tokens of the pieces into which outputs are joined and cut; the pieces are then the examples.
         sampling: Encodes examples again in every epoch of training, like `sample_subwords`, if not None.

@@ -13,7 +13,7 @@ from numpy import ndarray
 from plugformer.data.encoding import ONE, Counts, Lengths
 
 RUNGS = 11
-"""Most rungs of a ladder. With the last batch, which is smaller, an epoch has one shape more."""
+"""Maximum number of rungs. With the last batch, which is smaller, an epoch has one shape more."""
 
 Sides = Int[ndarray, "examples sides"]
 """The lengths of each example's sequences, and then their numbers of rows."""
@@ -36,8 +36,8 @@ class Ladder:
     Args:
         lengths: Tokens of each example's sequences, special tokens included.
         counts: Rows of each sequence, or of all.
-        tokens: Most positions of a batch: rows times length, added up over source, target and others. An
-            example with more is a batch by itself.
+        tokens: Maximum number of positions of a batch: rows times length, added up over source, target and
+            others. An example with more is a batch of its own.
         size: Examples of a batch, whatever their tokens; None for as many as the tokens allow.
     """
 
@@ -99,7 +99,7 @@ def _sides(lengths: Lengths, counts: Counts) -> Sides:
 
 
 def _prices(rungs: Rungs) -> Int[ndarray, " rungs"]:
-    """Returns the most positions of an example: lengths times numbers of rows, added up."""
+    """Returns the maximum number of positions of an example: lengths times numbers of rows, added up."""
     lengths, counts = np.split(rungs, 2, axis=1)
     prices: ndarray = (lengths * counts).sum(axis=1).clip(min=1)
     return prices

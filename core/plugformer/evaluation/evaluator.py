@@ -34,7 +34,7 @@ from plugformer.registry import Kind
 from plugformer.yaml_tree import Key
 
 CHECKED = 200
-"""Most examples whose right answers `unscored` gives to metrics."""
+"""Maximum number of examples whose right answers `unscored` gives to metrics."""
 
 OfFamily = OutputMetric | SourceMetric | LikelihoodMetric
 

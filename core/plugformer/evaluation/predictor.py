@@ -54,7 +54,7 @@ class Predictor:
     Attributes:
         model: The model.
         processor: Of the model.
-        batch_tokens: Most positions of a batch, padding included; a longer example is a batch by itself. It
+        batch_tokens: Maximum positions of a batch, with padding; a longer example is a batch of its own. It
             is halved when memory runs out.
         precision: `training.precision`; float32 if None.
         n_best: Outputs for each example.

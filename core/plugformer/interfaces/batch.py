@@ -192,13 +192,13 @@ class Ragged:
         np.maximum.at(longest, np.repeat(np.arange(len(longest)), self.counts), self.lengths)
         return longest
 
-    def take(self, rows: NDArray[np.integer[Any]], most: int = sys.maxsize) -> "Ragged":
-        """Returns some examples, in the order asked for, with sequences cut to `most` values."""
+    def take(self, rows: NDArray[np.integer[Any]], limit: int = sys.maxsize) -> "Ragged":
+        """Returns some examples, in the order asked for, with sequences cut to `limit` values."""
         counts = None
         if self.counts is not None:
             counts = self.counts[rows]
             rows = ranges((np.cumsum(self.counts) - self.counts)[rows], counts)
-        lengths = self.lengths[rows].clip(max=most)
+        lengths = self.lengths[rows].clip(max=limit)
         return Ragged(self.gather(self.starts[rows], lengths), lengths, counts)
 
     def gather(self, starts: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[Any]:
@@ -260,13 +260,13 @@ class Encoded:
 
         Args:
             rows: Their numbers.
-            limits: Most tokens of inputs and of `output`, by name; targets of tokens are cut with these.
+            limits: Maximum lengths of inputs and of `output`, by name; targets of tokens are cut with these.
         """
-        most = limits or {}
+        limits = limits or {}
 
         def part(value: Any, name: str) -> Any:
             if isinstance(value, Ragged):
-                return value.take(rows, most.get(name, sys.maxsize))
+                return value.take(rows, limits.get(name, sys.maxsize))
             return None if value is None else value[rows]
 
         first = next(iter(self.inputs), "")
