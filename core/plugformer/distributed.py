@@ -1,11 +1,15 @@
-"""The devices and the processes that train a model, and their messages over gloo."""
+"""The devices and the processes that train a model: their messages over gloo, and signals that stop them."""
 
 import atexit
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache, cached_property
+from types import FrameType
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -197,3 +201,44 @@ def _joined() -> Processes:
 
 def _status(error: Exception | None) -> int:
     return 130 if isinstance(error, InterruptedRunError) else 2
+
+
+ONE_REQUEST = 1.0
+"""Seconds in which all signals are one request: a launcher passes on what the terminal has sent already."""
+
+
+class Interruption:
+    """Whether somebody has asked the run to stop.
+
+    Attributes:
+        requested: The name of the signal, or None.
+    """
+
+    requested: str | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Inside, the first of these signals sets `requested`; one that comes later acts as usual."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread may set handlers; a notebook's worker keeps its own
+            return
+        signals = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signals.append(signal.SIGHUP)  # the end of the terminal; Windows has none, nohup ignores it
+        self._usual = {number: signal.signal(number, self._note) for number in signals}
+        try:
+            yield
+        finally:
+            self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._usual.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (Python's signature)
+        now = time.monotonic()
+        if self.requested is None:
+            self.requested, self._since = signal.Signals(number).name, now
+        elif now - self._since > ONE_REQUEST:
+            self._restore()
+            signal.raise_signal(number)

@@ -7,7 +7,7 @@ import torch
 
 from plugformer.errors import NotFiniteError
 from plugformer.runs.loading import load
-from plugformer.runs.recorded_answers import record_answers, same_answers
+from plugformer.runs.self_check import record_answers, same_answers
 from plugformer.training.train import train
 
 TEXTS = ["the red house", "a cat sat", "it rains now", "nobody saw it"]

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from plugformer.training import interruption
-from plugformer.training.interruption import Interruption
+from plugformer import distributed
+from plugformer.distributed import Interruption
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,7 +30,7 @@ def test_the_first_signal_asks(number):
 
 
 def test_the_second_signal_acts_as_usual(monkeypatch):
-    monkeypatch.setattr(interruption, "ONE_REQUEST", 0.0)
+    monkeypatch.setattr(distributed, "ONE_REQUEST", 0.0)
     asked = Interruption()
     with asked.watched():
         signal.raise_signal(signal.SIGTERM)

@@ -1,10 +1,14 @@
-"""The self-check at the end of every training: the same answers, computed in two ways each."""
+"""The self-check at the end of every training: the same answers, computed in two ways each.
+
+Answers to made-up questions are recorded, too: they show whether changed code answers alike.
+"""
 
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -13,15 +17,19 @@ from numpy import ndarray
 from torch import Tensor
 
 from plugformer.data.encoding import EncodedSplit
+from plugformer.errors import PlugformerError
 from plugformer.evaluation.predictor import GenerativePredictor
-from plugformer.evaluation.report import ConsistencyCheck, SelfCheck
+from plugformer.evaluation.report import TOLERANCE, ConsistencyCheck, SelfCheck
 from plugformer.interfaces import (
     END,
+    SPECIAL_TOKENS,
     Batch,
+    Example,
     Generative,
     Hypothesis,
     Level,
     Model,
+    Prediction,
     Tokens,
     evaluating,
 )
@@ -35,6 +43,9 @@ EXAMPLES = 8
 """Examples whose answers are compared."""
 
 MORE_PADDING = 3
+
+QUESTIONS, TOKENS = 4, 6
+"""Made-up questions, and tokens of each."""
 
 _DIVERGED = "the training has diverged, and parameters are not finite: try a lower learning rate"
 _NOT_SAVED = "a component has state in neither parameters nor buffers, which is not saved"
@@ -264,3 +275,63 @@ def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, 
         real = model.targets(batch)[1]
         log_probabilities += [row[real[n]] if row.dim() > 1 else row for n, row in enumerate(scores)]
     return log_probabilities
+
+
+def record_answers(trained: TrainedModel) -> list[dict[str, Any]]:
+    """Returns `input`, `output` and `score` for each question that the model can answer, for JSON."""
+    try:
+        return _answers(trained, _questions(trained))
+    except Exception:  # a type that takes no made-up question, a vocabulary without words: training has ended
+        return []
+
+
+def same_answers(trained: TrainedModel, recorded: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether a model gives recorded answers: outputs are equal, numbers within the tolerance."""
+    now = _answers(trained, [record["input"] for record in recorded])
+    return _close([dict(record) for record in recorded], now)
+
+
+def _questions(trained: TrainedModel) -> list[Example]:
+    """Returns made-up questions, with texts from the vocabulary: a published run names none of its data."""
+    task_type, tokenizer = trained.experiment.task_type, trained.processor.source
+    columns = [column for column in trained.experiment.columns if not column.optional]
+    asked = [column.name for column in columns if column.role == "input"] or [columns[0].name]
+    examples = list(task_type.check_examples)
+    draw, ordinary = random.Random(0), range(len(SPECIAL_TOKENS), tokenizer.size)  # noqa: S311
+    for _ in range(0 if examples else QUESTIONS):
+        example: dict[str, Any] = {}
+        for column in columns:
+            value = column.kind.example(draw, example.get(column.along or ""))
+            if isinstance(value, str) and column.name in asked:
+                tokens = draw.choices(ordinary, k=TOKENS)
+                value = " ".join([*tokenizer.decode([tokens]), *task_type.mask_tokens[:1]])
+            example[column.name] = value
+        examples.append(example)
+    return [{name: example[name] for name in asked if name in example} for example in examples]
+
+
+def _answers(trained: TrainedModel, questions: Sequence[Example]) -> list[dict[str, Any]]:
+    answers: Sequence[Prediction | PlugformerError]
+    try:
+        if trained.model.head.depends_on == "batch":  # it finds texts among others, by vectors
+            texts = [str(next(iter(question.values()))) for question in questions]
+            answers = list(map(Prediction, trained.vectors(texts).tolist()))
+        else:
+            answers = trained.predict_each(questions)
+    except PlugformerError:  # scores that are not finite
+        return []
+    return [
+        {"input": question, "output": answer.output, "score": answer.score}
+        for question, answer in zip(questions, answers, strict=True)
+        if isinstance(answer, Prediction)
+    ]
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float | int):
+        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_close, one, other))
+    return bool(one == other)

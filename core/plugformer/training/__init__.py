@@ -1,5 +1,5 @@
 """Training: from a resolved task to a run directory."""
 
-from plugformer.training.interruption import Interruption
+from plugformer.distributed import Interruption
 
 __all__ = ["Interruption"]

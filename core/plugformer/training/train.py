@@ -40,7 +40,7 @@ from plugformer.runs.lockfile import (
     resolve_run,
     task_hashes,
 )
-from plugformer.runs.recorded_answers import record_answers
+from plugformer.runs.self_check import record_answers
 from plugformer.runs.store import load_tensors, refuse_links, restore, write_json, write_text
 from plugformer.training.setup import create_trainer
 from plugformer.training.strategy import precision

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from plugformer.distributed import SINGLE_PROCESS, Processes
+from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
 from plugformer.errors import InterruptedRunError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.hooks.manager import HookManager
@@ -26,7 +26,6 @@ from plugformer.runs.checkpoint import (
 )
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import own_tensors, restore, save_tensors
-from plugformer.training.interruption import Interruption
 from plugformer.training.not_finite import NotFiniteGuard, PendingUpdate
 from plugformer.training.strategy import TrainingStrategy, compiler_errors_explained
 from plugformer.training.stream import BatchStream, CountedBatch
