@@ -85,69 +85,26 @@ def test_two_parts_train_as_one_whole(train_tiny, short_settings, tmp_path):
         assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
 
 
-STEP = """
+ROUND = """
 from copy import deepcopy
 import torch
-from torch import nn
 from torch.distributed.tensor import DTensor
-from plugformer.configuration import resolve
-from plugformer.validation import validate
-from plugformer.interfaces import Encoded, Level, Ragged
+from plugformer import create_model
+from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import Processes
-from plugformer.interfaces import Sizes
-from plugformer.model import build
 from plugformer.training.sharded import Sharded
-from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 
 group = Processes.join()
-
-
-class Choosy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.experts = nn.ModuleList(nn.Linear(16, 16) for _ in range(3))
-        self.register_buffer("calls", torch.zeros(1))
-        self.chosen = group.index
-
-    def forward(self, x, context):
-        self.calls += 1 + self.chosen
-        return self.experts[self.chosen](x) + 0 * sum(expert(x) for expert in self.experts)
-
-
-experiment = validate(resolve("dates", ["model.width=16", "model.layers=1", "model.dropout=0"]))
-task, model = experiment.task, build(experiment.spec, Sizes(12, 12)).double()
-torch.manual_seed(1)
-for layer in (*model.encoder.layers, *model.decoder.layers):
-    layer.feed_forward = Choosy().double()
-rows = [[[4, 5, 6], [7]], [[8, 9, 10, 11]]]
-collate = EncoderDecoder().collate
-texts = [Ragged.of(each) for each in rows]
-batches = [collate(Encoded({"input": each}, each), Level.NEXT_TOKEN) for each in texts]
-
-plain = deepcopy(model)
-for chosen, batch in enumerate(batches):
-    for layer in (*plain.encoder.layers, *plain.decoder.layers):
-        layer.feed_forward.chosen = chosen
-    plain(batch).total.backward()
-
-sharded = Sharded(model, task.training, group)
-for last in (False, True):
-    with sharded.exchanging(last=last):
-        (sharded.loss(batches[group.index]).total * group.count / 2).backward()
-gradients = {name: each.grad for name, each in sharded.trained.named_parameters()}
-for name, each in plain.named_parameters():
-    expected = torch.zeros_like(each) if each.grad is None else each.grad
-    torch.testing.assert_close(gradients[name].full_tensor(), expected, msg=name)
-norm = nn.utils.get_total_norm(gradients.values())
-expected = nn.utils.get_total_norm([each.grad for each in plain.parameters() if each.grad is not None])
-torch.testing.assert_close(sharded.reduce_norm(norm), expected)
-
-(calls,) = [each.item() for name, each in sharded.model.named_buffers() if name.startswith("encoder")]
-assert calls == [2, 3][group.index], "the first call's number is the main process's"
+sizes = {"vocabulary": 12, "width": 16, "heads": 2, "layers": 1}
+model = create_model("decoder-only", **sizes, attention="mha", position="rope", feed_forward="gelu")
+model.register_buffer("rank", torch.full((1,), float(group.index)))
+sharded = Sharded(model, TrainingSettings(), group)
+sharded.loss(model.batch(outputs=[[4, 5, 6], [7]])).total.backward()
+assert sharded.model.rank == 0, "the buffers are the main process's"
+before = deepcopy(model)
 with torch.no_grad():
     for each in sharded.model.parameters():
         each += 1
-before = deepcopy(model)
 with sharded.full_model() as whole:
     for old, new in zip(before.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(new, old + 1)
@@ -171,8 +128,7 @@ saved = optimizer.state_dict()
 if group.main:
     for number, old in enumerate(before.parameters()):
         torch.testing.assert_close(saved["state"][number]["past"], [old.detach()])
-saved = group.on_main(lambda: saved)
-optimizer.load_state_dict(saved)
+optimizer.load_state_dict(group.on_main(lambda: saved))
 for parameter, old in zip(sharded.trained.parameters(), before.parameters(), strict=True):
     (past,) = optimizer.state[parameter]["past"]
     assert isinstance(past, DTensor)
@@ -180,8 +136,9 @@ for parameter, old in zip(sharded.trained.parameters(), before.parameters(), str
 """
 
 
-def test_gradients_are_sums():
-    with launched(2, "-c", STEP) as processes:
+def test_what_is_shared_out_comes_together_again():
+    """Parameters, and whatever an optimizer keeps of them."""
+    with launched(2, "-c", ROUND) as processes:
         for process in ends(processes):
             assert process.status == 0, process.messages
 

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 import torch
+from tests.forking import Forked
 from tests.training.processes import (
     begun,
     checkpoint,
@@ -28,42 +29,30 @@ SMOOTH = (
 )
 
 
-def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path):
-    """Each is started by itself, and has another seed of Python's hashes."""
+RETRIEVAL = (  # negatives are of the batch, answers of the split
+    *("type={name: retrieval, inputs: [source, target]}", "model.architecture=encoder-only"),
+    *("model.head=contrastive", "model.embeddings.shared=false", "evaluation.metrics=[mrr]"),
+)
+
+
+@pytest.mark.parametrize(("settings", "start"), [((EXPERTS,), begun), (RETRIEVAL, Forked)])
+def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path, settings, start):
+    """Where each is started by itself, it has another seed of Python's hashes."""
     one, two = tmp_path / "one", tmp_path / "two"
-    report = train_tiny(one, EXPERTS, STILL, "training.batches_per_update=2")
-    command = train_command(short_settings(EXPERTS, STILL), two, "--json")
-    with launched(2, *command, start=begun) as processes:
+    report = train_tiny(one, *settings, STILL, "training.batches_per_update=2")
+    with launched(
+        2, *train_command(short_settings(*settings, STILL), two, "--json"), start=start
+    ) as processes:
         main, other = ends(processes)
     assert (main.status, other.status) == (0, 0), main.messages + other.messages
     assert differences(one, two) < 1e-6
     assert (one / "task.yaml").read_text() == (two / "task.yaml").read_text()
     assert "training.batches_per_update is 2 instead of 1" in main.messages
-    spoken = [
-        line for line in other.output.splitlines() if not line.startswith("[Gloo]")
-    ]  # PyTorch 2.8 itself
+    spoken = [line for line in other.output.splitlines() if not line.startswith("[Gloo]")]  # PyTorch 2.8
     assert (spoken, other.messages) == ([], ""), "one process speaks"
     assert json.loads(main.output.splitlines()[-1])["metrics"] == report.as_json()["metrics"]
     for mine, yours in zip(lines(one), lines(two), strict=True):
         assert mine["event"] == yours["event"]
-        assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
-
-
-RETRIEVAL = (
-    *("type={name: retrieval, inputs: [source, target]}", "model.architecture=encoder-only"),
-    *("model.head=contrastive", "model.embeddings.shared=false", "evaluation.metrics=[mrr]", STILL),
-)
-
-
-def test_negatives_are_of_the_batch_and_answers_of_the_split(train_tiny, short_settings, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    report = train_tiny(one, *RETRIEVAL, "training.batches_per_update=2")
-    with launched(2, *train_command(short_settings(*RETRIEVAL), two, "--json")) as processes:
-        main, other = ends(processes)
-    assert (main.status, other.status) == (0, 0), main.messages + other.messages
-    assert differences(one, two) < 1e-6
-    assert json.loads(main.output.splitlines()[-1])["metrics"] == report.as_json()["metrics"]
-    for mine, yours in zip(lines(one), lines(two), strict=True):
         assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
 
 
