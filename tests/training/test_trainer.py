@@ -141,10 +141,13 @@ class SecondOfTwo(Processes):
         return np.asarray(values) + 1.0
 
 
-def test_a_process_without_a_batch_adds_nothing_to_what_is_logged(trainer):
+def test_a_process_without_a_batch_adds_nothing(trainer):
     """Two share an update of one batch: the second computes a dummy."""
     processes = SecondOfTwo()
-    update = trainer("training.log_every=1", processes=processes)._update()
+    made = trainer("training.log_every=1", processes=processes)
+    before = made.state.model.head.weight.detach().clone()
+    update = made._update()
+    assert torch.equal(made.state.model.head.weight, before)
     assert processes.added == [[0, 0, False], [0], [0, 0]]
     assert (update.targets, update.tokens, update.loss, update.token_accuracy) == (1, 1, 1.0, 1.0)
 
