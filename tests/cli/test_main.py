@@ -8,17 +8,6 @@ import pytest
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer_cli import listing
 
-COMMANDS = ["list", "info", "validate", "schema", "train", "evaluate", "predict", "check", "new"]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(run, command):
-    outcome = run(command, "--help")
-    assert (outcome.status, outcome.err) == (0, "")
-    examples = outcome.out.partition("Examples:\n")[2].splitlines()
-    assert any(f"plugformer {command}" in line for line in examples)
-    assert all(len(line) <= 80 for line in outcome.out.splitlines())
-
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -26,11 +15,9 @@ def test_every_command_has_help_with_an_example(run, command):
         (["trian", "dates"], "unknown command 'trian' (did you mean 'train'?)\n  known: ablate, check"),
         (["list", "atention"], "unknown kind 'atention' (did you mean 'attention'?)"),
         (["list", "--jsn"], "--json"),
-        (["info", "attention/gqaa"], "unknown attention 'gqaa' (did you mean 'gqa'?)"),
         (["info", "atention/gqa"], "unknown kind 'atention' (did you mean 'attention'?)"),
         (["info", "gqa"], "write `plugformer info attention/gqa`"),
         (["info", "attention"], "`plugformer list attention` shows its components"),
-        (["info", "date"], "unknown task 'date' (did you mean 'dates'?)"),
         (["info", "attention/gqa", "--set", "a=1"], "attention/gqa is not a task"),
         (["train"], "no TASK given\n  known: ag-news, brackets, copying, couplets, dates, "),
         (["train", "--resume"], "write `plugformer train --resume --out DIR`"),
@@ -39,7 +26,6 @@ def test_every_command_has_help_with_an_example(run, command):
         (["predict", "runs/a", "--file", "nothing.txt"], "nothing.txt: no such file"),
         (["list", "--registry", "nothing.yaml"], "nothing.yaml' cannot be read"),
         (["--registry", "nothing.yaml", "list"], "nothing.yaml' cannot be read"),
-        (["--registry", "nothing.yaml", "trian"], "nothing.yaml' cannot be read"),
     ],
 )
 def test_a_mistake_is_named_without_a_traceback(run, arguments, message):

@@ -11,26 +11,18 @@ from plugformer.training.train import train
 
 FILES = {
     "a.conll": "a\tX\nb\tY\n\nc\tX\n",
-    "other.conll": "a\tX\n\nb\tY\nc\tZ\n",
-    "short.conll": "a\tX\n\nb\tY\nc\n",
     "a.csv": "text,second,label,number\nout,there,good,1\nof,here,bad,2\nno,where,good,3\n",
     "other.csv": "text,second,label,number\nout,there,good,1\nof,here,bda,2\n",
     "pairs.tsv": "source\ttarget\na b\tc\nb a b a b a b a\tc d\n",
     "a.txt": "a b c\n\nb c a b\n",
     "questions.txt": "a b\na b c a b c a b c a\n",
 }
-CONLL = (
-    "{{name: conll, files: {{train: a.conll, validation: a.conll, test: {}}}, "
-    "columns: {{words: 1, tags: 2}}}}"
-)
-TAGGED = CONLL.format("a.conll")
+TAGGED = "{name: conll, files: {train: a.conll, validation: a.conll}, columns: {words: 1, tags: 2}}"
 TABLE = (
     "{{name: table, files: {{train: {0}, validation: {0}, test: {1}}}, columns: {{text: text, {2}: {2}}}}}"
 )
 LABELED = TABLE.format("a.csv", "a.csv", "label")
-NUMBERED = TABLE.format("a.csv", "a.csv", "number")
 PLAIN = "{name: text, files: {train: a.txt, validation: a.txt}, examples: paragraph}"
-GENERATED = {"copying": "source and target", "dates": "source and target", "names": "words and tags"}
 
 
 @dataclass(frozen=True)
@@ -94,18 +86,9 @@ WRONG = {
         r"TASK:15:18  decoding\.name: a classification task decodes nothing; take it out",
         more="decoding: {name: beam}\n",
     ),
-    **{
-        f"data without these columns: {name}": Wrong(
-            rf"TASK:2:14  data\.name: the data has {has}, and the task needs "
-            "text and label; choose other data",
-            data=f"{{name: {name}}}",
-        )
-        for name, has in GENERATED.items()
-    },
-    "data with one text: generated": Wrong(
-        r"TASK:2:14  data\.name: the data has text, and the task "
-        "needs text and label; choose other data",
-        data="{name: brackets}",
+    "data without these columns": Wrong(
+        r"TASK:2:14  data\.name: the data has words and tags, and the task needs text and label;",
+        data="{name: names}",
     ),
     "columns that a table does not have": Wrong(
         r"TASK:2:\d+  data\.columns: .*a\.csv:1: there is no column 'labels' \(did you mean 'label'\?\); ",
@@ -188,18 +171,8 @@ def runs(tmp_path_factory, registry):
         ),
         (
             "classes",
-            ["evaluate", "--set", "data={name: names}"],
-            "the data has words and tags, and the task needs text",
-        ),
-        (
-            "classes",
             ["predict", "out", "--set", "decoding.name=beam"],
             r"--set decoding\.name=beam  decoding\.name: a classification task decodes nothing; take it out",
-        ),
-        (
-            "tags",
-            ["predict", "a", "--set", "decoding.pattern=x+"],
-            r"decoding\.pattern: a tagging task decodes nothing",
         ),
         ("classes", ["predict", "out", "--n-best", "3"], "n_best is 3, but there are only 2 labels"),
         ("numbers", ["predict", "a"], "'a' has 1 of 2 texts; give text, second with tabs between"),
