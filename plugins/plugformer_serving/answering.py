@@ -1,7 +1,7 @@
 """A trained model that answers texts of several requests together."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,49 +26,41 @@ Question = str | Example
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How texts are answered. Those with the same manner may be answered in one batch.
+class AnswerOptions:
+    """How texts are answered. Those with the same options may be answered in one batch.
 
     Attributes:
         n_best: Outputs for each text.
         probabilities: Whether answers have the probabilities of all classes.
-        most: Tokens of an output at most; None for what the task says.
-        options: Options of the decoding in place of the task's.
+        max_tokens: Of an output; None for what the task says.
+        decoding: Options of the decoding in place of the task's.
     """
 
     n_best: int = 1
     probabilities: bool = False
-    most: int | None = None
-    options: tuple[tuple[str, float], ...] = ()
-
-
-def _ignore(*_: int) -> None:
-    """Does nothing with a token, or without one."""
-
-
-def _never() -> bool:
-    return False
+    max_tokens: int | None = None
+    decoding: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
-class Numbered:
+class RequestedText:
     """A text of a request.
 
     Attributes:
         question: The text.
         number: Its number in the request, from 0; random choices depend on it.
-        hear: Receives each token of the output, but END, when it is chosen, if the search keeps one sequence
-            for each text, as greedy search and sampling do.
-        begin: Is called when a search begins. Tokens that were heard before are then void: a batch that
-            failed, as when memory ran out, is searched again in smaller ones.
-        enough: Whether nobody wants more of the output. A search ends early when all its texts have enough.
+        on_start: Is called when a search begins. Tokens that came before are then void: a batch that failed,
+            as when memory ran out, is searched again in smaller ones.
+        on_token: Receives each token of the output, but END, when it is chosen, if the search keeps one
+            sequence for each text, as greedy search and sampling do.
+        is_done: Whether nobody wants more of the output. A search ends early when all its texts are done.
     """
 
     question: Question
     number: int
-    hear: Callable[[int], None] = _ignore
-    begin: Callable[[], None] = field(default=_ignore, kw_only=True)
-    enough: Callable[[], bool] = _never
+    on_start: Callable[[], None] = lambda: None
+    on_token: Callable[[int], None] = lambda _: None
+    is_done: Callable[[], bool] = lambda: False
 
 
 class ServedModel(TrainedModel):
@@ -80,73 +72,73 @@ class ServedModel(TrainedModel):
 
     def __init__(self, trained: TrainedModel) -> None:
         super().__init__(trained.directory, trained.experiment, trained.model, trained.processor)
-        self._manner = Manner()
-        self._texts: Sequence[Numbered] = ()
+        self._options = AnswerOptions()
+        self._texts: Sequence[RequestedText] = ()
 
-    def answer_numbered(
-        self, texts: Sequence[Numbered], manner: Manner
+    def answer_requested(
+        self, texts: Sequence[RequestedText], options: AnswerOptions
     ) -> list[Prediction | PlugformerError]:
         """Returns the same answers as `predict_each` for each request alone."""
-        self._texts, self._manner = texts, manner
+        self._texts, self._options = texts, options
         try:
             return self.predict_each(
-                [text.question for text in texts], n_best=manner.n_best, probabilities=manner.probabilities
+                [text.question for text in texts], n_best=options.n_best, probabilities=options.probabilities
             )
         finally:
-            self._texts, self._manner = (), Manner()
+            self._texts, self._options = (), AnswerOptions()
 
     def predictor(self, n_best: int = 1, *, probabilities: bool = False) -> Any:
-        """Returns the model's predictor, which decodes in the manner of the texts that are being answered."""
+        """Returns the model's predictor, which decodes as the texts that are being answered ask for."""
         predictor = super().predictor(n_best, probabilities=probabilities)
         if not isinstance(predictor, GenerativePredictor) or not self._texts:
             return predictor
         decoding, allowed = predictor.decoding, predictor.allowed
-        if self._manner.options:
+        if self._options.decoding:
             block = self.task.decoding
-            options = block.options | dict(self._manner.options)
+            options = block.options | dict(self._options.decoding)
             decoding = self.registry.create(Kind.DECODING, block.name, **options)
-        if self._manner.most is not None:
-            allowed = allowed.shortened(self._manner.most)
+        if self._options.max_tokens is not None:
+            allowed = allowed.shortened(self._options.max_tokens)
         return replace(predictor, decoding=RequestDecoding(decoding, self._texts), allowed=allowed)
 
 
 class RequestDecoding(Decoding):
-    """A decoding of texts that have numbers and listeners of their own.
+    """A decoding of texts that have numbers and callbacks of their own.
 
     Args:
         decoding: What searches.
         texts: The texts, in the order of the sentences' numbers in the session.
     """
 
-    def __init__(self, decoding: Decoding, texts: Sequence[Numbered]) -> None:
+    def __init__(self, decoding: Decoding, texts: Sequence[RequestedText]) -> None:
         self._decoding = decoding
         self._texts = texts
 
     def search(self, session: Session) -> list[list[Hypothesis]]:
-        """Returns each sentence's hypotheses, the best first; those heard so far if that is enough."""
+        """Returns each sentence's hypotheses, the best first; those found so far if all are done."""
         texts = [self._texts[row] for row in session.sentence_ids]
         session.sentence_ids = [text.number for text in texts]
         for text in texts:
-            text.begin()
+            text.on_start()
         outputs: list[list[int]] = [[] for _ in texts]
-        vars(session)["extend"] = _heard(session, texts, outputs)
+        vars(session)["extend"] = _watched(session, texts, outputs)
         try:
             return self._decoding.search(session)
-        except _AllHaveEnoughError:
+        except _AllDoneError:
             return [[Hypothesis(output, 0.0)] for output in outputs]
 
 
-class _AllHaveEnoughError(Exception):
+class _AllDoneError(Exception):
     """Nobody wants more of the outputs of a search."""
 
 
-def _heard(
-    session: Session, texts: Sequence[Numbered], outputs: Sequence[list[int]]
+def _watched(
+    session: Session, texts: Sequence[RequestedText], outputs: Sequence[list[int]]
 ) -> Callable[[Tensor], None]:
-    """Returns `session.extend`, which also collects tokens and tells who listens."""
+    """Returns `session.extend`, which also collects tokens and hands them to callbacks."""
     extend, alone, unread = session.extend, True, list[Tensor]()
 
-    def heard(tokens: Int[Tensor, " rows"]) -> None:
+    def watched(tokens: Int[Tensor, " rows"]) -> None:
         nonlocal alone
         unread.append(torch.stack([session.sentences, tokens, session.finished.long()]))
         if session.looks:
@@ -156,10 +148,10 @@ def _heard(
                 for sentence, token, ended in zip(sentences, chosen, finished, strict=True):
                     if alone and not ended and token != END:
                         outputs[sentence].append(token)
-                        texts[sentence].hear(token)
+                        texts[sentence].on_token(token)
             unread.clear()
-            if all(text.enough() for text in texts):
-                raise _AllHaveEnoughError
+            if all(text.is_done() for text in texts):
+                raise _AllDoneError
         extend(tokens)
 
-    return heard
+    return watched

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from plugformer_cli import record
-from plugformer_serving.answering import Manner
+from plugformer_serving.answering import AnswerOptions
 from plugformer_serving.attention_maps import attention_maps
 from plugformer_serving.bodies import Count, Questions, Record, body_of, read
 from plugformer_serving.completions import complete, list_models
@@ -93,7 +93,7 @@ async def predict(
 ) -> list[dict[str, Any]]:
     """What `plugformer predict --json` prints of each text."""
     questions = inputs if isinstance(inputs, list) else [inputs]
-    answers = await service.answer(questions, Manner(n_best=n_best, probabilities=probabilities))
+    answers = await service.answer(questions, AnswerOptions(n_best=n_best, probabilities=probabilities))
     return [record(*pair) for pair in zip(questions, answers, strict=True)]
 
 
@@ -102,7 +102,7 @@ async def attention(service: Service, *, inputs: Questions) -> dict[str, Any]:
     if isinstance(inputs, list):
         raise HTTPException(400, "inputs takes one text")
     await service.check_size([inputs])
-    return await service.waited(service.worker.call(lambda model: attention_maps(model, inputs)))
+    return await service.result_of(service.worker.call(lambda model: attention_maps(model, inputs)))
 
 
 async def health(_: Service) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Any
 from plugformer_inspection import inspect_attention
 from plugformer_serving.answering import Question, ServedModel
 
-MOST_TOKENS = 64
+MAX_TOKENS = 64
 """Tokens of either axis that are sent."""
 
 
@@ -21,12 +21,12 @@ def attention_maps(model: ServedModel, question: Question) -> dict[str, Any]:
         if view.weights is None:
             continue
         stack, layer, kind = view.place
-        weights = view.weights[:, :MOST_TOKENS, :MOST_TOKENS]
+        weights = view.weights[:, :MAX_TOKENS, :MAX_TOKENS]
         maps.append(
             {
                 "name": f"{stack} {kind}-attention, layer {layer}",
-                "query": view.query[:MOST_TOKENS],
-                "key": view.key[:MOST_TOKENS],
+                "query": view.query[:MAX_TOKENS],
+                "key": view.key[:MAX_TOKENS],
                 "weights": [
                     [[round(weight, 3) for weight in row] for row in head] for head in weights.tolist()
                 ],

@@ -20,10 +20,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from plugformer_serving.limits import ServerLimits
 
-MOST_OUTPUTS = 100
+MAX_OUTPUTS = 100
 """Outputs for each text, at most."""
 
-Count = Annotated[int, Field(ge=1, le=MOST_OUTPUTS)]
+Count = Annotated[int, Field(ge=1, le=MAX_OUTPUTS)]
 """A number of outputs."""
 
 

@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import Tokenizer
 from plugformer.registry import Kind
-from plugformer_serving.answering import Manner, Numbered
+from plugformer_serving.answering import AnswerOptions, RequestedText
 from plugformer_serving.bodies import Count
 from plugformer_serving.service import Service, as_json
 
@@ -34,24 +34,24 @@ _Stop = Annotated[str, Field(min_length=1)]
 Stop = _Stop | Annotated[list[_Stop], Field(max_length=4)] | None
 
 
-def manner_of(
-    service: Service, count: int, most: int | None, asked: Mapping[str, float | None]
-) -> tuple[Manner, bool]:
+def answer_options(
+    service: Service, count: int, max_tokens: int | None, asked: Mapping[str, float | None]
+) -> tuple[AnswerOptions, bool]:
     """Returns how outputs are computed, and whether they are drawn at random.
 
     Args:
         service: The model.
         count: Outputs of each text.
-        most: Tokens of an output at most; None for what the task says.
+        max_tokens: Of an output; None for what the task says.
         asked: `temperature`, `top_p` and `seed`; None for what the task says.
 
     Raises:
         HTTPException: The decoding has no such option, or outputs cannot be as long (400).
     """
-    if most is not None and most > service.limits.tokens:
-        raise HTTPException(400, f"max_tokens is {most:,}; ask for {service.limits.tokens:,} at most")
+    if max_tokens is not None and max_tokens > service.limits.tokens:
+        raise HTTPException(400, f"max_tokens is {max_tokens:,}; ask for {service.limits.tokens:,} at most")
     block = service.trained.task.decoding
-    if most is not None and block.length is not None:
+    if max_tokens is not None and block.length is not None:
         raise HTTPException(
             400, "max_tokens: the task's decoding.length fixes the length of outputs; leave it out"
         )
@@ -64,7 +64,9 @@ def manner_of(
         elif value not in (None, usual):
             hint = "serve with --set decoding.name=sampling"
             raise HTTPException(400, f"{name} is {value:g}, but decoding {block.name!r} has none; {hint}")
-    return Manner(n_best=count, most=most, options=tuple(options.items())), "seed" in known
+    return AnswerOptions(
+        n_best=count, max_tokens=max_tokens, decoding=tuple(options.items())
+    ), "seed" in known
 
 
 @dataclass(eq=False)
@@ -75,7 +77,7 @@ class Choice:
         prompt: What it continues.
         tokenizer: Of prompts and continuations.
         stops: Texts that end it; they are not part of it.
-        tokens: The tokens that were heard since the search began.
+        tokens: Its tokens since the search began.
         sent: What a stream has of the text.
         text: The whole text, when it has ended.
         stopped: Whether a stop was found.
@@ -89,12 +91,12 @@ class Choice:
     text: str = ""
     stopped: bool = False
 
-    def begin(self) -> None:
-        """Forgets what was heard: a search begins, perhaps once more."""
+    def restart(self) -> None:
+        """Forgets its tokens: a search begins, perhaps once more."""
         self.tokens.clear()
         self.stopped = False
 
-    def hear(self, token: int) -> str:
+    def append(self, token: int) -> str:
         """Appends a token; returns what is new of the text and cannot change any more."""
         if self.stopped:
             return ""
@@ -138,9 +140,9 @@ class Completion:
         service: The model.
         prompts: What is continued.
         count: Continuations of each prompt.
-        most: Tokens of one at most; `DEFAULT_TOKENS` if it is None.
+        max_tokens: Of each; `DEFAULT_TOKENS` if it is None.
         stop: A text that ends one, or several.
-        asked: Options of the decoding; see `manner_of`.
+        asked: Options of the decoding; see `answer_options`.
         tell: Receives the number of a choice and each new part of its text, in the thread of the model.
 
     Raises:
@@ -152,7 +154,7 @@ class Completion:
         service: Service,
         prompts: Sequence[str],
         count: int,
-        most: int | None,
+        max_tokens: int | None,
         stop: str | list[str] | None,
         asked: Mapping[str, float | None],
         tell: Callable[[int, str], None] = lambda _, __: None,
@@ -160,9 +162,9 @@ class Completion:
         if (number := len(prompts) * count) > service.limits.items:
             raise HTTPException(413, f"{number:,} choices are asked for, more than {service.limits.items:,}")
         self._service = service
-        self._manner, drawn = manner_of(service, count, most, asked)
-        self._most = most or DEFAULT_TOKENS
-        self._manner = replace(self._manner, n_best=1 if drawn else count, most=self._most)
+        options, drawn = answer_options(service, count, max_tokens, asked)
+        self._max_tokens = max_tokens or DEFAULT_TOKENS
+        self._options = replace(options, n_best=1 if drawn else count, max_tokens=self._max_tokens)
         self._tell = tell
         stops = [stop] if isinstance(stop, str) else stop or []
         tokenizer = service.trained.processor.target
@@ -175,14 +177,14 @@ class Completion:
             "model": service.name,
         }
 
-    def _listening(self, index: int) -> Numbered:
+    def _listening(self, index: int) -> RequestedText:
         choice = self.choices[index]
 
-        def hear(token: int) -> None:
-            if more := choice.hear(token):
+        def on_token(token: int) -> None:
+            if more := choice.append(token):
                 self._tell(index, more)
 
-        return Numbered(choice.prompt, index, hear, lambda: choice.stopped, begin=choice.begin)
+        return RequestedText(choice.prompt, index, choice.restart, on_token, lambda: choice.stopped)
 
     async def answer(self) -> list[str]:
         """Answers, and returns the last part of each choice.
@@ -191,7 +193,7 @@ class Completion:
             HTTPException: A prompt has no answer (400), or the service does not answer.
         """
         outputs: list[str] = []
-        for answer in await self._service.answer(self._texts, self._manner):
+        for answer in await self._service.answer(self._texts, self._options):
             if isinstance(answer, PlugformerError):
                 raise HTTPException(400, str(answer))
             outputs += [str(each.output) for each in (answer, *answer.alternatives)]
@@ -202,7 +204,7 @@ class Completion:
         room = (
             self._service.trained.task.model.max_length - 1 - len(choice.tokenizer.encode([choice.prompt])[0])
         )
-        return "length" if choice.length >= min(self._most, room) and not choice.stopped else "stop"
+        return "length" if choice.length >= min(self._max_tokens, room) and not choice.stopped else "stop"
 
     def part(self, index: int, text: str, reason: str | None = None) -> dict[str, Any]:
         """Returns a choice of an answer."""

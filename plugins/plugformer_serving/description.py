@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, WithJsonSchema
 
 from plugformer import __version__
 from plugformer.interfaces import Column
-from plugformer_serving.bodies import MOST_OUTPUTS, Body, Questions
+from plugformer_serving.bodies import MAX_OUTPUTS, Body, Questions
 from plugformer_serving.service import Service
 
 
@@ -64,7 +64,7 @@ def about(service: Service) -> dict[str, Any]:
         "attention": service.has_attention,
         "continues": service.continues,
         "finds": service.finds,
-        "most_outputs": MOST_OUTPUTS,
+        "most_outputs": MAX_OUTPUTS,
     }
 
 

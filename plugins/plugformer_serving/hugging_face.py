@@ -15,9 +15,9 @@ from torch.nn import functional
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import Level, OutputType, Prediction
 from plugformer_cli import record
-from plugformer_serving.answering import Manner, Question
+from plugformer_serving.answering import AnswerOptions, Question
 from plugformer_serving.bodies import Body, Count, Questions
-from plugformer_serving.completions import Completion, Seed, Stop, Temperature, Tokens, TopP, manner_of
+from plugformer_serving.completions import Completion, Seed, Stop, Temperature, Tokens, TopP, answer_options
 from plugformer_serving.service import Service, texts_in
 
 TopK = Annotated[int, Field(ge=1)] | None
@@ -63,10 +63,10 @@ def shape_of(service: Service) -> tuple[Shape, bool]:
     return _records, True
 
 
-async def _answered(service: Service, questions: list[Question], manner: Manner) -> list[Prediction]:
+async def _answered(service: Service, questions: list[Question], options: AnswerOptions) -> list[Prediction]:
     """Returns answers; an error of one refuses the request, as there is no place for it."""
     answers = []
-    for place, answer in enumerate(await service.answer(questions, manner)):
+    for place, answer in enumerate(await service.answer(questions, options)):
         if isinstance(answer, PlugformerError):
             where = f"inputs[{place}]: " if len(questions) > 1 else ""
             raise HTTPException(400, f"{where}{answer}")
@@ -82,9 +82,8 @@ async def _classes(
     function_to_apply: Literal["softmax"] = "softmax",
 ) -> list[Any]:
     """Text classification: all classes with their probabilities, the most probable first."""
-    most = len(service.classes)
-    count = min(top_k or most, most)
-    answers = await _answered(service, questions, Manner(n_best=count))
+    count = min(top_k or len(service.classes), len(service.classes))
+    answers = await _answered(service, questions, AnswerOptions(n_best=count))
     return [
         [{"label": each.output, "score": each.probability} for each in (answer, *answer.alternatives)]
         for answer in answers
@@ -93,7 +92,7 @@ async def _classes(
 
 async def _labels(service: Service, questions: list[Question], *, top_k: TopK = None) -> list[Any]:
     """Text classification with several labels: each label's own probability."""
-    answers = await _answered(service, questions, Manner(probabilities=True))
+    answers = await _answered(service, questions, AnswerOptions(probabilities=True))
     ranked = [
         sorted(cast("dict[str, float]", answer.probabilities).items(), key=lambda pair: -pair[1])
         for answer in answers
@@ -104,7 +103,7 @@ async def _labels(service: Service, questions: list[Question], *, top_k: TopK = 
 async def _numbers(service: Service, questions: list[Question]) -> list[Any]:
     """Text classification of a number: a single label, the name of its column."""
     label = next(column.name for column in service.task_type.columns if column.role == "output")
-    answers = await _answered(service, questions, Manner())
+    answers = await _answered(service, questions, AnswerOptions())
     return [[{"label": label, "score": answer.output}] for answer in answers]
 
 
@@ -117,7 +116,7 @@ async def _spans(
 ) -> list[Any]:
     """Token classification: parts of the text with their labels, or words with their tags."""
     task_type = service.task_type
-    answers = await _answered(service, questions, Manner(probabilities=True))
+    answers = await _answered(service, questions, AnswerOptions(probabilities=True))
     found = []
     for question, answer in zip(questions, answers, strict=True):
         example = task_type.example_from_text(question) if isinstance(question, str) else question
@@ -162,7 +161,7 @@ def word_places(example: Any) -> tuple[str, list[tuple[int, int]]]:
 
 async def _masks(service: Service, questions: list[Question], *, top_k: Literal[1] = 1) -> list[Any]:
     """Fill-mask: the text with the most probable tokens in place of its masks."""
-    answers = await _answered(service, questions, Manner())
+    answers = await _answered(service, questions, AnswerOptions())
     return [[_filled(service, *pair)] for pair in zip(questions, answers, strict=True)]
 
 
@@ -193,16 +192,16 @@ async def _continuations(
     watermark: Any = None,
 ) -> list[Any]:
     """Text generation: the prompt and its continuation; answers in text, which have several names."""
-    count, options = num_return_sequences, {"temperature": temperature, "top_p": top_p, "seed": seed}
+    count, sampling = num_return_sequences, {"temperature": temperature, "top_p": top_p, "seed": seed}
     if not service.continues:
-        manner, _ = manner_of(service, count, max_new_tokens, options)
+        options, _ = answer_options(service, count, max_new_tokens, sampling)
         return [
             {"generated_text": each.output, "translation_text": each.output}
-            for answer in await _answered(service, questions, manner)
+            for answer in await _answered(service, questions, options)
             for each in (answer, *answer.alternatives)
         ]
     prompts = ["".join(texts_in(each)) for each in questions]
-    completion = Completion(service, prompts, count, max_new_tokens, stop, options)
+    completion = Completion(service, prompts, count, max_new_tokens, stop, sampling)
     await completion.answer()
     texts = [
         {"generated_text": f"{choice.prompt if return_full_text else ''}{choice.text}"}
@@ -223,7 +222,7 @@ async def _vectors(
     if len(texts) < len(questions):
         raise HTTPException(400, "vectors are those of texts; send texts, and the name of one input")
     await service.check_size(texts)
-    vectors = await service.waited(service.worker.call(lambda model: model.vectors(texts, input)))
+    vectors = await service.result_of(service.worker.call(lambda model: model.vectors(texts, input)))
     return (functional.normalize(vectors, dim=-1) if normalize else vectors).tolist() if texts else []
 
 
@@ -238,7 +237,7 @@ async def _similarities(service: Service, inputs: dict[str, Any]) -> list[float]
         raise HTTPException(400, "this model compares no sentences")
     if service.task_type.output_type == OutputType.NUMBER:
         pairs: list[Question] = [dict(zip(names, (source, other), strict=True)) for other in others]
-        answers = await _answered(service, pairs, Manner())
+        answers = await _answered(service, pairs, AnswerOptions())
         return [float(str(answer.output)) for answer in answers]
     await service.check_size(texts)
 
@@ -247,10 +246,10 @@ async def _similarities(service: Service, inputs: dict[str, Any]) -> list[float]
         products: list[float] = functional.cosine_similarity(first, second).tolist()
         return products
 
-    return await service.waited(service.worker.call(similarities)) if others else []
+    return await service.result_of(service.worker.call(similarities)) if others else []
 
 
 async def _records(service: Service, questions: list[Question]) -> list[Any]:
     """Anything else: what /predict returns."""
-    answers = await service.answer(questions, Manner())
+    answers = await service.answer(questions, AnswerOptions())
     return [record(*pair) for pair in zip(questions, answers, strict=True)]

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from plugformer.errors import ConfigurationError, DataError, LengthError, PlugformerError
 from plugformer.interfaces import Level, Prediction, TaskType
 from plugformer.runs import TrainedModel
-from plugformer_serving.answering import Manner, Numbered, Question, ServedModel
+from plugformer_serving.answering import AnswerOptions, Question, RequestedText, ServedModel
 from plugformer_serving.limits import ServerLimits
 from plugformer_serving.metrics import Metrics
 from plugformer_serving.worker import Worker
@@ -86,7 +86,7 @@ class Service:
         return len(inputs) < 2 and not any(part.many for part in inputs) and not self.finds
 
     async def answer(
-        self, questions: "Sequence[Question | Numbered]", manner: Manner
+        self, questions: "Sequence[Question | RequestedText]", options: AnswerOptions
     ) -> list[Prediction | PlugformerError]:
         """Returns the answer to each question of a request, or its error, as `predict_each` does.
 
@@ -94,15 +94,15 @@ class Service:
             HTTPException: The questions are too many or too long, the queue is full, or time is over.
         """
         texts = [
-            question if isinstance(question, Numbered) else Numbered(question, number)
+            question if isinstance(question, RequestedText) else RequestedText(question, number)
             for number, question in enumerate(questions)
         ]
         if not texts:
             return []
         await self.check_size([text.question for text in texts])
-        return await self.waited(self.worker.answer(texts, manner))
+        return await self.result_of(self.worker.answer(texts, options))
 
-    async def waited(self, result: "Future[T]") -> T:
+    async def result_of(self, result: "Future[T]") -> T:
         """Returns a result of the worker; errors of the request are refusals.
 
         Raises:
@@ -129,7 +129,7 @@ class Service:
         def count(model: ServedModel) -> int:
             return sum(map(len, model.processor.source.encode(parts)))
 
-        if (tokens := await self.waited(self.worker.call(count))) > self.limits.tokens:
+        if (tokens := await self.result_of(self.worker.call(count))) > self.limits.tokens:
             reason = f"the texts have {tokens:,} tokens; send {self.limits.tokens:,} at most"
             raise HTTPException(413, reason)
 

@@ -13,11 +13,11 @@ from starlette.exceptions import HTTPException
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import Prediction
 from plugformer.runs import TrainedModel
-from plugformer_serving.answering import Manner, Numbered, ServedModel
+from plugformer_serving.answering import AnswerOptions, RequestedText, ServedModel
 from plugformer_serving.limits import ServerLimits
 from plugformer_serving.metrics import Metrics
 
-GATHERED = 0.010
+BATCH_WINDOW = 0.010
 """Seconds in which requests are gathered into one batch."""
 
 Answers = list[Prediction | PlugformerError]
@@ -25,17 +25,17 @@ Answers = list[Prediction | PlugformerError]
 
 @dataclass(eq=False)
 class Job:
-    """Texts of one request, which are answered in one manner.
+    """Texts of one request, which have the same options.
 
     Attributes:
         texts: The texts.
-        manner: How they are answered.
+        options: How they are answered.
         result: Receives the answers; it is cancelled when nobody waits for them any more.
         arrived: When it came, in seconds of the monotonic clock.
     """
 
-    texts: Sequence[Numbered]
-    manner: Manner
+    texts: Sequence[RequestedText]
+    options: AnswerOptions
     result: "Future[Answers]"
     arrived: float = field(default_factory=time.monotonic)
 
@@ -61,7 +61,7 @@ class Worker:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "model")
 
-    def answer(self, texts: Sequence[Numbered], manner: Manner) -> "Future[Answers]":
+    def answer(self, texts: Sequence[RequestedText], options: AnswerOptions) -> "Future[Answers]":
         """Returns the answers to come.
 
         Raises:
@@ -69,12 +69,12 @@ class Worker:
         """
         result: Future[Answers] = Future()
 
-        def watched(text: Numbered) -> Numbered:
-            return replace(text, enough=lambda: text.enough() or result.cancelled())
+        def watched(text: RequestedText) -> RequestedText:
+            return replace(text, is_done=lambda: text.is_done() or result.cancelled())
 
         self._accept(len(texts))
         result.add_done_callback(lambda _: self._accept(-len(texts)))
-        self._jobs.append(Job([*map(watched, texts)], manner, result))
+        self._jobs.append(Job([*map(watched, texts)], options, result))
         self._thread.submit(self._answer_batch)
         return result
 
@@ -104,7 +104,7 @@ class Worker:
     def _answer_batch(self) -> None:
         """Answers the jobs that have arrived, if an earlier batch has left any."""
         if self._jobs:
-            time.sleep(max(0.0, self._jobs[0].arrived + GATHERED - time.monotonic()))
+            time.sleep(max(0.0, self._jobs[0].arrived + BATCH_WINDOW - time.monotonic()))
         jobs: list[Job] = []
         while self._jobs and sum(len(job.texts) for job in jobs) < self._limits.items:
             job = self._jobs.popleft()
@@ -117,13 +117,13 @@ class Worker:
         for job in jobs:
             for place, text in enumerate(job.texts):
                 columns = None if isinstance(text.question, str) else frozenset(text.question)
-                groups.setdefault((job.manner, columns), []).append((job, place))
+                groups.setdefault((job.options, columns), []).append((job, place))
         found: dict[Job, dict[int, Prediction | PlugformerError]] = {job: {} for job in jobs}
         try:
             for group in groups.values():
                 texts = [job.texts[place] for job, place in group]
                 self._metrics.batches.observe(len(texts))
-                answers = self._model.answer_numbered(texts, group[0][0].manner)
+                answers = self._model.answer_requested(texts, group[0][0].options)
                 for (job, place), answer in zip(group, answers, strict=True):
                     found[job][place] = answer
         except BaseException as error:

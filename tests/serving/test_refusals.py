@@ -106,7 +106,7 @@ def test_a_full_queue_and_a_late_answer(served):
 
 def test_an_error_of_the_server_is_no_end(served, monkeypatch):
     server = served("classes", items=7)
-    monkeypatch.setattr(type(server.service.worker._model), "answer_numbered", lambda *_: 1 / 0)
+    monkeypatch.setattr(type(server.service.worker._model), "answer_requested", lambda *_: 1 / 0)
     assert server.post("/predict", inputs="a").status_code == 500
     monkeypatch.undo()
     assert server.post("/predict", inputs="a").status_code == 200
