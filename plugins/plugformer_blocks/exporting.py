@@ -1,8 +1,7 @@
 """Models as programs over plain tensors of dynamic batch and length, for `torch.export`."""
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -210,7 +209,8 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
     """Returns a traced program.
 
     Raises:
-        NotExportableError: A part of the model cannot be traced with dynamic shapes; it names the part.
+        NotExportableError: A part of the model cannot be traced with dynamic shapes; it names the part, or
+            the line that decides by a size.
     """
     import torch.export
 
@@ -227,28 +227,13 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
 
 
 def part_of(model: Model, error: BaseException) -> str:
-    """Returns the label of the part in which an error was raised, or the model's architecture.
-
-    That is the part whose method raised it, or else the one whose class compares sizes.
-    """
+    """Returns the label of the part in which an error was raised, or the model's architecture."""
     modules = dict(model.named_modules())
     labels = {id(vars(modules[path])): part.label for path, part in model.parts.items()}
     # The exporter calls stand-ins of modules, which share their attributes.
     frames = reversed([frame for frame, _ in frames_of(error)])
     found = [labels.get(id(getattr(frame.f_locals.get("self"), "__dict__", None))) for frame in frames]
-    for file, line in deciding_lines(error):
-        found += [part.label for part in model.parts.values() if _holds(part.make, file, line)]
     return next((label for label in found if label), f"architecture {type(model).__name__}")
-
-
-def _holds(make: Callable[..., Any], file: str, line: int) -> bool:
-    """Returns whether a line is in a component's class, or in one that it derives from."""
-    for owner in getattr(make, "__mro__", (make,)):
-        with suppress(OSError, TypeError):  # it has no file, as in a notebook
-            lines, first = inspect.getsourcelines(owner)
-            if inspect.getsourcefile(owner) == file and first <= line < first + len(lines):
-                return True
-    return False
 
 
 @contextmanager

@@ -74,15 +74,6 @@ def test_weights_of_targets(monkeypatch, compute, smoothing):
         torch.testing.assert_close(compute(hidden, weight, targets, **given), expected)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_value_without_gradients(monkeypatch, smoothing):
-    hidden, weight, added, targets = inputs()
-    monkeypatch.setattr(MODULE, "CPU_SCORES", 22)
-    with torch.inference_mode():
-        loss = linear_cross_entropy(hidden, weight, targets, bias=added, label_smoothing=smoothing)
-        torch.testing.assert_close(loss, reference(hidden, weight, added, targets, smoothing))
-
-
 def test_large_scores_stay_finite():
     hidden, weight, _, targets = inputs(bias=False)
     loss = linear_cross_entropy(hidden * 1e4, weight, targets)
@@ -138,28 +129,16 @@ def test_scores_are_not_kept():
     assert set(kept) == {(64, 5), (512, 5)}
 
 
+@pytest.mark.parametrize(("compute", "times"), [(linear_cross_entropy, 1), (partial(on_a_gpu, pieces=2), 2)])
 @pytest.mark.parametrize("frozen", ["hidden", "weight", "bias"])
-def test_no_gradient_of_what_is_frozen_is_computed(frozen):
+def test_no_gradient_of_what_is_frozen_is_computed(frozen, compute, times):
+    """In several pieces, the products that the scores are made of are computed twice."""
     hidden, weight, added, targets = inputs()
     parts = {"hidden": hidden, "weight": weight, "bias": added}
     parts.pop(frozen).requires_grad_(False)
     with Operators() as operators:
-        loss = linear_cross_entropy(hidden, weight, targets, bias=added)
-    assert operators.products == 3 - (frozen != "bias")
-    found = gradients(loss, *parts.values())
-    torch.testing.assert_close(
-        found, gradients(reference(hidden, weight, added, targets, 0.0), *parts.values())
-    )
-
-
-@pytest.mark.parametrize("frozen", ["hidden", "weight", "bias"])
-def test_a_gpu_computes_no_gradient_of_what_is_frozen(frozen):
-    hidden, weight, added, targets = inputs()
-    parts = {"hidden": hidden, "weight": weight, "bias": added}
-    parts.pop(frozen).requires_grad_(False)
-    with Operators() as operators:
-        found = gradients(on_a_gpu(hidden, weight, targets, bias=added, pieces=2), *parts.values())
-    assert operators.products == 2 * (2 + 2 - (frozen != "bias")), "those of the scores are made twice"
+        found = gradients(compute(hidden, weight, targets, bias=added), *parts.values())
+    assert operators.products == times * (times + 2 - (frozen != "bias"))
     torch.testing.assert_close(
         found, gradients(reference(hidden, weight, added, targets, 0.0), *parts.values())
     )

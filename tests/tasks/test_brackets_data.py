@@ -48,14 +48,3 @@ def test_choices_are_made_as_often_as_documented() -> None:
         ends.update([False] * (before[1:-1].count(0)) + [True])
     assert opens[True] / opens.total() == pytest.approx(0.4, abs=0.02)
     assert ends[True] / ends.total() == pytest.approx(0.5, abs=0.02)
-
-
-def test_sizes_and_the_seed() -> None:
-    data = load()
-    assert {name: len(split) for name, split in data.items()} == {
-        "train": 2000,
-        "validation": 50,
-        "test": 50,
-    }
-    assert data["train"][:] == load()["train"][:]
-    assert data["train"][:] != load(seed=2)["train"][:]
