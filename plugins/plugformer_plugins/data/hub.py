@@ -1,8 +1,9 @@
 """Data sets of the Hugging Face Hub, and local folders in the same format."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property, partial, reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property, reduce
 from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,19 +13,10 @@ from pydantic import BeforeValidator
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column
 from plugformer_plugins.data.files import Keys, SplitName
-from plugformer_plugins.data.labels import class_numbers
-from plugformer_plugins.data.rows import (
-    LoadedRow,
-    Policy,
-    RowData,
-    label_column,
-    loaded_row,
-    stream_features,
-    to_read,
-)
+from plugformer_plugins.data.rows import LoadedRow, Policy, RowData, loaded_row
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict, IterableDataset, IterableDatasetDict
+    from datasets import DatasetDict, IterableDatasetDict
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 """NAME or OWNER/NAME of a data set on the Hub: https://huggingface.co/docs/hub/repositories."""
@@ -86,30 +78,60 @@ class Hub(RowData):
             if name not in names:
                 yield ("columns", name), f"unknown key {name!r}{nearest(name, names)}; the task has {names}"
 
-    def sources(self) -> Mapping[str, Sequence[str]]:
-        """Returns the data set's name for each split.
+    def sources(self) -> Mapping[str, Sequence[tuple[str, int]]]:
+        """Returns the data set's name for each split, with the number of each shard that is not fetched yet.
 
         Raises:
             ConfigurationError: A split is not there.
             DataError: The data set cannot be fetched.
         """
-        return {split: [name] for split, name in self._chosen(self._found).items()}
+        found = self._found
+        chosen = self._splits or {name: name for name in ("train", "validation", "test") if name in found}
+        for name in chosen.values():
+            if name not in found:
+                raise ConfigurationError(
+                    f"data 'hub': {self._dataset} has no split {name!r}{nearest(name, found)}, only "
+                    f"{sorted(found)}; correct data.splits"
+                )
+        return {
+            split: [(name, shard) for shard in range(getattr(found[name], "num_shards", 1))]
+            for split, name in chosen.items()
+        }
 
-    def names(self, source: str) -> Sequence[str]:
+    def names(self, source: tuple[str, int]) -> Sequence[str]:
         """Returns the names of the data set's columns."""
-        return [*self._found[source].features]
+        return [*self._features(source[0])]
 
-    def read(self, source: str, columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
-        """Yields the rows of a split."""
-        data = self._found[source]
-        types = self._types(data.features, columns)
-        place = f"{self._dataset}, {source}, row"
-        for number, row in enumerate(data.select_columns(list(types)), start=1):
-            yield _loaded(row, types, columns, f"{place} {number}")
+    def present(self, columns: Sequence[Column], sources: Sequence[tuple[str, int]]) -> list[Column]:
+        """Returns the columns of a task that are read; ConfigurationError if one is not there."""
+        found = super().present(columns, sources)
+        self._types(sources[0][0], found)
+        return found
+
+    def read(self, source: tuple[str, int], columns: Sequence[Column]) -> Iterator[LoadedRow | DataError]:
+        """Yields the rows of a split, or of one of its shards; fields of nested columns have dotted names."""
+        name, shard = source
+        data: Any = self._found[name]
+        types = self._types(name, columns)
+        shards = getattr(data, "num_shards", 0)
+        data = data.shard(shards, shard) if shards else data.select_columns(list(types))
+        place = f"{self._dataset}, {name}, " + f"shard {shard + 1}, " * (shards > 1) + "row"
+        for number, row in enumerate(data, start=1):
+            try:
+                cells = [
+                    named(
+                        row[key] if key in row else reduce(lambda part, at: part[at], key.split("."), row),
+                        kind,
+                    )
+                    for key, kind in types.items()
+                ]
+                yield loaded_row(cells, columns, f"{place} {number}")
+            except DataError as error:
+                yield error
 
     def class_names(self, label: Column) -> Sequence[str] | None:
         """Returns the names of the classes, if the data set has them."""
-        (feature,) = self._types(next(iter(self._found.values())).features, [label]).values()
+        (feature,) = self._types(next(iter(self._found)), [label]).values()
         return getattr(feature, "names", None)
 
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
@@ -119,12 +141,11 @@ class Hub(RowData):
             ConfigurationError: A column or split is not there, or labels are no classes.
             DataError: The data set cannot be found.
         """
-        from datasets import IterableDatasetDict, load_dataset
+        from datasets import load_dataset
 
-        found = self._fetched(load_dataset, streaming=True)
-        return IterableDatasetDict(
-            {split: self._streamed(found[name], name, columns) for split, name in self._chosen(found).items()}
-        )
+        unread = copy(self)
+        unread._found = self._fetched(load_dataset, streaming=True)
+        return super(Hub, unread).stream(columns)
 
     def version(self) -> str:
         """Returns the data set's configuration and hash, as `datasets` names them."""
@@ -177,70 +198,23 @@ class Hub(RowData):
                     "there, or read it with data 'table'"
                 )
 
-    def _chosen(self, found: Collection[str]) -> dict[str, str]:
-        """Returns the data set's name for each split."""
-        chosen = self._splits or {name: name for name in ("train", "validation", "test") if name in found}
-        for name in chosen.values():
-            if name not in found:
-                raise ConfigurationError(
-                    f"data 'hub': {self._dataset} has no split {name!r}{nearest(name, found)}, only "
-                    f"{sorted(found)}; correct data.splits"
-                )
-        return chosen
+    def _features(self, name: str) -> Mapping[str, Any]:
+        """Returns the types of a split's columns; fields of nested columns have dotted names."""
+        data: Any = self._found[name]
+        features: Mapping[str, Any] = (data.features or data._resolve_features().features).flatten()
+        return features
 
-    def _types(self, features: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Any]:
-        """Returns the types of the data set's columns for those of the task, by their names."""
-        names = [self._columns.get(column.name, column.name) for column in columns]
-        for name in names:
-            if name not in features:
+    def _types(self, name: str, columns: Sequence[Column]) -> dict[str, Any]:
+        """Returns the types of a split's columns for those of the task, by their names."""
+        features = self._features(name)
+        wanted = [self._columns.get(column.name, column.name) for column in columns]
+        for column in wanted:
+            if column not in features:
                 raise ConfigurationError(
-                    f"data 'hub': {self._dataset} has no column {name!r}{nearest(name, features)}, only "
+                    f"data 'hub': {self._dataset} has no column {column!r}{nearest(column, features)}, only "
                     f"{sorted(features)}; name the right one in data.columns"
                 )
-        return {name: features[name] for name in names}
-
-    def _streamed(self, data: "IterableDataset", split: str, columns: Sequence[Column]) -> "IterableDataset":
-        """Returns a split with the columns of a task."""
-        data = data if data.features else data._resolve_features()
-        features = data.features.flatten()
-        columns = to_read(columns, self._columns, features)
-        types = self._types(features, columns)
-        label = label_column(columns)
-        names = None if label is None else getattr([*types.values()][columns.index(label)], "names", None)
-        select = partial(
-            self._selected,
-            types=types,
-            columns=columns,
-            classes=class_numbers(names or (), None),
-            place=f"{self._dataset}, {split}",
-        )
-        return data.map(select, remove_columns=list(data.features), features=stream_features(columns, names))
-
-    def _selected(
-        self,
-        row: Mapping[str, Any],
-        types: Mapping[str, Any],
-        columns: Sequence[Column],
-        classes: Mapping[str, int],
-        place: str,
-    ) -> dict[str, Any]:
-        return self.record(_loaded(row, types, columns, f"{place}, row {str(row)[:80]}"), columns, classes)
-
-
-def _loaded(
-    row: Mapping[str, Any], types: Mapping[str, Any], columns: Sequence[Column], place: str
-) -> LoadedRow | DataError:
-    """Returns a row with the columns of a task; fields of nested columns have dotted names."""
-    try:
-        cells = [
-            named(
-                row[name] if name in row else reduce(lambda part, key: part[key], name.split("."), row), kind
-            )
-            for name, kind in types.items()
-        ]
-        return loaded_row(cells, columns, place)
-    except DataError as error:
-        return error
+        return {column: features[column] for column in wanted}
 
 
 def named(value: Any, feature: Any) -> Any:

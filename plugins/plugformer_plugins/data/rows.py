@@ -116,11 +116,17 @@ class RowData(Data):
         streams = IterableDatasetDict()
         for split, sources in self.sources().items():
             present = self.present(columns, sources)
+            label = label_column(present)
+            names = None if label is None else self.class_names(label)
             streams[split] = IterableDataset.from_generator(
                 self._records,
-                features=stream_features(present, self._labels),
+                features=stream_features(present, names),
                 # `datasets` takes lists for shards.
-                gen_kwargs={"sources": list(sources), "columns": tuple(present)},
+                gen_kwargs={
+                    "sources": list(sources),
+                    "columns": tuple(present),
+                    "names": tuple(names or ()),
+                },
             )
         return streams
 
@@ -132,28 +138,26 @@ class RowData(Data):
         """Returns the names of the classes; None if they are those of the training examples."""
         return self._labels
 
-    def record(
-        self, row: LoadedRow | DataError, columns: Sequence[Column], classes: Mapping[str, int]
-    ) -> dict[str, Any]:
-        """Returns a row of a stream, with the number of its class, or with what is wrong with it."""
-        if isinstance(row, LoadedRow):
-            values = {column.name: value for column, value in zip(columns, row.values, strict=True)}
-            label = label_column(columns)
-            if label is None or values[label.name] in classes:
-                named = {} if label is None else {label.name: classes[values[label.name]]}
-                return {**values, **named, "place": row.place, "fault": None}
-            row = _unknown_label(values[label.name], row.place, classes)
-        if self._bad_rows == "refuse":
-            raise row
-        return {**dict.fromkeys(column.name for column in columns), "place": "", "fault": str(row)}
-
-    def _records(self, sources: Sequence[Any], columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
-        names, zero_based = self._labels or (), self._zero_based
-        first = None if zero_based is None else first_number(names, (), zero_based=zero_based)
-        classes = class_numbers(names, first)
-        for source in sources:
-            for row in self.read(source, columns):
-                yield self.record(row, columns, classes)
+    def _records(
+        self, sources: Sequence[Any], columns: Sequence[Column], names: Sequence[str]
+    ) -> Iterator[dict[str, Any]]:
+        """Yields the rows of a stream, with the numbers of their classes, or with what is wrong with them."""
+        first = None
+        if self._zero_based is not None:
+            first = first_number(names, (), zero_based=self._zero_based)
+        classes, label = class_numbers(names, first), label_column(columns)
+        for row in chain.from_iterable(self.read(source, columns) for source in sources):
+            if isinstance(row, LoadedRow):
+                values = {column.name: value for column, value in zip(columns, row.values, strict=True)}
+                if label is None or values[label.name] in classes:
+                    if label is not None:
+                        values[label.name] = classes[values[label.name]]
+                    yield {**values, "place": row.place, "fault": None}
+                    continue
+                row = _unknown_label(values[label.name], row.place, classes)
+            if self._bad_rows == "refuse":
+                raise row
+            yield {**dict.fromkeys(column.name for column in columns), "place": "", "fault": str(row)}
 
     def _sound(
         self, split: str, rows: Iterable[LoadedRow | DataError], stats: SplitStats
