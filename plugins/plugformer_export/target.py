@@ -17,6 +17,8 @@ from torch import Tensor
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.evaluation import GenerativePredictor
 from plugformer.interfaces import (
+    EVERYTHING,
+    PAST,
     Batch,
     Generative,
     Hypothesis,
@@ -218,6 +220,19 @@ def is_built_in(trained: TrainedModel, path: str, kind: Kind, name: str) -> bool
     """Returns whether the part at a path is the built-in one of a name."""
     make: Any = trained.model.parts[path].make
     return bool(make is trained.registry.load(kind, f"plugformer:{name}"))
+
+
+def stack_problems(trained: TrainedModel) -> Iterator[str]:
+    """Yields what stacks have that those of other engines lack: other views, sublayers, and positions."""
+    model: Any = trained.model
+    for name, stack in model.stacks.items():
+        if stack.view != (PAST if name == "decoder" else EVERYTHING):
+            yield f"model.architecture: the view {stack.view} of the {name}"
+        cross = f"{name}.cross_position"
+        if cross in model.parts and not is_built_in(trained, cross, Kind.POSITION, "none"):
+            yield f"{stated(trained, cross)} in cross-attention"
+        for sublayer in sorted(further_sublayers(stack)):
+            yield f"model.sublayers.{sublayer}"
 
 
 def further_sublayers(stack: Any) -> set[str]:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy import ndarray
 from torch import Tensor, nn
 
-from plugformer.interfaces import EVERYTHING, PAST, SPECIAL_TOKENS, Level, Positions
+from plugformer.interfaces import SPECIAL_TOKENS, Level, Positions
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
-from plugformer_export.target import further_sublayers, stated
+from plugformer_export.target import is_built_in, stack_problems, stated
 
 PARTS = {
     Kind.ATTENTION: ("mha", "gqa", "mqa"),
@@ -55,6 +55,7 @@ class Parts:
         """Returns why the model does not fit, each part once."""
         found = [self.stated(path) for path in self.model.parts if path != "head" and not self.name(path)]
         if not found:  # parts are read only where they are known
+            found += stack_problems(self.trained)
             for name, stack in self.model.stacks.items():
                 found += self._stack_problems(name, stack)
             epsilons = {norm.eps for norm in self._norms()}
@@ -66,8 +67,7 @@ class Parts:
         """Yields what is wrong with the level or the head."""
         level = self.model.level
         if level is Level.NEXT_TOKEN:
-            head: Any = self.model.parts["head"].make
-            if head is not self.trained.registry.load(Kind.HEAD, "plugformer:language_model"):
+            if not is_built_in(self.trained, "head", Kind.HEAD, "language_model"):
                 yield self.stated("head")
         elif set(self.model.stacks) != {"encoder"}:
             name = self.trained.task.model.architecture.name
@@ -85,17 +85,10 @@ class Parts:
         causal = name == "decoder"
         position = self.name(f"{name}.position")
         stated = self.stated(f"{name}.position")
-        if stack.view != (PAST if causal else EVERYTHING):
-            yield f"model.architecture: the view {stack.view} of the {name}"
         if position == "alibi" and not causal:
             yield f"{stated} in an encoder"
         if position == "t5" and stack.position.bidirectional is causal:
             yield f"{stated} with bidirectional={stack.position.bidirectional} in the {name}"
-        cross = f"{name}.cross_position"
-        if cross in self.model.parts and self.name(cross) != "none":
-            yield f"{self.stated(cross)} in cross-attention"
-        for sublayer in further_sublayers(stack):
-            yield f"model.sublayers.{sublayer}"
         for slot in ("attention", "cross_attention", "feed_forward", "residual"):
             paths = [f"{name}.layers.{number}.{slot}" for number in range(len(stack.layers))]
             specs = [self.model.parts[path] for path in paths if path in self.model.parts]

@@ -7,10 +7,9 @@ from typing import Any
 from torch import nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import EVERYTHING, PAST
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
-from plugformer_export.target import further_sublayers, is_built_in, stated
+from plugformer_export.target import further_sublayers, is_built_in, stack_problems, stated
 from plugformer_transformers.families import FAMILIES
 from plugformer_transformers.family import Config, Family
 
@@ -77,17 +76,13 @@ def _problems(trained: TrainedModel, family: Family, config: Config, head: str) 
     """Yields what is different."""
     model = trained.model
     settings, defaults = family.settings(config), family.defaults(config)
-    views = {"encoder": EVERYTHING, "decoder": PAST}
-    for name, stack in trained.experiment.spec.stacks.items():
-        if stack.view != views[name]:
-            yield f"model.architecture: the view {stack.view} of the {name}"
-        built: Any = model.stacks[name]
+    yield from stack_problems(trained)
+    built: Any
+    for name, built in model.stacks.items():
         last = isinstance(built.final_norm, nn.Identity)
         written = trained.task.model.final_norm is not None  # else the residual connection decides
         if written and last is (settings["residual"]["name"] == "pre"):
             yield f"model.final_norm: {str(not last).lower()} in the {name}"
-        for sublayer in further_sublayers(built):
-            yield f"model.sublayers.{sublayer}"
     further = {name for stack in model.stacks.values() for name in further_sublayers(stack)}
     for path in model.parts:
         if path.rpartition(".")[2] not in further:
@@ -112,11 +107,7 @@ def _embedding_problems(trained: TrainedModel, settings: Mapping[str, bool]) -> 
 def _part_problems(trained: TrainedModel, path: str, settings: Mapping[str, Any]) -> Iterator[str]:
     """Yields why one part is not what settings say."""
     slot = path.rpartition(".")[2]
-    if path == "head":
-        return
-    if slot == "cross_position":
-        if not is_built_in(trained, path, Kind.POSITION, "none"):
-            yield f"{stated(trained, path)} in cross-attention"
+    if slot in ("head", "cross_position"):
         return
     is_norm = ".norms." in path or slot == "final_norm"
     kind = Kind.NORM if is_norm else _SLOTS.get(slot, Kind.NORM)
