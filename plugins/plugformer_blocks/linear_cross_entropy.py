@@ -1,7 +1,6 @@
 """The cross-entropy of a linear map, whose scores take no more memory than the device has to spare."""
 
 import math
-from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -150,19 +149,16 @@ class _Gradients(torch.autograd.Function):
             part = _some(factors, rows)
             loss, of_scores = _loss_and_gradient(_precise(scores), right, part, smoothing)
             losses.append(loss)
-            half = scores.dtype == torch.float16  # too small for much of this, before losses are scaled
-            of_scores = of_scores if half else of_scores.to(scores.dtype)
-            with torch.autocast(scores.device.type, enabled=False) if half else nullcontext():
-                if for_hidden:
-                    product = of_scores @ (weight.float() if half else weight)
-                    if of_hidden is None:
-                        kind = torch.promote_types(product.dtype, hidden.dtype)
-                        of_hidden = torch.zeros_like(hidden, dtype=kind)
-                    of_hidden.index_copy_(0, rows, product.to(of_hidden.dtype))
-                if for_weight:
-                    product = of_scores.T @ (some.float() if half else some)
-                    product = product if half else product.to(weight.dtype)
-                    of_weight = product if of_weight is None else of_weight.add_(product)
+            of_scores = of_scores.to(scores.dtype)
+            if for_hidden:
+                product = of_scores @ weight
+                if of_hidden is None:
+                    kind = torch.promote_types(product.dtype, hidden.dtype)
+                    of_hidden = torch.zeros_like(hidden, dtype=kind)
+                of_hidden.index_copy_(0, rows, product.to(of_hidden.dtype))
+            if for_weight:
+                product = (of_scores.T @ some).to(weight.dtype)
+                of_weight = product if of_weight is None else of_weight.add_(product)
             if of_bias is not None:
                 of_bias = of_bias + of_scores.sum(dim=0)
         ctx.save_for_backward(of_hidden, of_weight, of_bias)

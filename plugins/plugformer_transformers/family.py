@@ -64,11 +64,11 @@ class Family(ABC):
 
     @abstractmethod
     def parts(self, config: Config) -> dict[str, Any]:
-        """Returns the settings of `model` besides sizes, and those that are not what `settings` takes."""
+        """Returns further settings of `model`; they replace those that follow from the attributes."""
 
     @abstractmethod
     def options(self, model: ModelSettings) -> dict[str, Any]:
-        """Returns the keys of the configuration whose values `parts` reads."""
+        """Returns further keys of the nearest configuration, which `parts` and `conversions` read."""
 
     def heads(self, config: Config) -> Mapping[str, Mapping[str, Any]]:  # noqa: ARG002 (BERT's depend on it)
         """Returns the options that heads with a counterpart need, by the names of the heads."""
