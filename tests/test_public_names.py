@@ -44,6 +44,7 @@ FEATURES.append("plugformer_tasks")
 ALSO = {
     "plugformer_serving": {"plugformer_inspection"},  # its page shows attention
     "plugformer_cli": {"plugformer_testing"},  # by the tests that `new plugin` writes
+    "plugformer_transformers": {"plugformer_plugins"},  # parts of BERT extend built-in ones
     "plugformer_testing": {"plugformer"},  # it tests how the core treats components
 }
 """Packages whose private modules a feature may import as well."""
