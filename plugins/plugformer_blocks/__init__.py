@@ -12,7 +12,7 @@ from plugformer_blocks.padding import before_next, next_tokens, pad, pad_targets
 from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
-from plugformer_blocks.tables import TableColumn, find_column, table_cells, unique_keys
+from plugformer_blocks.tables import TableColumn, find_column, table_cells
 from plugformer_blocks.tracing import deciding_lines, untraceable
 from plugformer_blocks.views import Prefix, Within
 
@@ -51,6 +51,5 @@ __all__ = [
     "table_cells",
     "tensors_of",
     "token_targets",
-    "unique_keys",
     "untraceable",
 ]

@@ -120,24 +120,11 @@ def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: 
             )
 
 
-def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of JSON, as its `object_pairs_hook`; DataError if a key is written twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the key {twice[:80]!r} is written twice in an object; only one value can count")
-    return found
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
-
-
 def _json_lines(file: Path, find: Find, strict: bool) -> Rows:
     for line, text in enumerate(read_lines(file, strict=strict), start=1):
         place = f"{file}:{line}"
         try:
-            cells = _DECODER.decode(text)
+            cells = json.loads(text)
             if not isinstance(cells, dict):
                 raise DataError(f"expected a JSON object, found {text[:40]!r}; name the columns")
             values = list(cells.values())

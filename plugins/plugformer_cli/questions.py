@@ -115,12 +115,8 @@ def _joined(cells: Sequence[Any]) -> Any:
 def _object(text: str) -> "Example | PlugformerError":
     import json
 
-    from plugformer_blocks import unique_keys
-
     try:
-        example = json.loads(text, object_pairs_hook=unique_keys)
-    except DataError as error:
-        return DataError(f"{text[:40]!r}: {error}")
+        example = json.loads(text)
     except ValueError as error:
         return DataError(f"{text[:40]!r} is no JSON: {error}")
     if not isinstance(example, dict):

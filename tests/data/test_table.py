@@ -149,7 +149,6 @@ def test_numbers_are_no_classes_where_a_class_is_named_by_one(
         ("rows.jsonl", '{"1": "a", "2": 5.5}\n', r"rows\.jsonl:1: the target is 5.5, expected text"),
         ("rows.jsonl", '{"1": "a", "2": null}\n', r"rows\.jsonl:1: the target is None"),
         ("rows.jsonl", '{"1": "a",\n', r"rows\.jsonl:1: not JSON"),
-        ("rows.jsonl", '{"1": "a", "2": "b", "2": "c"}\n', r"rows\.jsonl:1: the key '2' is written twice"),
         ("rows.jsonl", '{"1": "a", "2": "\\ud83d"}\n', r"jsonl:1: the target is not UTF-8"),
         ("rows.jsonl", "[1, 2]\n", r"rows\.jsonl:1: expected a JSON object, found '\[1, 2\]'"),
         ("rows.parquet", parquet(source=["a", " "]), r"rows\.parquet, row 2: the source is empty"),

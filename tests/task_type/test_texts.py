@@ -58,12 +58,6 @@ def test_several_texts_have_the_end_between_them(make, tokenizers):
         task_type.example_from_text("a\tb")
 
 
-def test_a_column_has_one_role(make, name):
-    for inputs in (["text", "text"], ["text", PREDICTED[name]]):
-        with pytest.raises(ConfigurationError, match="each needs a name of its own"):
-            make(inputs=inputs)
-
-
 @pytest.mark.parametrize("name", ["classification", "multi-label"])
 def test_an_unknown_label_says_whose_it_is(make, name, tokenizers):
     wrong = {"classification": ["good", "godo"], "multi-label": [["red"], ["long", "rde"]]}[name]

@@ -21,9 +21,6 @@ class PredictionFromTexts(TaskType):
 
     Attributes:
         output: The column with what is predicted.
-
-    Raises:
-        ConfigurationError: A column has two roles.
     """
 
     level = Level.SEQUENCE
@@ -31,11 +28,6 @@ class PredictionFromTexts(TaskType):
 
     def __init__(self, *, inputs: TextColumns = ["text"]) -> None:  # noqa: B006 (pydantic copies it)
         self._inputs = inputs
-        if len({*inputs, self.output.name}) <= len(inputs):
-            raise ConfigurationError(
-                f"inputs: {inputs}: each needs a name of its own, other than {self.output.name!r}, which is "
-                "predicted"
-            )
 
     @property
     def columns(self) -> tuple[Column, ...]:
