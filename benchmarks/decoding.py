@@ -86,7 +86,7 @@ def padded(rows: list[list[int]]) -> Tokens:
     return Tokens(ids, ids != PADDING, bool((ids != PADDING).all()))
 
 
-def plugformer(model: Any, rows: list[list[int]], beams: int, precision: Any = "float32") -> Run:
+def plugformer(model: Any, rows: list[list[int]], beams: int) -> Run:
     """Returns the search of our model."""
     decoding = Greedy() if beams == 1 else Beam(size=beams)
     numbers = list(range(len(rows)))
@@ -94,7 +94,7 @@ def plugformer(model: Any, rows: list[list[int]], beams: int, precision: Any = "
     def run() -> list[list[int]]:
         with evaluating(model):
             batch = Batch(padded(rows), rows=numbers)
-            session = Session(model, batch, Limited(), numbers, precision)
+            session = Session(model, batch, Limited(), numbers)
             return [found[0].tokens for found in decoding.search(session)]
 
     return run
@@ -192,9 +192,7 @@ def main() -> None:
         for beams in arguments.beams:
             for count in arguments.batches:
                 rows = sentences(count)
-                systems = {
-                    f"plugformer {kind}": plugformer(model, rows, beams, kind) for kind in ("float32", "int8")
-                }
+                systems = {"plugformer float32": plugformer(model, rows, beams)}
                 for kind, engine in engines.items():
                     systems[f"CTranslate2 {kind}"] = engine(rows, beams)
                 if not arguments.without_marian:

@@ -93,8 +93,6 @@ def _scores(report: "Report") -> "Iterator[tuple[str, Score]]":
     yield from report.metrics.items()
     for name, score in report.unconstrained.items():
         yield f"{name}, without constraints", score
-    for name, score in report.float32.get("metrics", {}).items():
-        yield f"{name}, in float32 ({report.float32['equal']:.1%} of outputs equal)", score
 
 
 def _figures(score: "Score", examples: int) -> tuple[str, str]:

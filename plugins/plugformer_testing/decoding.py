@@ -1,7 +1,7 @@
 """The contract of decoding components, see plugformer.interfaces.decoding."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -80,9 +80,10 @@ class ScriptedSession(Session):
         """Whether it is time to read tokens."""
         return (self.length + 1) % self.every == 0 or self.length >= max(self.script.limits)
 
-    def portions(self) -> Iterator[Tensor]:
-        """Yields the log-probabilities of the script."""
-        yield self.scores
+    @property
+    def log_probabilities(self) -> Tensor:
+        """Those of the script."""
+        return self.scores
 
     def extend(self, tokens: Tensor) -> None:
         """Appends one token to every row."""

@@ -37,8 +37,9 @@ class Table(Session):
     sentences = property(lambda self: torch.tensor([sentence for sentence, _ in self.prefixes]))
     sentence_ids = property(lambda self: list(range(self.number)))
 
-    def portions(self):
-        yield torch.stack([self.step(*each) for each in self.prefixes])
+    @property
+    def log_probabilities(self):
+        return torch.stack([self.step(*each) for each in self.prefixes])
 
     def extend(self, tokens):
         pairs = zip(self.prefixes, tokens.tolist(), strict=True)

@@ -20,8 +20,9 @@ class OneStep(Session):
         self.sentences = torch.arange(len(self.sentence_ids))
         self.scores = PROBABILITIES.log().expand(len(self.sentence_ids), -1)
 
-    def portions(self):
-        yield self.scores
+    @property
+    def log_probabilities(self):
+        return self.scores
 
     def extend(self, tokens):
         only_end = torch.full_like(self.scores, -torch.inf)

@@ -236,6 +236,16 @@ def test_the_encoder_runs_once_and_finished_rows_are_not_computed(plain, registr
     assert len(encoded) == 1
 
 
+def test_top_is_what_log_probabilities_have(plain, sentences):
+    opened = session(Session, plain, sentences())
+    for length in range(3):
+        values, tokens = opened.top(3)
+        expected = opened.log_probabilities.topk(3, dim=-1)
+        assert torch.equal(values, expected.values)
+        assert torch.equal(tokens, expected.indices)
+        opened.extend(torch.full((3,), 5 + length))
+
+
 def lengths(tokens):
     """Returns the lengths of sentences without END."""
     return tokens.mask.sum(dim=1) - 1

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-from plugformer import load
-from plugformer.interfaces import output_layer
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import read_json
 from plugformer_cli.printing import print_report
@@ -27,19 +25,3 @@ def test_scores_with_constraints_stand_beside_those_without(tmp_path: Path, trai
     assert read_json(RunDirectory(tmp_path / "run").path / "evaluation.json")["test"]["unconstrained"]
     print_report(report, as_json=False)
     assert re.search(r"^test +chrf, without constraints +\d", capsys.readouterr().out, re.MULTILINE)
-
-
-def test_a_precision_stands_beside_float32(trained, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(output_layer, "LARGE", 1)
-    plain = load(trained.directory).evaluate()
-    assert plain.float32 == {}
-    monkeypatch.setattr(
-        output_layer, "_int8", lambda weight: lambda x: x.new_zeros(*x.shape[:-1], len(weight))
-    )
-    report = load(trained.directory, overrides=["decoding.precision=int8"]).evaluate()
-    assert report.float32["metrics"] == plain.metrics
-    equal = [one.output == two.output for one, two in zip(report.answers, plain.answers, strict=True)]
-    assert report.float32["equal"] == sum(equal) / len(equal) < 1
-    assert report.as_json()["float32"] == report.float32
-    print_report(report, as_json=False)
-    assert f"in float32 ({report.float32['equal']:.1%} of outputs equal)" in capsys.readouterr().out

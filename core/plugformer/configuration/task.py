@@ -360,9 +360,6 @@ class DecodingBlock(Component):
     constraint: Component | None = Field(
         default=None, description="Which texts outputs may be, instead of a pattern."
     )
-    precision: Literal["float32", "bfloat16", "int8"] = Field(
-        default="float32", description="Of the scores of next tokens, on a CPU; evaluation compares outputs."
-    )
 
     @property
     def constrained(self) -> bool:

@@ -28,7 +28,6 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer.interfaces.decoding import not_finite
-from plugformer.interfaces.output_layer import Precision
 
 T = TypeVar("T")
 
@@ -172,7 +171,6 @@ class GenerativePredictor(Predictor):
     model: Generative
     decoding: Decoding
     allowed: AllowedOutputs
-    scores: Precision = field(default="float32", kw_only=True)
     _converted: tuple[list[int], Generative] | None = field(default=None, init=False, repr=False)
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
@@ -186,7 +184,7 @@ class GenerativePredictor(Predictor):
             model = self._converted[1]
         plain = nullcontext() if self.format is None else torch.autocast(batch.device.type, enabled=False)
         with plain, torch.inference_mode():
-            session = Session(model, batch, self.allowed, keys, self.scores)
+            session = Session(model, batch, self.allowed, keys)
             found = self.decoding.search(session)
             session.check()
         return found

@@ -108,7 +108,6 @@ class Report:
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
         unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
-        float32: With `decoding.precision`, the `metrics` of float32, and `equal`, the share of equal outputs.
         statistics: By metric, each example's statistics that the score is the aggregate of; not in `as_json`,
             as are `encoded`, the split, and `answers`, if a metric needs them.
     """
@@ -121,7 +120,6 @@ class Report:
     others: list["Report"] = field(default_factory=list)
     self_check: SelfCheck | None = None
     unconstrained: dict[str, Score] = field(default_factory=dict)
-    float32: dict[str, Any] = field(default_factory=dict)
     statistics: dict[str, ndarray] = field(default_factory=dict, repr=False)
     encoded: Any = field(default=None, repr=False)
     answers: Sequence[Prediction] = field(default=(), repr=False)
@@ -157,8 +155,6 @@ class Report:
         }
         if self.unconstrained:
             record["unconstrained"] = self.unconstrained
-        if self.float32:
-            record["float32"] = self.float32
         if self.others:
             record["others"] = [other.as_json() for other in self.others]
         if self.self_check is not None:

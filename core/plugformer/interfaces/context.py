@@ -86,24 +86,15 @@ class State:
             return new
         return tuple(storage.narrow(-2, 0, slots.end) for storage in self.tokens)
 
-    def select(self, rows: Int[Tensor, " rows"], used: int, moved: Int[Tensor, " moved"] | None) -> None:
-        """Keeps these rows.
-
-        Args:
-            rows: Numbers of rows.
-            used: Number of slots that may be read.
-            moved: Which of them come from another place, where there are as many as before; otherwise None.
-        """
+    def select(self, rows: Int[Tensor, " rows"], used: int) -> None:
+        """Keeps these rows, in this order, and their first `used` slots; in place if there are as many."""
         new = self.tokens
-        if moved is None:
+        if new and len(rows) != len(new[0]):
             new = tuple(_room(each, len(rows), each.shape[-2]) for each in new)
         for pair in zip(self.tokens, new, strict=True):
             filled = min(used, pair[0].shape[-2])
             old, room = (each.movedim(-2, 1).narrow(1, 0, filled) for each in pair)
-            if moved is None:
-                torch.index_select(old, 0, rows, out=room)
-            else:
-                room[moved] = old.index_select(0, rows[moved])
+            room.copy_(old.index_select(0, rows))
         self.tokens = new
         self.keep(tuple(each.index_select(0, rows) for each in self.kept))
         self.shared = ()

@@ -1,7 +1,7 @@
 """Decoding: the search for output sequences, its sessions, and the outputs that it may return."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,13 +15,10 @@ from plugformer.errors import NotFiniteError
 from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.head import HeadInput
 from plugformer.interfaces.model import Generative
-from plugformer.interfaces.output_layer import PackedMatrices, Precision, largest
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 
 if TYPE_CHECKING:
     from plugformer.interfaces.step_graph import StepGraph
-
-_PORTION = 2**20  # scores that a processor's cache holds
 
 _HEAP = 2**25 - 2**16  # bytes, slightly less than the largest block that the C library's heap may hold
 
@@ -175,7 +172,6 @@ class Session:
         batch: The beginnings; the session reads them when it is created.
         allowed: The outputs that the task allows.
         sentence_ids: For each sentence its number in the whole input, which seeds random choices.
-        precision: Of the products with the large matrices of the head: see `PackedMatrices`.
 
     Attributes:
         sentences: The sentence that each row belongs to, 0 for the first of the batch: (rows,).
@@ -191,7 +187,6 @@ class Session:
         batch: Batch,
         allowed: AllowedOutputs,
         sentence_ids: list[int],
-        precision: Precision = "float32",
     ) -> None:
         self.model = model
         self.sentence_ids = sentence_ids
@@ -200,13 +195,14 @@ class Session:
         # glibc keeps freed memory in blocks below the largest that was ever freed; it returns what is above,
         # and then the system must clear the memory of each step (mallopt(3), M_MMAP_THRESHOLD).
         torch.empty(_HEAP, dtype=torch.uint8)
-        self._packed = PackedMatrices(precision)
         self._allowed = allowed.start(model.input_lengths(batch), model.room(batch))
         self.sentences = torch.arange(len(sentence_ids), device=batch.device)
         self.finished = self._failed = torch.zeros_like(self.sentences, dtype=torch.bool)
         self._inputs: Sequence[int] = range(len(sentence_ids))
         self._past, self._hidden = model.begin(batch)
         self._context = model.head_input(batch, self._past, self._hidden)
+        if not model.head.reads:
+            self._context = HeadInput(self._context.real)
         self._graph = _step_graph(model, self._past) if GRAPHS and batch.device.type == "cuda" else None
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
@@ -234,14 +230,21 @@ class Session:
         Raises:
             NotFiniteError: The model's scores are not finite; at the next look.
         """
-        return torch.cat(list(self.portions()))
+        logits = self.model.head.logits(self._hidden[:, None], self._context)[:, 0]
+        scores = self._allowed.mask(logits.float().log_softmax(dim=-1))
+        self._failed = self._failed | (self._allowed.endless(scores[:, END]) & ~self.finished)
+        if self.looks:
+            self.check()
+        return scores
 
     def top(self, k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-        """Returns log-probabilities and numbers of each row's `k` best next tokens, or all, best first."""
-        best, tokens = zip(
-            *(largest(scores, min(k, scores.shape[1])) for scores in self.portions()), strict=True
-        )
-        return (best[0], tokens[0]) if len(best) == 1 else (torch.cat(best), torch.cat(tokens))
+        """Returns log-probabilities and numbers of each row's `k` best next tokens, or all, best first.
+
+        Of equal ones the first token is the best if `k` is 1.
+        """
+        scores = self.log_probabilities
+        best, tokens = scores.max(dim=1, keepdim=True) if k == 1 else scores.topk(min(k, scores.shape[1]))
+        return best, tokens
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row, which the model reads."""
@@ -263,7 +266,7 @@ class Session:
         self.finished, self._failed = (marks.index_select(0, rows) for marks in (self.finished, self._failed))
         self._allowed.select(rows)
         self._hidden = self._hidden.index_select(0, rows)
-        self._context = self._seen(rows)
+        self._context = self._context.select(rows)
         inputs = self._together() if sentences is None else sentences
         examples = None
         if [*inputs] != [*self._inputs]:
@@ -278,33 +281,6 @@ class Session:
         found = [*dict.fromkeys(every)]
         rows = len(every) // max(len(found), 1)
         return found if every == [sentence for sentence in found for _ in range(rows)] else every
-
-    def _seen(self, rows: Int[Tensor, " rows"]) -> HeadInput:
-        """Returns what the head sees of these rows."""
-        if self.model.head.reads:
-            return self._context.select(rows)
-        return HeadInput(torch.ones_like(rows[:, None], dtype=torch.bool))
-
-    def portions(self) -> Iterator[Float[Tensor, "some vocabulary"]]:
-        """Yields `log_probabilities` of some rows after the others, in order."""
-        head, rows = self.model.head, len(self._hidden)
-        portion = max(1, _PORTION // self.model.sizes.outputs) if self.every == 1 else rows
-        for start in range(0, rows, portion):
-            some = slice(start, start + portion)
-            hidden = self._hidden[some, None]
-            allowed, context = self._allowed, self._context
-            if portion < rows:
-                numbers = torch.arange(start, start + len(hidden), device=hidden.device)
-                allowed, context = copy(allowed), self._seen(numbers)
-                allowed.select(numbers)
-            with self._packed:
-                logits = head.logits(hidden, context)[:, 0]
-            scores = allowed.mask(logits.float().log_softmax(dim=-1))
-            self._failed = self._failed.clone()
-            self._failed[some] |= allowed.endless(scores[:, END]) & ~self.finished[some]
-            if self.looks:
-                self.check()
-            yield scores
 
     def check(self) -> None:
         """Waits for the device.

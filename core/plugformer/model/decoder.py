@@ -120,19 +120,19 @@ class Cache:
 
     def select(self, rows: Int[Tensor, " rows"], examples: Int[Tensor, " examples"] | None = None) -> None:
         """Keeps these rows of outputs, and these sources; None keeps all. See `Generative.begin`."""
-        moved = _moved(rows, self.lengths)
         # Slots of no token must be finite: they are masked, but zero times NaN is NaN. Even rows have none.
         used = self.end if self.even else _capacity(self.end)
         for states in self.layers:
             for name, state in states.items():
                 if name != "cross_attention":
-                    state.select(rows, used, moved)
+                    state.select(rows, used)
                 elif examples is not None:
-                    state.select(examples, used, None)
-        self.numbers.select(rows, used, moved)
+                    state.select(examples, used)
+        self.numbers.select(rows, used)
         if self.lengths is not None:
             lengths = self.lengths.index_select(0, rows)
-            self.lengths = lengths if moved is None else self.lengths.copy_(lengths)
+            fits = len(lengths) == len(self.lengths)
+            self.lengths = self.lengths.copy_(lengths) if fits else lengths
         if examples is not None and self.memory is not None:
             self.memory = self.memory.select(examples)
 
@@ -163,14 +163,6 @@ class Cache:
             new.memory = Memory(None, Positions(next(rest), next(rest), encoding))
         new.lengths = next(rest)
         return new
-
-
-def _moved(rows: Tensor, before: Tensor | None) -> Tensor | None:
-    """Returns which rows come from another place: on a device, which nobody waits for, all."""
-    if before is None or len(rows) != len(before):
-        return None
-    places = torch.arange(len(rows), device=rows.device)
-    return (rows != places).nonzero()[:, 0] if rows.device.type == "cpu" else places
 
 
 def _capacity(tokens: int) -> int:

@@ -257,26 +257,16 @@ class TrainedModel:
         return data.splits[name]
 
     def measure(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
-        """Returns the metrics on a split; also those without constraints, and those in float32."""
+        """Returns the metrics on a split; also those without the task's constraints."""
         report = self.evaluator(processes).report(split, self.directory, name)
         decoding = self.task.decoding
-
-        def otherwise(**settings: Any) -> Report:
-            task = self.task.model_copy(update={"decoding": decoding.model_copy(update=settings)})
-            experiment = self.experiment.with_task(task)
-            other = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
-            return replace(other, metrics=other.output_metrics).report(split, self.directory, name)
-
-        if decoding.constrained:
-            free = otherwise(length=None, pattern=None, constraint=None)
-            report = replace(report, unconstrained=free.metrics)
-        if decoding.precision != "float32":
-            exact = otherwise(precision="float32")
-            pairs = zip(report.answers, exact.answers, strict=True)
-            equal = [answer.output == other.output for answer, other in pairs]
-            found = {"equal": sum(equal) / len(equal), "metrics": exact.metrics} if equal else {}
-            report = replace(report, float32=found)
-        return report
+        if not decoding.constrained:
+            return report
+        free = decoding.model_copy(update={"length": None, "pattern": None, "constraint": None})
+        experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": free}))
+        other = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
+        other = replace(other, metrics=other.output_metrics)
+        return replace(report, unconstrained=other.report(split, self.directory, name).metrics)
 
     def changed_answers(self) -> str:
         """Returns what is wrong with the answers that changed components give; nothing if they are equal.
@@ -340,7 +330,6 @@ class TrainedModel:
             tokens,
             self.experiment.create(Kind.DECODING, self.task.decoding),
             self._allowed,
-            scores=self.task.decoding.precision,
             **options,
         )
 
