@@ -358,7 +358,7 @@ def test_each_part_runs_once_before_a_run_directory_exists(check, setting, expec
 @pytest.mark.parametrize("type", ["sequence-to-sequence", "classification", "tagging"])
 def test_a_head_returns_a_score_for_each_output(check, type):  # noqa: A002 (the task file's word)
     message = refused(check, type=type, head="generous")
-    assert "model.head: parts_of_tests:Generous: it returns logits of shape (2, " in message
+    assert "model.head: parts_of_tests:Generous: it returns torch.float32 of shape (2, " in message
 
 
 def test_an_exception_outside_of_its_package_has_no_place(check):

@@ -1,8 +1,9 @@
-"""Tries a model before any data is read: builds it without memory, and computes a few tokens."""
+"""Tries a model before any data is read: builds it, and computes a few tokens."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -13,35 +14,27 @@ from plugformer.errors import PlugformerError, RegistryError, described, out_of_
 from plugformer.interfaces import (
     UNKNOWN,
     Architecture,
-    Attention,
     Batch,
-    Context,
     Encoded,
-    FeedForward,
-    HeadContext,
+    Head,
     Input,
     Level,
     ModelContext,
     ModelSpec,
-    Norm,
     OutputType,
     PartSpec,
     PositionalEncoding,
     Ragged,
-    Residual,
     Sizes,
 )
 from plugformer.model.build import Builder, float32_default
 from plugformer.reproducibility import random_stream
 
-_SLOTS = ("embed", "rotate", "bias", "content_bias")
-"""Methods through which a positional encoding works."""
-
-_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
-"""Answers whose targets are numbers of outputs, so that the loss can be computed, too."""
+_SLOTS = ("rotate", "bias", "content_bias")
+"""Methods through which a positional encoding works on attention; `embed` is read by the stack."""
 
 _LARGEST = 2**28
-"""Number of parameters up to which the model computes a batch; a larger one is only constructed."""
+"""Parameters of a usual model with its sizes, up to which a model gets memory and computes a batch."""
 
 Failure = tuple[PartSpec | None, str]
 """A part and what is wrong with it; None for the architecture."""
@@ -59,20 +52,25 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None) -> list[Failure]
         The problems, each once for a part: all that constructors refuse; or else the first failure of the
         computation; or else the parts that do not fit each other.
     """
-    for device in ("meta", "cpu"):  # what fails without the constructors' values is tried again with them
-        trial, failed = _Trial(spec), None
-        try:
-            trial.run(sizes, batch, device)
-        except (Exception, SystemExit) as error:
-            if out_of_memory(error):
-                raise
-            failed = error
-        unread = {
-            (id(part), message): (part, message) for part, message in filter(None, trial.slots.values())
-        }
-        if trial.refused or not (failed or unread):
-            return [*trial.refused.values()]
-    return [trial.failure(failed)] if failed else [*unread.values()]
+    layers = sum(len(stack.layers) for stack in spec.stacks.values())
+    numbers = spec.width * (spec.max_length + layers * (4 * spec.width + 2 * spec.ffn_width))
+    batch = batch if numbers <= _LARGEST else None
+    trial = _Trial(spec)
+    try:
+        with random_stream(spec.seed, "constructors"), float32_default():
+            with torch.device("meta" if batch is None else "cpu"):
+                model = spec.architecture.build(trial, sizes, spec.level).eval()
+            if batch is not None and not trial.refused:
+                with torch.no_grad():
+                    model.logits(batch)
+                    if _has_targets(model.head):
+                        model(batch)
+    except (Exception, SystemExit) as error:
+        if out_of_memory(error):
+            raise
+        return [*trial.refused.values()] or [trial.failure(error)]
+    unread = (failure for key, failure in trial.unread.items() if key not in trial.read)
+    return [*trial.refused.values()] or [*unread]
 
 
 def example_batch(
@@ -98,23 +96,32 @@ class _Refused(nn.Identity):
     takes, final_norm = "all", True
 
 
+@dataclass
+class _Recorder:
+    """Stands for a positional encoding; notes the slots that are read."""
+
+    encoding: PositionalEncoding
+    slots: set[str] = field(default_factory=set)
+
+    def __call__(self, slot: str, *arguments: Any) -> Any:
+        self.slots.add(slot)
+        return self.encoding(slot, *arguments)
+
+
 class _Trial(Builder):
-    """Builds a model and computes with it; notes what its parts do wrong.
+    """Makes parts that are checked when they compute.
 
     Attributes:
         refused: What parts refused at the first of their places that they did, by the id of the part.
-        running: The parts that compute at the moment, the innermost last.
-        read: The encodings and their slots that have been read: by stacks, or by the attention that computes.
-        slots: What is wrong with an encoding and an attention, by their ids and a slot through which the
-            encoding works; None if the attention reads it in any of its places.
+        read: Encodings with an attention that reads a slot through which they work, by what would be said.
+        unread: The same of an attention that does not read it.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.refused: dict[int, Failure] = {}
-        self.running: list[PartSpec] = []
-        self.read: set[tuple[nn.Module, str]] = set()
-        self.slots: dict[tuple[int, int, str], Failure | None] = {}
+        self.read: dict[tuple[int, str], Failure] = {}
+        self.unread: dict[tuple[int, str], Failure] = {}
 
     def make(self, part: PartSpec, context: ModelContext, sublayer: str = "") -> Any:
         """Returns a component, or what stands for one that refuses."""
@@ -128,41 +135,21 @@ class _Trial(Builder):
         except PlugformerError as error:
             self.refused.setdefault(id(part), (part, f"{where}{error}"))
             return _Refused()
-        component.register_forward_pre_hook(partial(self._enter, part))
-        if isinstance(context, HeadContext) and not component.output_types.isdisjoint(_NUMBERED):
-            component.register_forward_hook(partial(_refuse_other_scores, self.spec.level, context.outputs))
-        component.register_forward_hook(partial(self._leave, part))
         if sublayer in ("attention", "cross_attention"):  # further ones need not read positions
+            component.register_forward_pre_hook(_record_slots)
             component.register_forward_hook(partial(self._note_slots, part))
+        component.register_forward_hook(partial(_refuse_misshapen, self.spec.level, context))
         return component
 
-    def run(self, sizes: Sizes, batch: Batch | None, device: str) -> None:
-        """Builds the model with the constructors' tensors on a device, and computes a batch on the CPU."""
-        spec = self.spec
-        with random_stream(spec.seed, "constructors"), float32_default(), torch.device(device):
-            model = spec.architecture.build(self, sizes, spec.level).eval()
-        if self.refused or batch is None or sum(each.numel() for each in model.parameters()) > _LARGEST:
-            return
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # waking up others takes longer than a few tokens do
-        try:
-            with torch.no_grad():
-                if device == "meta":
-                    for tensor in (*model.to_empty(device="cpu").parameters(), *model.buffers()):
-                        tensor.fill_(0.01 if tensor.is_floating_point() else 0)
-                model.logits(batch)
-                if not model.head.output_types.isdisjoint(_NUMBERED):
-                    model(batch)
-        finally:
-            torch.set_num_threads(threads)
-
     def failure(self, error: BaseException) -> Failure:
-        """Returns an error as the failure of the innermost part that computes.
+        """Returns an error as the failure of the innermost part that computed.
 
         Raises:
-            BaseException: The error, if no part computes and it is not one of Plugformer's.
+            BaseException: The error, if no part computed and it is not one of Plugformer's.
         """
-        part = self.running[-1] if self.running else None
+        made = {id(component): part for component, part in self.parts}
+        objects = [id(frame.f_locals.get("self")) for frame, _ in walk_tb(error.__traceback__)]
+        part = next((made[each] for each in reversed(objects) if each in made), None)
         if isinstance(error, PlugformerError):
             return part, str(error)
         if part is None:
@@ -170,59 +157,50 @@ class _Trial(Builder):
         where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
         return part, f"{part.label} failed: {described(error)}" + (f"\nraised in {where}" if where else "")
 
-    def _enter(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Notes that a part computes; an attention must read itself what layers share."""
-        self.running.append(part)
-        if not isinstance(module, Attention):
-            return arguments
-        self.read = {pair for pair in self.read if pair[1] == "embed"}
-        return tuple(replace(each) if isinstance(each, Context) else each for each in arguments)
-
-    def _leave(self, part: PartSpec, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:  # noqa: ARG002
-        """Refuses what is misshapen; notes the slot that has been read."""
-        _refuse_misshapen(module, arguments, output)
-        self.running.pop()
-        if isinstance(module, PositionalEncoding):
-            self.read.add((module, arguments[0]))
-
     def _note_slots(self, part: PartSpec, _: nn.Module, arguments: tuple[Any, ...], output: object) -> None:  # noqa: ARG002
         """Notes through which slots the encoding works, and whether an attention has read them."""
-        encoding = arguments[1].query.encoding
-        for slot in _SLOTS:
-            if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot):
-                position = dict(self.parts)[encoding]
+        context = arguments[1]
+        recorder = context.query.encoding
+        position = dict(self.parts)[recorder.encoding]
+        for slot in ("embed", *_SLOTS) if context.cross else _SLOTS:
+            if getattr(type(recorder.encoding), slot) is not getattr(PositionalEncoding, slot):
                 message = f"{position.label} works through `{slot}`, which {part.label} never reads here"
                 failure = position, f"{message}: it would make no difference; choose other ones"
-                key = id(position), id(part), slot
-                self.slots[key] = None if (encoding, slot) in self.read else self.slots.get(key, failure)
+                (self.read if slot in recorder.slots else self.unread)[id(position), message] = failure
 
 
-def _refuse_other_scores(
-    level: Level, outputs: int, head: nn.Module, arguments: tuple[Any, ...], output: object
+def _record_slots(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Gives an attention a context of its own, which notes the slots that are read."""
+    x, context = arguments
+    recorder: Any = _Recorder(context.query.encoding)
+    query, key = (replace(each, encoding=recorder) for each in (context.query, context.key))
+    return x, replace(context, query=query, key=key)
+
+
+def _refuse_misshapen(
+    level: Level, context: Any, module: nn.Module, arguments: tuple[Any, ...], output: object
 ) -> None:
-    """Raises RegistryError for logits with another shape than that of the outputs."""
-    method, hidden, *_ = arguments
-    if method != "logits" or level is Level.VECTOR:
-        return
-    by_token = level in (Level.TOKEN, Level.NEXT_TOKEN)
-    expected = (*hidden.shape[: 2 if by_token else 1], outputs)
-    returned = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-    if returned != expected:
-        name = f"{type(head).__module__}:{type(head).__qualname__}"
-        raise RegistryError(f"{name}: it returns logits of shape {returned}, expected {expected}")
-
-
-def _refuse_misshapen(module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
-    """Raises RegistryError for an output that differs from the input in shape or dtype."""
+    """Raises RegistryError for an output with another shape or dtype than the input, or the scores, have."""
 
     def shown(value: object) -> str:
         if isinstance(value, Tensor):
             return f"{value.dtype} of shape {tuple(value.shape)}"
         return type(value).__name__
 
-    slot, *given = arguments if isinstance(module, PositionalEncoding) else ("forward", *arguments)
-    if isinstance(module, Attention | FeedForward | Norm | Residual) or slot in ("embed", "rotate"):
-        returned, expected = shown(output), shown(given[0])
-        if returned != expected:
-            name = f"{type(module).__module__}:{type(module).__qualname__}"
-            raise RegistryError(f"{name}: it returns {returned}, expected {expected}")
+    method, *given = arguments if isinstance(module, Head | PositionalEncoding) else ("forward", *arguments)
+    expected = given[0]
+    if method == "logits" and level is not Level.VECTOR and _has_targets(module):
+        axes = expected.shape[: 2 if level in (Level.TOKEN, Level.NEXT_TOKEN) else 1]
+        expected = expected.new_empty(*axes, context.outputs)
+    elif method not in ("forward", "embed", "rotate"):
+        return
+    if shown(output) != shown(expected):
+        name = f"{type(module).__module__}:{type(module).__qualname__}"
+        raise RegistryError(f"{name}: it returns {shown(output)}, expected {shown(expected)}")
+
+
+def _has_targets(head: Any) -> bool:
+    """Returns whether targets are numbers of outputs, so that the loss can be computed, too."""
+    return not head.output_types.isdisjoint(
+        {OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS}
+    )
