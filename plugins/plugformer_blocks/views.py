@@ -1,4 +1,4 @@
-"""Views besides EVERYTHING and PAST: a prefix that is read in both directions, and documents of their own."""
+"""Further views: a prefix that is read in both directions, and documents of their own."""
 
 from dataclasses import dataclass, replace
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from plugformer.interfaces import END, PAST, Positions, View
+from plugformer.interfaces import CAUSAL, END, Positions, View
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,14 @@ class Prefix(View):
 
     def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
         """Returns whether the key belongs to the prefix, or is no later than the query."""
-        past = PAST.allowed(query, key)
+        past = CAUSAL.allowed(query, key)
         if past is None or "in_prefix" not in key.marks:
             return past
         return past | (key.marks["in_prefix"][:, None] > 0)
 
     def is_causal(self, query: Positions, key: Positions) -> bool:
         """Returns whether the queries are a whole sequence without a prefix."""
-        return "in_prefix" not in key.marks and PAST.is_causal(query, key)
+        return "in_prefix" not in key.marks and CAUSAL.is_causal(query, key)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from torch import Tensor
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.evaluation import GenerativePredictor
 from plugformer.interfaces import (
-    EVERYTHING,
-    PAST,
+    BIDIRECTIONAL,
+    CAUSAL,
     Batch,
     Generative,
     Hypothesis,
@@ -226,7 +226,7 @@ def stack_problems(trained: TrainedModel) -> Iterator[str]:
     """Yields what stacks have that those of other engines lack: other views, sublayers, and positions."""
     model: Any = trained.model
     for name, stack in model.stacks.items():
-        if stack.view != (PAST if name == "decoder" else EVERYTHING):
+        if stack.view != (CAUSAL if name == "decoder" else BIDIRECTIONAL):
             yield f"model.architecture: the view {stack.view} of the {name}"
         cross = f"{name}.cross_position"
         if cross in model.parts and not is_built_in(trained, cross, Kind.POSITION, "none"):

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    CAUSAL,
     END,
-    PAST,
     Attention,
     Context,
-    LayerContext,
+    Place,
     PositionalEncoding,
     Positions,
     View,
@@ -195,7 +195,7 @@ class _SecondTokens(View):
         return (distance % 2 == 0) & (distance >= 0)
 
 
-@contract_check((Within(PAST), Prefix(), _SecondTokens()))
+@contract_check((Within(CAUSAL), Prefix(), _SecondTokens()))
 def the_view_is_followed(subject: Subject, view: View) -> None:
     """No output has a gradient at tokens that a view hides, if it follows the view; nor do pieces differ."""
     pieces, real = PIECES[-1], PIECES[-1].whole.mask
@@ -203,7 +203,7 @@ def the_view_is_followed(subject: Subject, view: View) -> None:
     ids, prefix = torch.where(column % 3 == 1, END, 5), (column < 2).long()
     tokens = replace(tokens_of(real), ids=ids, marks={"in_prefix": prefix})
     try:
-        served = subject.serving(LayerContext(stack="decoder", view=view))
+        served = subject.serving(Place(stack="decoder", view=view))
     except ConfigurationError:  # a model with this view is refused, too
         return
     for there in served:

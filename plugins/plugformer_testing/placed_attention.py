@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from plugformer.interfaces import (
-    PAST,
+    CAUSAL,
     Attention,
     Context,
-    LayerContext,
+    Place,
     PositionalEncoding,
     Positions,
     Tokens,
@@ -31,7 +31,7 @@ class PlacedAttention:
     """An attention in a place of a model, and the positions of the tokens that it reads."""
 
     attention: Attention
-    place: LayerContext
+    place: Place
     positions: Positions
 
     def at(self, positions: Positions) -> "PlacedAttention":
@@ -75,7 +75,7 @@ class Steps:
         """Returns the outputs of new tokens."""
         tokens, place = tokens or tokens_of(full(*x.shape[:2]).mask), self.placed.place
         memory, encoding = self.cache.memory, self.placed.positions.encoding
-        query, key, slots = self.cache.extend(tokens, PAST if place.cross else place.view, encoding)
+        query, key, slots = self.cache.extend(tokens, CAUSAL if place.cross else place.view, encoding)
         context = Context(query, key, view=place.view, state=self.cache.layers[-1][self.name], slots=slots)
         if memory is None or memory.hidden is None:
             output: Tensor = self.placed.attention(x, context)
@@ -115,7 +115,7 @@ def in_steps(placed: PlacedAttention, x: Tensor, real: Tensor) -> tuple[Tensor, 
     return beginning, steps(x[:, :1], Tokens(ids[:, :1], real[:, :1]))
 
 
-def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
+def attentions(subject: Subject, batch: PaddedBatch, *places: Place) -> Iterator[PlacedAttention]:
     """Yields the attention, perturbed and in double precision, in those of the places that it serves.
 
     Each comes with encodings that do nothing, rotate its heads, and add to its scores.

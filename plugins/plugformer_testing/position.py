@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plugformer.errors import LengthError
-from plugformer.interfaces import PAST, PositionalEncoding, Positions, Tokens
+from plugformer.interfaces import CAUSAL, PositionalEncoding, Positions, Tokens
 from plugformer.model import Cache
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
@@ -135,7 +135,7 @@ def positions_go_on_after_a_cache(subject: Subject, pieces: Pieces) -> None:
     rows, done = torch.arange(len(x))[:, None], torch.zeros(len(x), dtype=torch.long)
     for real, places in pieces:
         tokens = Tokens(places, real, bool(real.all()))
-        query, key, _ = cache.extend(tokens, PAST, positions.encoding)
+        query, key, _ = cache.extend(tokens, CAUSAL, positions.encoding)
         kept = heads[:, :, torch.arange(key.length).clamp(max=x.shape[1] - 1)]
         new = _Tokens(query, x[rows, places], heads.transpose(1, 2)[rows, places].transpose(1, 2))
         piece, done = new.effect(_Tokens(key, x, kept)), done + real.sum(dim=1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from plugformer import load
 from plugformer.configuration import options_model
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import PAST, HeadContext, Input, LayerContext, Level, ModelContext, ResidualContext
+from plugformer.interfaces import CAUSAL, HeadContext, Input, Level, ModelContext, Place, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, interface_of
 from plugformer.registry.options import checked_options
 from plugformer.runs import TrainedModel
@@ -25,11 +25,11 @@ T = TypeVar("T")
 MODEL = ModelContext(width=24, heads=4, ffn_width=20, max_length=16)
 """Sizes that the checks use unless they try others: small, and no two of them equal."""
 
-ENCODER, DECODER = LayerContext(), LayerContext(stack="decoder", view=PAST)
-CROSS = LayerContext(stack="decoder", layer=1, layers=2, cross=True)
+ENCODER, DECODER = Place(), Place(stack="decoder", view=CAUSAL)
+CROSS = Place(stack="decoder", layer=1, layers=2, cross=True)
 PLACES = (
-    *(ENCODER, LayerContext(layer=3, layers=4)),
-    *(DECODER, LayerContext(stack="decoder", layer=11, layers=12, view=PAST), CROSS),
+    *(ENCODER, Place(layer=3, layers=4)),
+    *(DECODER, Place(stack="decoder", layer=11, layers=12, view=CAUSAL), CROSS),
 )
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
 
@@ -54,7 +54,7 @@ class Subject:
     expected_failures: Mapping[str, str]
     registry: Registry | None
     run: TrainedModel | None = None
-    fixed: LayerContext | None = None
+    fixed: Place | None = None
     _memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
@@ -104,18 +104,18 @@ class Subject:
             self._memo[key] = make()
         return cast("T", self._memo[key])
 
-    def at(self, place: LayerContext) -> "Subject":
+    def at(self, place: Place) -> "Subject":
         """Returns the same component, to be constructed for a place."""
         return replace(self, fixed=place)
 
     @property
-    def place(self) -> LayerContext:
+    def place(self) -> Place:
         """The place that the component is constructed for; the model's if it refuses all."""
         if self.fixed is not None:
             return self.fixed
         return next((place for place in (self.model.place, *PLACES) if self._serves(place)), self.model.place)
 
-    def serving(self, *places: LayerContext) -> list["Subject"]:
+    def serving(self, *places: Place) -> list["Subject"]:
         """Returns the component at those of the places that it does not refuse, or raises its refusal.
 
         An attention whose layers share states is also there in the first layer that reads another's state.
@@ -128,7 +128,7 @@ class Subject:
             served += [self.at(place) for place in higher if self._serves(place) is SharedState][:1]
         return served
 
-    def _serves(self, place: LayerContext) -> type | None:
+    def _serves(self, place: Place) -> type | None:
         """Returns the class of what serves a place, or None if it refuses; other errors are met later."""
 
         def constructed() -> type | None:

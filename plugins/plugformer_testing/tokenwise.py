@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from plugformer.interfaces import (
-    EVERYTHING,
+    BIDIRECTIONAL,
     Context,
     FeedForward,
-    LayerContext,
     Norm,
     PartSpec,
+    Place,
     PositionalEncoding,
     Positions,
     Residual,
@@ -240,7 +240,7 @@ def models_keep_their_contract(subject: Subject, case: tuple[str, EncodedCase]) 
 
 
 @contract_check(PLACES, Kind.RESIDUAL)
-def says_what_it_needs(subject: Subject, place: LayerContext) -> None:
+def says_what_it_needs(subject: Subject, place: Place) -> None:
     """`final_norm` is true or false, and `gain` a finite number above zero, in any place of a model."""
     residual: Residual = subject.create(place=place)
     final, gain = residual.final_norm, residual.gain
@@ -261,7 +261,7 @@ def compute(module: Any, x: Tensor, real: Tensor | None = None) -> Tensor:
         output = module(x)
     elif isinstance(module, FeedForward):
         at = Positions.of(x.shape[1], PositionalEncoding(), real)
-        output = module(x, Context(at, at, view=EVERYTHING))
+        output = module(x, Context(at, at, view=BIDIRECTIONAL))
     else:
         output = module(x, sublayers(SUBLAYERS, x, real))
     require.shaped(output, tuple(x.shape), "its output, as its input,")

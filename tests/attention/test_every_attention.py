@@ -7,7 +7,7 @@ import torch
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
-    EVERYTHING,
+    BIDIRECTIONAL,
     Attention,
     Context,
     ModelContext,
@@ -48,7 +48,7 @@ def test_relative_encodings_are_read(attention, encoding):
 
     def read(under: PositionalEncoding) -> torch.Tensor:
         positions = Positions.of(6, under)
-        return attention(x, Context(positions, positions, view=EVERYTHING))
+        return attention(x, Context(positions, positions, view=BIDIRECTIONAL))
 
     assert not torch.allclose(read(encoding), read(PositionalEncoding()))
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import EVERYTHING, PAST, Context, ModelContext, Positions, Tokens
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Context, ModelContext, Positions, Tokens
 from plugformer.interfaces.context import State
 from plugformer.model import Cache
 from plugformer_plugins.attention.grouped import (
@@ -48,7 +48,7 @@ def test_equals_repeated_heads(name, causal):
     real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     positions = Positions.of(5, Rotary(MODEL), real)
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
-    context = Context(positions, positions, view=PAST if causal else EVERYTHING)
+    context = Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL)
     actual, expected = (attention(x, context)[real] for attention in (grouped, full))
     torch.testing.assert_close(actual, expected)
 
@@ -67,8 +67,8 @@ def test_equals_repeated_heads(name, causal):
 def test_the_state_holds_the_groups_only(attention, heads):
     grouped, state = GROUPED[attention](), State()
     tokens = Tokens(torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.bool), full=True)
-    query, key, slots = Cache([{"attention": state}]).extend(tokens, PAST, Rotary(MODEL))
-    grouped(torch.randn(2, 5, 24), Context(query, key, view=PAST, state=state, slots=slots))
+    query, key, slots = Cache([{"attention": state}]).extend(tokens, CAUSAL, Rotary(MODEL))
+    grouped(torch.randn(2, 5, 24), Context(query, key, view=CAUSAL, state=state, slots=slots))
     kept = [tensor[:, :, :5] for tensor in state.tensors]
     assert [tensor.shape for tensor in kept] == [(2, heads, 5, HEAD_WIDTH)] * 2
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from plugformer.interfaces import EVERYTHING, PAST, Context, ModelContext, Positions
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Context, ModelContext, Positions
 from plugformer_plugins.attention.latent import MultiHeadLatentAttention
 from plugformer_plugins.position.rotary import Rotary
 
@@ -44,7 +44,7 @@ def test_equals_the_papers_equations(latent, rotary, bias, causal):
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
     allowed = torch.ones(5, 5, dtype=torch.bool).tril() if causal else torch.ones(5, 5, dtype=torch.bool)
     expected = openly(attention, x, positions, allowed)
-    actual = attention(x, Context(positions, positions, view=PAST if causal else EVERYTHING))
+    actual = attention(x, Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL))
     torch.testing.assert_close(actual, expected)
 
     variables = [x, *attention.parameters()]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.interfaces import EVERYTHING, PAST, Context, ModelContext, PositionalEncoding, Positions
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Context, ModelContext, PositionalEncoding, Positions
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
@@ -58,7 +58,7 @@ def test_self_attention(pattern, bias, causal, training):
     theirs.train(training)
     x = torch.randn(*real.shape, MODEL.width, dtype=torch.float64, requires_grad=True)
 
-    actual = ours(x, Context(positions, positions, view=PAST if causal else EVERYTHING))[real]
+    actual = ours(x, Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL))[real]
     forbidden = mask(real, causal=causal)
     expected = theirs(x, x, x, attn_mask=forbidden, need_weights=False)[0][real]
     torch.testing.assert_close(actual, expected)
@@ -84,6 +84,6 @@ def test_cross_attention(pattern):
     ours, theirs = pair(bias=True)
     memory, query = torch.randn(2, 5, 24, dtype=torch.float64), torch.randn(2, 3, 24, dtype=torch.float64)
     queries = Positions.of(3, PositionalEncoding())
-    actual = ours(query, Context(queries, keys, view=EVERYTHING, cross=True, memory=memory))
+    actual = ours(query, Context(queries, keys, view=BIDIRECTIONAL, cross=True, memory=memory))
     expected, _ = theirs(query, memory, memory, key_padding_mask=~real)
     torch.testing.assert_close(actual, expected)

@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from plugformer.interfaces import EVERYTHING, PAST, Context, PositionalEncoding, Positions
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Context, PositionalEncoding, Positions
 from plugformer_blocks import softmax_attention
 
 HEADS, WIDTH = 6, 8
@@ -20,7 +20,7 @@ def context_of(device, padded):
     real = torch.arange(5) < torch.tensor([[5], [3]])
     mask = real.to(device) if padded else None
     positions = Positions.of(5, PositionalEncoding(), mask, device=torch.device(device))
-    return Context(positions, positions, view=EVERYTHING if padded else PAST)
+    return Context(positions, positions, view=BIDIRECTIONAL if padded else CAUSAL)
 
 
 @pytest.fixture

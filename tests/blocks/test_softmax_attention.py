@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plugformer.interfaces import EVERYTHING, PAST, Context, PositionalEncoding, Positions
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Context, PositionalEncoding, Positions
 from plugformer_blocks import attention_scores, attention_weights, softmax_attention
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 7
@@ -80,7 +80,10 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
     encoding = Bias() if biased else PositionalEncoding()
     real, positions = read_pattern(pattern, encoding)
     context = Context(
-        positions, positions, view=PAST if causal else EVERYTHING, observer=Collector() if observed else None
+        positions,
+        positions,
+        view=CAUSAL if causal else BIDIRECTIONAL,
+        observer=Collector() if observed else None,
     )
     inputs = [
         torch.randn(2, count, 5, width, dtype=torch.float64, requires_grad=True)
@@ -126,7 +129,10 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
     encoding = Relative()
     real, positions = read_pattern(pattern, encoding)
     context = Context(
-        positions, positions, view=PAST if causal else EVERYTHING, observer=Collector() if observed else None
+        positions,
+        positions,
+        view=CAUSAL if causal else BIDIRECTIONAL,
+        observer=Collector() if observed else None,
     )
     inputs = [
         torch.randn(2, count, 5, WIDTH, dtype=torch.float64, requires_grad=True)
@@ -154,7 +160,7 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
 def test_a_mask_and_a_bias_keep_the_fused_kernel():
     """PyTorch's plain formula, the only alternative on a CPU, refuses to run here."""
     positions = Positions.of(5, PositionalEncoding())
-    context = Context(positions, positions, view=PAST)
+    context = Context(positions, positions, view=CAUSAL)
     query, key, value = (torch.randn(2, HEADS, 5, WIDTH, requires_grad=True) for _ in range(3))
     mask, bias = torch.rand(2, 1, 5, 5) > 0.1, torch.randn(1, HEADS, 5, 5)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
@@ -166,13 +172,13 @@ def test_a_mask_and_a_bias_keep_the_fused_kernel():
 def test_scores_and_weights_are_the_two_halves_of_attention():
     positions = Positions.of(5, Relative(), torch.arange(5) < torch.tensor([[5], [2]]))
     collector = Collector()
-    context = Context(positions, positions, view=PAST, observer=collector)
+    context = Context(positions, positions, view=CAUSAL, observer=collector)
     query = torch.randn(2, HEADS, 5, WIDTH, dtype=torch.float64)
     key, value = torch.randn(2, 2, GROUPS, 5, WIDTH, dtype=torch.float64)
     weights = attention_weights(attention_scores(query, key, context), context)
     assert collector.weights is weights
     read = weights @ value.repeat_interleave(HEADS // GROUPS, dim=1)
-    plain = Context(positions, positions, view=PAST)
+    plain = Context(positions, positions, view=CAUSAL)
     torch.testing.assert_close(read, softmax_attention(query, key, value, plain))
 
 
@@ -182,7 +188,7 @@ def test_scores_and_weights_are_the_two_halves_of_attention():
 def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
     real = torch.tensor([[True, True], [False, False]])
     positions = Positions.of(2, Bias() if biased else PositionalEncoding(), real)
-    context = Context(positions, positions, view=EVERYTHING, observer=Collector() if observed else None)
+    context = Context(positions, positions, view=BIDIRECTIONAL, observer=Collector() if observed else None)
     query, key, value = (torch.randn(2, HEADS, 2, WIDTH, dtype=dtype, requires_grad=True) for _ in range(3))
     read = softmax_attention(query, key, value, context)
     read.float().sum().backward()
@@ -197,7 +203,7 @@ def test_dropout_zeroes_weights_and_scales_the_rest(observed):
     """With the identity as values, what is read are the weights themselves."""
     length = 64
     positions = Positions.of(length, PositionalEncoding())
-    context = Context(positions, positions, view=EVERYTHING, observer=Collector() if observed else None)
+    context = Context(positions, positions, view=BIDIRECTIONAL, observer=Collector() if observed else None)
     query = torch.zeros(1, HEADS, length, length)
     value = torch.eye(length).expand(1, HEADS, -1, -1)
     read = softmax_attention(query, query, value, context, dropout=0.25)

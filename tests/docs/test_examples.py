@@ -13,7 +13,7 @@ from torch.nn.functional import cosine_similarity
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
-    PAST,
+    CAUSAL,
     Attention,
     Column,
     Context,
@@ -54,7 +54,7 @@ def attention(example: Callable[[str], Registry]) -> Attention:
 
 def whole(real: torch.Tensor) -> Context:
     at = Positions.of(real.shape[1], PositionalEncoding(), real)
-    return Context(at, at, view=PAST)
+    return Context(at, at, view=CAUSAL)
 
 
 def test_squared_relu_is_its_formula(example: Callable[[str], Registry]) -> None:
@@ -84,9 +84,9 @@ def test_query_key_norm_computes_pieces_as_it_computes_the_whole(attention: Atte
     cache, encoding, pieces = Cache([{"attention": State()}]), PositionalEncoding(), []
     for piece in (slice(0, 2), slice(2, 5)):
         tokens = Tokens(torch.zeros_like(REAL[:, piece]).long(), REAL[:, piece])
-        query, key, slots = cache.extend(tokens, PAST, encoding)
+        query, key, slots = cache.extend(tokens, CAUSAL, encoding)
         state = cache.layers[0]["attention"]
-        pieces.append(attention(x[:, piece], Context(query, key, view=PAST, state=state, slots=slots)))
+        pieces.append(attention(x[:, piece], Context(query, key, view=CAUSAL, state=state, slots=slots)))
     torch.testing.assert_close(torch.cat(pieces, dim=1)[REAL], attention(x, whole(REAL))[REAL])
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import EVERYTHING, Context, ModelContext, PositionalEncoding, Positions
+from plugformer.interfaces import BIDIRECTIONAL, Context, ModelContext, PositionalEncoding, Positions
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
 
 MODEL = ModelContext(width=6, heads=1, ffn_width=10)
@@ -14,7 +14,7 @@ def context(length: int, *lengths: int) -> Context:
     """Returns the context of sequences of these lengths, by default of `length`."""
     real = torch.arange(length) < torch.tensor(lengths)[:, None] if lengths else None
     at = Positions.of(length, PositionalEncoding(), real)
-    return Context(at, at, view=EVERYTHING)
+    return Context(at, at, view=BIDIRECTIONAL)
 
 
 def densely(mixture: MixtureOfExperts, x: torch.Tensor) -> torch.Tensor:

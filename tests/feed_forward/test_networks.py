@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from plugformer.interfaces import EVERYTHING, Context, ModelContext, PositionalEncoding, Positions
+from plugformer.interfaces import BIDIRECTIONAL, Context, ModelContext, PositionalEncoding, Positions
 from plugformer_plugins.feed_forward.networks import GEGLU, GELU, ReGLU, ReLU, SwiGLU
 
 MODEL = ModelContext(width=6, heads=1, ffn_width=10)
 AT = Positions.of(7, PositionalEncoding())
-CONTEXT = Context(AT, AT, view=EVERYTHING)
+CONTEXT = Context(AT, AT, view=BIDIRECTIONAL)
 
 
 def relu(x):

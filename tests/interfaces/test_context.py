@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from plugformer.interfaces import (
-    EVERYTHING,
-    PAST,
+    BIDIRECTIONAL,
+    CAUSAL,
     Attention,
     Context,
     PositionalEncoding,
@@ -36,8 +36,8 @@ def behind(past: list[str], new: int) -> Context:
     for rows in (past, ["x" * new] * len(past)):
         real = torch.tensor([[mark == "x" for mark in row] for row in rows])
         tokens = Tokens(real.long(), real, bool(real.all()))
-        query, key, slots = cache.extend(tokens, PAST, PositionalEncoding())
-    return Context(query, key, view=PAST, slots=slots)
+        query, key, slots = cache.extend(tokens, CAUSAL, PositionalEncoding())
+    return Context(query, key, view=CAUSAL, slots=slots)
 
 
 def picture(mask: torch.Tensor) -> list[list[str]]:
@@ -57,7 +57,7 @@ def picture(mask: torch.Tensor) -> list[list[str]]:
 )
 def test_allowed(rows, causal, expected):
     positions = at(rows)
-    assert picture(Context(positions, positions, view=PAST if causal else EVERYTHING).mask) == expected
+    assert picture(Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL).mask) == expected
 
 
 def test_a_step_against_a_cache_sees_everything_before_it():
@@ -88,14 +88,14 @@ def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
 )
 def test_shortcuts_of_whole_sequences(rows, causal, is_causal, unmasked):
     positions = at(rows)
-    context = Context(positions, positions, view=PAST if causal else EVERYTHING)
+    context = Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL)
     assert (context.is_causal, context.unmasked) == (is_causal, unmasked)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_only_some_tokens_are_queries_and_keys(causal):
     positions, notes = at(["xxx", "xx."]), print
-    whole = Context(positions, positions, view=PAST if causal else EVERYTHING, observer=notes)
+    whole = Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL, observer=notes)
     context = whole.only(torch.tensor([[True, False, True], [False, True, False]]), None)
     seen = [["x..", "x..", "x.x"], ["...", ".x.", ".x."]] if causal else [["x.x"], [".x."]]
     assert picture(context.mask) == seen
@@ -114,7 +114,7 @@ def test_the_bias_from_content_is_asked_for_in_every_layer():
 
     encoding = Told()
     positions = at(["xx"], encoding)
-    context = Context(positions, positions, view=EVERYTHING)
+    context = Context(positions, positions, view=BIDIRECTIONAL)
     heads = torch.tensor([[[[1.0], [2.0]]]])
     assert context.content_bias(heads, heads).tolist() == [[[[2.0, 3.0], [3.0, 4.0]]]]
     context.content_bias(heads, heads)
@@ -123,19 +123,19 @@ def test_the_bias_from_content_is_asked_for_in_every_layer():
 
 def test_merged_is_none_when_nothing_is_masked():
     positions = at(["xx"])
-    assert Context(positions, positions, view=EVERYTHING).attn_mask is None
+    assert Context(positions, positions, view=BIDIRECTIONAL).attn_mask is None
 
 
 def test_merged_is_the_mask_without_a_bias():
     positions = at(["x."])
-    context = Context(positions, positions, view=EVERYTHING)
+    context = Context(positions, positions, view=BIDIRECTIONAL)
     assert context.attn_mask is context.mask
 
 
 def test_merged_is_the_bias_where_allowed():
     positions = at(["xx"], Distance())
-    full = Context(positions, positions, view=EVERYTHING)
-    causal = Context(positions, positions, view=PAST)
+    full = Context(positions, positions, view=BIDIRECTIONAL)
+    causal = Context(positions, positions, view=CAUSAL)
     assert full.attn_mask.tolist() == [[[[0.0, 1.0], [-1.0, 0.0]]]]
     assert causal.attn_mask.tolist() == [[[[0.0, -torch.inf], [-1.0, 0.0]]]]
 
@@ -162,7 +162,7 @@ def linears(bias: bool = True) -> list[nn.Linear]:
 
 def product(maps: list[nn.Linear], x: torch.Tensor) -> torch.Tensor:
     positions = Positions.of(3, PositionalEncoding())
-    return Context(positions, positions, view=PAST).product(x, *maps)
+    return Context(positions, positions, view=CAUSAL).product(x, *maps)
 
 
 def assert_equal_the_maps(maps: list[nn.Linear], x: torch.Tensor) -> None:

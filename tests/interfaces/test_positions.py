@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.interfaces import PAST, PositionalEncoding, Positions, Tokens
+from plugformer.interfaces import CAUSAL, PositionalEncoding, Positions, Tokens
 from plugformer.model import Cache
 
 
@@ -26,7 +26,7 @@ def test_pieces_make_the_whole(rows, cut):
     encoding, whole, cache = PositionalEncoding(), real(*rows), Cache([])
     counts, found = whole.sum(dim=1), []
     for mask in (whole[:, :cut], whole[:, cut:]):
-        query, key, _ = cache.extend(Tokens(mask.long(), mask, bool(mask.all())), PAST, encoding)
+        query, key, _ = cache.extend(Tokens(mask.long(), mask, bool(mask.all())), CAUSAL, encoding)
         index = query.index.expand_as(mask)
         found.append([index[row, mask[row]].tolist() for row in range(2)])
     assert [first + second for first, second in zip(*found, strict=True)] == [[*range(n)] for n in counts]

@@ -10,14 +10,14 @@ from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
+    BIDIRECTIONAL,
+    CAUSAL,
     END,
-    EVERYTHING,
-    PAST,
     Batch,
     Context,
-    LayerContext,
     ModelContext,
     PartSpec,
+    Place,
     PositionalEncoding,
     Positions,
     Tokens,
@@ -49,9 +49,9 @@ def positions(view, given):
         (Prefix(), tokens([[5, 6, 7]], in_prefix=[[1, 1, 0]]), ["xx.", "xx.", "xxx"]),
         (Prefix(), tokens([[6, 7, 0]], in_prefix=[[1, 1, 0]]), ["xx.", "xx.", "xx."]),
         (Prefix(), tokens([[5, 6, 7]]), ["x..", "xx.", "xxx"]),
-        (Within(PAST), tokens([[5, 6, END, 7]]), ["x...", "xx..", "..x.", "..xx"]),
-        (Within(PAST), tokens([[END, END, 7, 0]]), ["x...", ".x..", ".xx.", ".xx."]),
-        (Within(EVERYTHING), tokens([[5, 6, END, 7]]), ["xx..", "xx..", "..xx", "..xx"]),
+        (Within(CAUSAL), tokens([[5, 6, END, 7]]), ["x...", "xx..", "..x.", "..xx"]),
+        (Within(CAUSAL), tokens([[END, END, 7, 0]]), ["x...", ".x..", ".xx.", ".xx."]),
+        (Within(BIDIRECTIONAL), tokens([[5, 6, END, 7]]), ["xx..", "xx..", "..xx", "..xx"]),
         (
             Within(Prefix()),
             tokens([[5, 6, END, 7, 8]], in_prefix=[[0, 0, 1, 1, 0]]),
@@ -80,7 +80,7 @@ def test_a_prefix_is_what_takes_the_fused_kernel_away():
 
 def test_documents_go_on_where_the_cache_ends():
     """Positions and documents of steps, after rows were selected, are those of one pass."""
-    view, rows = Within(PAST), [[5, 6, END, 7, END], [5, END, 6, 7, 8]]
+    view, rows = Within(CAUSAL), [[5, 6, END, 7, END], [5, END, 6, 7, 8]]
     whole = positions(view, tokens(rows))
     assert whole.index.tolist() == [[0, 1, 0, 1, 0], [0, 0, 1, 2, 3]]
     order = torch.tensor([1, 0, 0])
@@ -94,7 +94,7 @@ def test_documents_go_on_where_the_cache_ends():
 
 
 def test_documents_of_rows_of_different_length_go_on_where_each_ends():
-    view, rows = Within(PAST), [[5, END, 6, END, 8], [END, 6, 7, 8, 9]]
+    view, rows = Within(CAUSAL), [[5, END, 6, END, 8], [END, 6, 7, 8, 9]]
     whole, cache = positions(view, tokens(rows)), Cache([])
     cache.extend(tokens([rows[0][:3], [*rows[1][:1], 0, 0]]), view, NONE)
     for step in range(2):
@@ -114,23 +114,23 @@ def test_marks_travel_with_tokens():
     assert marked.narrow(2).marks["in_prefix"].tolist() == [[1, 0]]
 
 
-@pytest.mark.parametrize(("view", "causal"), [(PAST, True), (EVERYTHING, False), (Prefix(), False)])
+@pytest.mark.parametrize(("view", "causal"), [(CAUSAL, True), (BIDIRECTIONAL, False), (Prefix(), False)])
 def test_components_are_told_what_is_true(view, causal):
-    assert LayerContext(view=view).causal is LayerContext(view=Within(view)).causal is causal
+    assert Place(view=view).causal is Place(view=Within(view)).causal is causal
 
 
 class Running(MultiHeadAttention):
     """Stands for a mixer that hides nothing of the past."""
 
     def follows(self, view):
-        return view == PAST
+        return view == CAUSAL
 
 
 def test_a_view_that_an_attention_does_not_follow_is_refused():
-    place = LayerContext(stack="decoder", view=PAST)
+    place = Place(stack="decoder", view=CAUSAL)
     make(PartSpec(Running), ModelContext(width=8, heads=2, ffn_width=8, place=place))
-    place = LayerContext(stack="decoder", view=Within(PAST))
-    with pytest.raises(ConfigurationError, match=r"Running cannot follow Within\(view=Past\(\)\)\nchoose"):
+    place = Place(stack="decoder", view=Within(CAUSAL))
+    with pytest.raises(ConfigurationError, match=r"Running cannot follow Within\(view=Causal\(\)\)\nchoose"):
         make(PartSpec(Running), ModelContext(width=8, heads=2, ffn_width=8, place=place))
 
 
@@ -140,4 +140,4 @@ def test_a_task_type_decides_on_documents():
         type_ = f"type={{name: language-modelling, documents: {documents}}}"
         experiment = Experiment.from_resolved(resolve("brackets", [type_]))
         views[documents] = experiment.spec.stacks["decoder"].view
-    assert views == {"joined": PAST, "apart": Within(PAST)}
+    assert views == {"joined": CAUSAL, "apart": Within(CAUSAL)}

@@ -7,7 +7,7 @@ import torch
 from tests.taking import ByToken
 from torch import nn
 
-from plugformer.interfaces import PAST, Attention, Batch, Level, PartSpec, Ragged, Sizes, Tokens
+from plugformer.interfaces import CAUSAL, Attention, Batch, Level, PartSpec, Ragged, Sizes, Tokens
 from plugformer.interfaces.context import Slots, State
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -30,7 +30,7 @@ class Sums(Attention):
         self.value, self.output = (nn.Linear(model.width, model.width) for _ in range(2))
 
     def follows(self, view):
-        return view == PAST
+        return view == CAUSAL
 
     def forward(self, x, context):
         value = self.value(x)
@@ -67,7 +67,7 @@ CASES = [(name, "rope", {}) for name in PARTS]
 CASES += [("mha", entry.name, {}) for entry in REGISTRY.entries(Kind.POSITION) if entry.name != "rope"]
 CASES += [
     ("mha", "learned", {"residual": PartSpec(ByToken)}),
-    ("mha", "rope", {"view": lambda _: Within(PAST)}),
+    ("mha", "rope", {"view": lambda _: Within(CAUSAL)}),
 ]
 
 

@@ -5,7 +5,7 @@ import pytest
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import PAST, LayerContext, Sizes
+from plugformer.interfaces import CAUSAL, Place, Sizes
 from plugformer.model import build
 from plugformer.validation import validate
 
@@ -88,7 +88,7 @@ def check(parts):
     return check
 
 
-def places(task, registry) -> dict[str, LayerContext]:
+def places(task, registry) -> dict[str, Place]:
     model = build(Experiment.of(task, registry).spec, Sizes(9, 9))
     return {name: module.place for name, module in model.named_modules() if hasattr(module, "place")}
 
@@ -97,17 +97,17 @@ def test_each_part_is_told_its_place(check, parts):
     own = "model.decoder.cross_attention.position=noting"
     task = check(*NOTING, own, "model.decoder.layers=2").task
     found = places(task, parts)
-    assert found["encoder.position"] == LayerContext(layers=3, read_by=2)
-    assert found["encoder.layers.2.attention"] == LayerContext(layer=2, layers=3, read_by=2)
-    assert found["encoder.layers.1.feed_forward"] == LayerContext(layer=1, layers=3, read_by=2)
-    assert found["encoder.final_norm"] == LayerContext(layer=3, layers=3, read_by=2)
+    assert found["encoder.position"] == Place(layers=3, read_by=2)
+    assert found["encoder.layers.2.attention"] == Place(layer=2, layers=3, read_by=2)
+    assert found["encoder.layers.1.feed_forward"] == Place(layer=1, layers=3, read_by=2)
+    assert found["encoder.final_norm"] == Place(layer=3, layers=3, read_by=2)
     decoder = {"stack": "decoder", "layers": 2}
-    assert found["decoder.position"] == LayerContext(view=PAST, **decoder)
-    assert found["decoder.cross_position"] == LayerContext(cross=True, **decoder)
-    assert found["decoder.layers.1.attention"] == LayerContext(layer=1, view=PAST, **decoder)
-    assert found["decoder.layers.1.cross_attention"] == LayerContext(layer=1, cross=True, **decoder)
-    assert found["decoder.layers.0.residual.norms.feed_forward"] == LayerContext(view=PAST, **decoder)
-    assert found["head"] == found["decoder.final_norm"] == LayerContext(layer=2, view=PAST, **decoder)
+    assert found["decoder.position"] == Place(view=CAUSAL, **decoder)
+    assert found["decoder.cross_position"] == Place(cross=True, **decoder)
+    assert found["decoder.layers.1.attention"] == Place(layer=1, view=CAUSAL, **decoder)
+    assert found["decoder.layers.1.cross_attention"] == Place(layer=1, cross=True, **decoder)
+    assert found["decoder.layers.0.residual.norms.feed_forward"] == Place(view=CAUSAL, **decoder)
+    assert found["head"] == found["decoder.final_norm"] == Place(layer=2, view=CAUSAL, **decoder)
     # three norms and networks in each layer of the decoder, two in the encoder's
     assert len(found) == 3 * 4 + 2 * 6 + len(("position", "final_norm")) * 2 + len(("cross", "head"))
 
@@ -115,7 +115,7 @@ def test_each_part_is_told_its_place(check, parts):
 def test_a_classifier_stands_above_the_encoder(parts):
     settings = ["model.layers=2", "model.head=noting_labels", "model.width=8", "model.heads=2"]
     task = resolve("ag-news", settings, parts).task
-    assert places(task, parts) == {"head": LayerContext(layer=2, layers=2)}
+    assert places(task, parts) == {"head": Place(layer=2, layers=2)}
 
 
 def refused(check, *overrides) -> str:

@@ -30,7 +30,7 @@ from plugformer_testing.small import CASES, small_model
 
 SIZES = Sizes(13, 13)
 LENGTH = 12
-EVERYTHING, CAUSAL = (EncoderOnly, Level.TOKEN), (DecoderOnly, Level.NEXT_TOKEN)
+READING, WRITING = (EncoderOnly, Level.TOKEN), (DecoderOnly, Level.NEXT_TOKEN)
 
 
 class EverySecond(ByToken):
@@ -52,7 +52,7 @@ class Everything(ByToken):
         return torch.ones_like(real)
 
 
-def model_of(residual, kind=CAUSAL, **changes):
+def model_of(residual, kind=WRITING, **changes):
     architecture, level = kind
     return small_model(architecture(), level, SIZES, residual=PartSpec(residual), **changes)
 
@@ -84,9 +84,9 @@ def test_nothing_else_is_computed_where_their_number_is_known(shorter):
 @pytest.mark.parametrize("position", ["rope", "alibi", "t5", "learned"])
 def test_tokens_keep_their_positions(position, residual):
     """What is taken reads what is taken, as in a model of full layers with a mask between the tokens."""
-    model, tokens = model_of(residual, EVERYTHING, position=position), tokens_of(LENGTH, 7)
+    model, tokens = model_of(residual, READING, position=position), tokens_of(LENGTH, 7)
     taken = (torch.arange(LENGTH) % 2 == 0) & tokens.mask
-    whole = model_of(ByToken, EVERYTHING, position=position)
+    whole = model_of(ByToken, READING, position=position)
     whole.load_state_dict(model.state_dict())
     for layer in whole.encoder.layers:
         layer.residual = Masked(layer.residual, taken)
@@ -96,7 +96,7 @@ def test_tokens_keep_their_positions(position, residual):
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("kind", [EVERYTHING, CAUSAL])
+@pytest.mark.parametrize("kind", [READING, WRITING])
 def test_a_known_number_changes_no_number(kind):
     """Outputs and gradients are those of all tokens computed with a mask."""
     tokens, found = tokens_of(LENGTH, 7, 1), []
@@ -148,7 +148,7 @@ def test_operations_are_counted_as_they_are_computed():
 
 
 def test_weights_are_shown_where_the_tokens_are():
-    model = model_of(EverySecond, EVERYTHING)
+    model = model_of(EverySecond, READING)
     with torch.no_grad(), observing(model) as records:
         model.encoder(tokens_of(LENGTH))
     weights = _weights(records, AttentionLocation("encoder", 1, "self"), (LENGTH, LENGTH))
@@ -159,7 +159,7 @@ def test_weights_are_shown_where_the_tokens_are():
 
 
 def test_a_choice_by_sequence_is_refused_in_a_causal_stack():
-    with pytest.raises(ConfigurationError, match=r"BySequence chooses .* Past\(\) hides"):
+    with pytest.raises(ConfigurationError, match=r"BySequence chooses .* Causal\(\) hides"):
         model_of(BySequence)
 
 
@@ -168,7 +168,7 @@ def test_a_choice_that_is_not_declared_is_refused():
         takes = "all"
 
     with pytest.raises(RegistryError, match="Undeclared takes some tokens only; set its `takes`"):
-        model_of(Undeclared, EVERYTHING).encoder(tokens_of(LENGTH))
+        model_of(Undeclared, READING).encoder(tokens_of(LENGTH))
 
 
 def test_layers_that_share_states_take_all_tokens():
@@ -177,7 +177,7 @@ def test_layers_that_share_states_take_all_tokens():
             super().__init__(model)
             self.reads_layer = model.place.layer - 1 if model.place.layer else None
 
-    spec = model_of(ByToken, EVERYTHING).spec
+    spec = model_of(ByToken, READING).spec
     stack = spec.stacks["encoder"]
     sublayers = {**stack.layers[0].sublayers, "attention": PartSpec(Reader)}
     layers = tuple(replace(layer, sublayers=sublayers) for layer in stack.layers)

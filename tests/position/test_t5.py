@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import PAST, LayerContext, ModelContext, Positions
+from plugformer.interfaces import CAUSAL, ModelContext, Place, Positions
 from plugformer_plugins.position.t5 import T5
 
 MODEL = ModelContext(width=9, heads=3, ffn_width=1)
@@ -55,11 +55,11 @@ def test_buckets_known_from_the_papers_defaults():
     assert torch.equal(ahead[1:], past[1:] + 16)
 
 
-CAUSAL = replace(MODEL, place=LayerContext(stack="decoder", view=PAST))
+CAUSAL_MODEL = replace(MODEL, place=Place(stack="decoder", view=CAUSAL))
 
 
 def test_where_attention_is_causal_all_buckets_are_for_the_past():
-    encoding = T5(CAUSAL)
+    encoding = T5(CAUSAL_MODEL)
     with torch.no_grad():
         encoding.table.copy_(torch.arange(32.0)[:, None].expand(32, 3))
     past = bias(encoding, 200)[0, 0, -1].flip(0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.interfaces import PAST, LayerContext, ModelContext, ResidualContext
+from plugformer.interfaces import CAUSAL, ModelContext, Place, ResidualContext
 from plugformer_plugins.residual.norms import (
     DeepNorm,
     LayerScale,
@@ -73,7 +73,7 @@ def test_parallel():
 @pytest.mark.parametrize(("layers", "init"), [(1, 0.1), (18, 0.1), (19, 1e-5), (24, 1e-5), (25, 1e-6)])
 def test_scales_start_by_the_depth(layers, init):
     """Touvron et al. 2021, section 2."""
-    residual = LayerScale(replace(MODEL, place=LayerContext(layers=layers)))
+    residual = LayerScale(replace(MODEL, place=Place(layers=layers)))
     for scale in residual.scales.values():
         torch.testing.assert_close(scale.detach(), torch.full((WIDTH,), init))
     assert LayerScale(MODEL, init=0.5).scales["attention"].tolist() == [0.5] * WIDTH
@@ -83,11 +83,11 @@ def test_scales_start_by_the_depth(layers, init):
     ("place", "sublayers", "alpha", "beta"),
     [
         # Wang et al. 2022, figure 2, for 6 and 12 layers, with the roots taken by hand
-        (LayerContext(layers=6), ALONE, 1.8612, 0.3799),
-        (LayerContext(stack="decoder", layers=12, view=PAST), ALONE, 2.2134, 0.3195),
-        (LayerContext(layers=6, read_by=6), ALONE, 1.4180, 0.4970),
-        (LayerContext(layers=12, read_by=6), ALONE, 1.6863, 0.4179),
-        (LayerContext(stack="decoder", layers=6, view=PAST), READING, 2.0598, 0.3433),
+        (Place(layers=6), ALONE, 1.8612, 0.3799),
+        (Place(stack="decoder", layers=12, view=CAUSAL), ALONE, 2.2134, 0.3195),
+        (Place(layers=6, read_by=6), ALONE, 1.4180, 0.4970),
+        (Place(layers=12, read_by=6), ALONE, 1.6863, 0.4179),
+        (Place(stack="decoder", layers=6, view=CAUSAL), READING, 2.0598, 0.3433),
     ],
 )
 def test_alpha_and_beta_are_the_papers(place, sublayers, alpha, beta):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 
-from plugformer.interfaces import ABSENT, BEGIN, END, EVERYTHING, PAST, Level, Limits, Ragged, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, BIDIRECTIONAL, CAUSAL, END, Level, Limits, Ragged, Tokens
 from plugformer.registry import Kind
 from plugformer_blocks import Prefix, Within
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
@@ -298,14 +298,14 @@ MUTANTS = {
         after("MarksInTrainingAlone", PrefixLM, collate=without_marks),
     ),
     "the_view_is_what_it_says": (
-        viewing("Leaks", DecoderOnly, EVERYTHING),
-        viewing("SeesThePastAlone", PrefixLM, PAST),
+        viewing("Leaks", DecoderOnly, BIDIRECTIONAL),
+        viewing("SeesThePastAlone", PrefixLM, CAUSAL),
         marking("NoPrefix", lambda tokens, given: tokens.mask & False),
         building(PrefixLM, LosesMarks),
         instead("ClaimsAll", DecoderOnly, stacks=(("decoder", Prefix()),)),
     ),
     "documents_are_read_as_if_alone": tuple(
-        viewing(view.__name__, DecoderOnly, view(PAST)) for view in (GoesOn, CountsTheRow, ForgetsDocuments)
+        viewing(view.__name__, DecoderOnly, view(CAUSAL)) for view in (GoesOn, CountsTheRow, ForgetsDocuments)
     ),
     "there_is_room_for_an_output": (
         building(DecoderOnly, RoomForAll),

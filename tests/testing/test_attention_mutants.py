@@ -6,7 +6,7 @@ import torch
 from tests.testing.mutants import after, instead, mutant_tests
 from torch.nn.functional import normalize
 
-from plugformer.interfaces import EVERYTHING, PAST, Context, Positions
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Context, Positions
 from plugformer.interfaces.context import State
 from plugformer.registry import Kind
 from plugformer_blocks import project_heads, softmax_attention, split_heads
@@ -165,7 +165,7 @@ class WritesToTheOwner(Shared):
 class ReaderIsUnrotated(Shared):
     def forward(self, x, context):
         if self.reads_layer is not None:
-            context = replace(context, query=still(context.query), view=EVERYTHING)
+            context = replace(context, query=still(context.query), view=BIDIRECTIONAL)
         return super().forward(x, context)
 
 
@@ -175,7 +175,7 @@ LearnsFromTheFuture = returning(
 )
 MUTANTS = {
     "the_view_is_followed": (
-        attending("SeesThePast", lambda _, at: replace(at, view=PAST if at.view.causal else at.view)),
+        attending("SeesThePast", lambda _, at: replace(at, view=CAUSAL if at.view.causal else at.view)),
         attending("LosesMarks", lambda _, at: replace(at, key=replace(at.key, marks={}))),
     ),
     "shapes": (
@@ -192,7 +192,7 @@ MUTANTS = {
         ),
         attending(  # lets the tokens of a piece see one another whenever there is a past
             "OpenPieces",
-            lambda _, at: replace(at, view=EVERYTHING) if at.slots and at.slots.start != 0 else at,
+            lambda _, at: replace(at, view=BIDIRECTIONAL) if at.slots and at.slots.start != 0 else at,
         ),
         attending("WritesByColumn", by_column),
         attending("ReadsWhatIsBehind", lambda _, at: unmasked(at) if at.slots else at),
@@ -219,7 +219,7 @@ MUTANTS = {
     "every_real_token_is_read": (attending("ReadsTwoKeys", two_keys),),
     "dropout_ends_with_training": (
         DropsForever,
-        attending("Leaks", lambda self, at: replace(at, view=EVERYTHING if self.training else at.view)),
+        attending("Leaks", lambda self, at: replace(at, view=BIDIRECTIONAL if self.training else at.view)),
         attending("SeesPaddingInTraining", lambda self, at: unmasked(at) if self.training else at),
     ),
     "padding_is_not_seen": (

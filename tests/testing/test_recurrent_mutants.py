@@ -8,7 +8,7 @@ from tests.testing.mutants import mutant_tests
 from torch import nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import PAST, Attention
+from plugformer.interfaces import CAUSAL, Attention
 from plugformer_blocks import Within
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import Status, check
@@ -27,7 +27,7 @@ class RunningMean(Attention):
         self.value, self.gate = (nn.Linear(model.width, model.width) for _ in range(2))
 
     def follows(self, view):
-        return view == PAST
+        return view == CAUSAL
 
     def forward(self, x, context):
         values, counts = self.counted(self.value(x), torch.ones_like(x[..., :1]), context)
@@ -92,7 +92,7 @@ class Refuses(RunningMean):
     """Leaves it to `follows` alone which places it serves."""
 
     def __init__(self, model):
-        place = replace(model.place, view=PAST, cross=False)
+        place = replace(model.place, view=CAUSAL, cross=False)
         super().__init__(replace(model, place=place))
 
 
@@ -111,7 +111,7 @@ class ClaimsDocuments(RunningMean):
     """Goes on across documents."""
 
     def follows(self, view):
-        return view in (PAST, Within(PAST))
+        return view in (CAUSAL, Within(CAUSAL))
 
 
 class ServesNothing(RunningMean):

@@ -27,12 +27,12 @@ from plugformer.interfaces.prediction import Level, OutputType, Prediction, as_t
 from plugformer.interfaces.spec import (
     Architecture,
     HeadContext,
-    LayerContext,
     LayerSpec,
     Limits,
     ModelContext,
     ModelSpec,
     PartSpec,
+    Place,
     ResidualContext,
     Sizes,
     StackSpec,
@@ -47,15 +47,15 @@ from plugformer.interfaces.training import (
     Schedule,
     matching_paths,
 )
-from plugformer.interfaces.view import EVERYTHING, PAST, View
+from plugformer.interfaces.view import BIDIRECTIONAL, CAUSAL, View
 
 __all__ = [
     "ABSENT",
     "BEGIN",
+    "BIDIRECTIONAL",
+    "CAUSAL",
     "END",
-    "EVERYTHING",
     "PADDING",
-    "PAST",
     "SPECIAL_TOKENS",
     "UNKNOWN",
     "AllowedOutputs",
@@ -83,7 +83,6 @@ __all__ = [
     "Initialization",
     "Input",
     "JoinedOptimizer",
-    "LayerContext",
     "LayerSpec",
     "Level",
     "LikelihoodMetric",
@@ -99,6 +98,7 @@ __all__ = [
     "OutputMetric",
     "OutputType",
     "PartSpec",
+    "Place",
     "PositionalEncoding",
     "Positions",
     "Prediction",

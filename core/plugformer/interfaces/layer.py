@@ -48,7 +48,7 @@ class Attention(nn.Module, ABC):
     def follows(self, view: View) -> bool:  # noqa: ARG002 (a default)
         """Returns whether it sees what a view allows and nothing else; by default yes, by the context's mask.
 
-        A mixer with a running state follows PAST alone. A model with another view is refused.
+        A mixer with a running state follows CAUSAL alone. A model with another view is refused.
         """
         return True
 

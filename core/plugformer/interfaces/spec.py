@@ -13,14 +13,14 @@ from torch import nn
 from plugformer.interfaces.batch import Batch, Encoded
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.task_type import Input
-from plugformer.interfaces.view import EVERYTHING, View
+from plugformer.interfaces.view import BIDIRECTIONAL, View
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerContext:
+class Place:
     """The place of a part in a model.
 
     A constructor raises ConfigurationError for a place that the component does not support.
@@ -29,7 +29,7 @@ class LayerContext:
         stack: `encoder` or `decoder`.
         layer: The number of layers below the part: 0 for a positional encoding, `layers` for the head.
         layers: Number of layers of the stack.
-        view: Which tokens of its sequence a token sees; EVERYTHING for cross-attention.
+        view: Which tokens of its sequence a token sees; BIDIRECTIONAL for cross-attention.
         cross: Whether the part reads another stack: cross-attention and its positional encoding.
         read_by: Number of layers of other stacks that read this stack's output.
     """
@@ -37,7 +37,7 @@ class LayerContext:
     stack: str = "encoder"
     layer: int = 0
     layers: int = 1
-    view: View = EVERYTHING
+    view: View = BIDIRECTIONAL
     cross: bool = False
     read_by: int = 0
 
@@ -72,7 +72,7 @@ class ModelContext:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     max_length: int = 512
-    place: LayerContext = LayerContext()
+    place: Place = Place()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +224,7 @@ class StackSpec:
     """A stack of layers above token embeddings.
 
     Attributes:
-        name: This, `view` and `read_by` as in `LayerContext`.
+        name: This, `view` and `read_by` as in `Place`.
         layers: The layers from first to last, at least one.
         position: The positional encoding of self-attention.
         norm: The final norm.
@@ -239,12 +239,10 @@ class StackSpec:
     cross_position: PartSpec | None = None
     read_by: int = 0
 
-    def place(self, layer: int = 0, *, cross: bool = False) -> LayerContext:
+    def place(self, layer: int = 0, *, cross: bool = False) -> Place:
         """Returns the place of a part with this number of layers below; `cross` if it reads another stack."""
-        view, layers, read_by = EVERYTHING if cross else self.view, len(self.layers), self.read_by
-        return LayerContext(
-            stack=self.name, layer=layer, layers=layers, view=view, cross=cross, read_by=read_by
-        )
+        view, layers, read_by = BIDIRECTIONAL if cross else self.view, len(self.layers), self.read_by
+        return Place(stack=self.name, layer=layer, layers=layers, view=view, cross=cross, read_by=read_by)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +286,7 @@ class ModelSpec:
     seed: int = 1
     inputs: tuple[Input, ...] = (Input(),)
 
-    def context(self, place: LayerContext) -> ModelContext:
+    def context(self, place: Place) -> ModelContext:
         """Returns the context of the component at a place."""
         names = [field.name for field in fields(ModelContext) if field.name != "place"]
         return ModelContext(**{name: getattr(self, name) for name in names}, place=place)

@@ -1,7 +1,7 @@
 """Views: which tokens of a sequence each of its tokens sees."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -9,18 +9,21 @@ from torch import Tensor
 from plugformer.interfaces.position import Positions
 
 
-class View(ABC):
-    """Which tokens of its sequence each token of a stack sees; none sees padding. A frozen dataclass.
+@dataclass(frozen=True)
+class View:
+    """Which tokens of its sequence each token of a stack sees; none sees padding. By itself, each sees all.
+
+    A view that hides tokens is a frozen dataclass, too.
 
     Attributes:
         causal: Whether no token ever sees a later one.
     """
 
-    causal: bool = False
+    causal: ClassVar[bool] = False
 
-    @abstractmethod
-    def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
+    def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:  # noqa: ARG002
         """Returns where a query sees a key, by their `index` and marks; None for everywhere."""
+        return None
 
     def is_causal(self, query: Positions, key: Positions) -> bool:  # noqa: ARG002 (a default)
         """Returns whether the `is_causal` of a fused kernel is the mask of a call; it reads no tensors."""
@@ -32,23 +35,15 @@ class View(ABC):
         ids: Int[Tensor, "batch new"],  # noqa: ARG002 (a default)
         past: Positions | None = None,  # noqa: ARG002
     ) -> Positions:
-        """Returns the positions and marks of new tokens behind `past` ones; by default as they come."""
+        """Returns the positions and marks of new tokens after `past` ones; by default as they come."""
         return new
 
 
 @dataclass(frozen=True)
-class Everything(View):
-    """Every token sees all."""
-
-    def allowed(self, query: Positions, key: Positions) -> None:
-        """Returns None."""
-
-
-@dataclass(frozen=True)
-class Past(View):
+class Causal(View):
     """A token sees itself and those before it."""
 
-    causal = True
+    causal: ClassVar[bool] = True
 
     def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
         """Returns whether the key is no later; None for the last token alone."""
@@ -59,5 +54,5 @@ class Past(View):
         return query.index is key.index
 
 
-EVERYTHING = Everything()
-PAST = Past()
+BIDIRECTIONAL = View()
+CAUSAL = Causal()

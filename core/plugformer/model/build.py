@@ -11,16 +11,16 @@ from torch import nn
 
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
 from plugformer.interfaces import (
-    EVERYTHING,
+    BIDIRECTIONAL,
     Attention,
     Head,
     HeadContext,
     Initialization,
-    LayerContext,
     Model,
     ModelContext,
     ModelSpec,
     PartSpec,
+    Place,
     PositionalEncoding,
     ResidualContext,
     Sizes,
@@ -68,10 +68,10 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
         component = part.make(*context, **part.options)
         if isinstance(component, nn.Module):
             refuse_hidden_values(component, part.label)
-        view = context[0].place.view if context else EVERYTHING
+        view = context[0].place.view if context else BIDIRECTIONAL
         if isinstance(component, Attention) and not component.follows(view):
             raise ConfigurationError(f"{part.label} cannot follow {view}\nchoose another attention here")
-        if getattr(component, "takes", "all") == "by sequence" and view != EVERYTHING:
+        if getattr(component, "takes", "all") == "by sequence" and view != BIDIRECTIONAL:
             raise ConfigurationError(f"{part.label} chooses tokens by sequence, also those that {view} hides")
         return component
     except (KeyboardInterrupt, PlugformerError):
@@ -148,7 +148,7 @@ class Builder:
         self.parts.append((component, part))
         return component
 
-    def _refuse_other_states(self, part: PartSpec, place: LayerContext, read: int, sublayer: str) -> None:
+    def _refuse_other_states(self, part: PartSpec, place: Place, read: int, sublayer: str) -> None:
         """Raises ConfigurationError if an attention reads no layer below, or one with another attention."""
         problem, layers = "", self.spec.stacks[place.stack].layers
         if not 0 <= read < place.layer:
@@ -159,7 +159,7 @@ class Builder:
             owner = f"layer {read} of the {place.stack}"
             raise ConfigurationError(f"{part.label} in {place} reads the state of {owner}, {problem}")
 
-    def _part(self, part: PartSpec, place: LayerContext, sublayer: str = "") -> Any:
+    def _part(self, part: PartSpec, place: Place, sublayer: str = "") -> Any:
         return self.make(part, self.spec.context(place), sublayer)
 
     def _stack(self, name: str, embedding: TokenEmbedding) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from plugformer.interfaces import EVERYTHING, Context, PositionalEncoding, Positions, View
+from plugformer.interfaces import BIDIRECTIONAL, Context, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
 from plugformer.interfaces.context import Slots, State
 from plugformer.model.encoder import LayerStack, Memory
@@ -206,5 +206,7 @@ class Decoder(LayerStack):
             reading = query.with_encoding(self.cross_position)
             if memory.hidden is not None:
                 reading = reading.beside(tokens.ids.shape[0], memory.hidden.shape[0])
-            cross = Context(reading, source, view=EVERYTHING, cross=True, memory=memory.hidden, slots=slots)
+            cross = Context(
+                reading, source, view=BIDIRECTIONAL, cross=True, memory=memory.hidden, slots=slots
+            )
         return self.compute(tokens, context, cross, states)

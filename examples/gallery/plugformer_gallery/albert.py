@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
-    EVERYTHING,
+    BIDIRECTIONAL,
     Architecture,
     Batch,
     Encoded,
@@ -38,7 +38,7 @@ class ALBERT(Architecture):
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
-    stacks = (("encoder", EVERYTHING),)
+    stacks = (("encoder", BIDIRECTIONAL),)
 
     def __init__(
         self, *, groups: Annotated[int, Field(ge=1, description="Of layers that share parameters.")] = 1

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv1d, glu, pad, silu
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import EVERYTHING, PAST, Attention, Context, ModelContext, View
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Attention, Context, ModelContext, View
 
 
 class Convolution(Attention):
@@ -53,7 +53,7 @@ class Convolution(Attention):
 
     def follows(self, view: View) -> bool:
         """Returns whether tokens see all others, or all before them."""
-        return view in (EVERYTHING, PAST)
+        return view in (BIDIRECTIONAL, CAUSAL)
 
     def forward(
         self, x: Float[Tensor, "batch length width"], context: Context

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm, silu
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import PAST, Attention, Context, ModelContext, View
+from plugformer.interfaces import CAUSAL, Attention, Context, ModelContext, View
 from plugformer_blocks import split_heads
 from plugformer_gallery.heads import merged, require_divisible
 
@@ -41,7 +41,7 @@ class Retention(Attention):
 
     def follows(self, view: View) -> bool:
         """Returns whether a token sees all tokens before it: retention hides none."""
-        return view == PAST
+        return view == CAUSAL
 
     def forward(
         self, x: Float[Tensor, "batch length width"], context: Context

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import EVERYTHING, PAST, Attention, Context, ModelContext, View
+from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Attention, Context, ModelContext, View
 from plugformer_blocks import project_heads, softmax_attention, split_heads
 from plugformer_gallery.heads import merged, require_divisible
 
@@ -48,7 +48,7 @@ class SlidingWindowAttention(Attention):
 
     def follows(self, view: View) -> bool:
         """Returns whether a view reads no marks, which the window does not keep."""
-        return view in (EVERYTHING, PAST)
+        return view in (BIDIRECTIONAL, CAUSAL)
 
     def forward(
         self, x: Float[Tensor, "batch length width"], context: Context

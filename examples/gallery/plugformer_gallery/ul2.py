@@ -11,8 +11,8 @@ from torch import Tensor
 
 from plugformer.interfaces import (
     BEGIN,
+    CAUSAL,
     END,
-    PAST,
     UNKNOWN,
     Column,
     Encoded,
@@ -40,7 +40,7 @@ class WholeQuestion(View):
 
     def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
         """Returns whether the key belongs to the question, or is no later than the query."""
-        past = PAST.allowed(query, key)
+        past = CAUSAL.allowed(query, key)
         return past if past is None else past | (key.mark("question")[:, None, :] > 0)
 
     def positions(
@@ -68,7 +68,7 @@ class MixtureOfDenoisers(TaskType):
 
     def view(self, view: View) -> View:
         """Returns the view in which texts with hidden spans are read in both directions."""
-        return WholeQuestion() if view == PAST else view
+        return WholeQuestion() if view == CAUSAL else view
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts, or of prompts."""

@@ -16,12 +16,12 @@ from torch import Tensor
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
-    EVERYTHING,
-    PAST,
+    BIDIRECTIONAL,
+    CAUSAL,
     Attention,
     Context,
-    LayerContext,
     ModelContext,
+    Place,
     PositionalEncoding,
     Positions,
     Tokens,
@@ -30,7 +30,7 @@ from plugformer.interfaces.context import State
 from plugformer.model import Cache
 from plugformer_testing import contract_tests
 
-DECODER = LayerContext(stack="decoder", view=PAST)
+DECODER = Place(stack="decoder", view=CAUSAL)
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
@@ -63,7 +63,7 @@ def at(encoding: PositionalEncoding, length: int = LENGTH) -> Positions:
 
 
 def read(attention: Attention, x: Tensor, here: Positions) -> Tensor:
-    output: Tensor = attention(x, Context(here, here, view=PAST))
+    output: Tensor = attention(x, Context(here, here, view=CAUSAL))
     return output
 
 
@@ -73,9 +73,9 @@ def steps(attention: Attention, x: Tensor, real: Tensor | None = None) -> Iterat
     cache = Cache([{"attention": State()}])
     for n in range(x.shape[1]):
         tokens = Tokens(torch.zeros(len(x), 1, dtype=torch.int64), real[:, n : n + 1])
-        query, key, slots = cache.extend(tokens, PAST, PositionalEncoding())
+        query, key, slots = cache.extend(tokens, CAUSAL, PositionalEncoding())
         state = cache.layers[0]["attention"]
-        context = Context(query, key, view=PAST, state=state, slots=slots)
+        context = Context(query, key, view=CAUSAL, state=state, slots=slots)
         yield attention(x[:, n : n + 1], context), cache
 
 
@@ -130,8 +130,8 @@ def test_layers_of_a_group_share_keys_and_values(x: Tensor, sharing: int, owners
         weights = (query @ key.mT / math.sqrt(WIDTH)).masked_fill(future, -math.inf).softmax(-1)
         expected = attention.output((weights @ value).transpose(1, 2).flatten(2))
         kept = State()
-        owner(x, Context(here, here, view=PAST, state=kept))
-        context = Context(here, here, view=PAST, state=State(kept))
+        owner(x, Context(here, here, view=CAUSAL, state=kept))
+        context = Context(here, here, view=CAUSAL, state=State(kept))
         torch.testing.assert_close(attention(x, context), expected)
 
 
@@ -165,8 +165,8 @@ def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     assert sizes == {2 * MODEL.heads * WIDTH * WIDTH}
 
 
-@pytest.mark.parametrize("place", [LayerContext(), LayerContext(stack="decoder", cross=True)])
-def test_retention_refuses_places_without_a_past(place: LayerContext) -> None:
+@pytest.mark.parametrize("place", [Place(), Place(stack="decoder", cross=True)])
+def test_retention_refuses_places_without_a_past(place: Place) -> None:
     with pytest.raises(ConfigurationError, match="choose another attention here"):
         Retention(ModelContext(width=24, heads=4, ffn_width=8, place=place))
 
@@ -198,11 +198,13 @@ def test_the_cache_of_a_sliding_window_is_as_long_as_the_window() -> None:
 
 
 def test_cross_attention_has_no_window(x: Tensor) -> None:
-    place = LayerContext(stack="decoder", cross=True)
+    place = Place(stack="decoder", cross=True)
     attention = SlidingWindowAttention(ModelContext(width=24, heads=4, ffn_width=8, place=place), window=2)
     queries, keys = at(PositionalEncoding(), 1), at(PositionalEncoding())
     attention, memory = attention.double(), x.requires_grad_()
-    output = attention(x[:, :1].detach(), Context(queries, keys, view=EVERYTHING, cross=True, memory=memory))
+    output = attention(
+        x[:, :1].detach(), Context(queries, keys, view=BIDIRECTIONAL, cross=True, memory=memory)
+    )
     (gradient,) = torch.autograd.grad(output.sum(), memory)
     assert (gradient.abs().amax(-1) > 0).all()
 

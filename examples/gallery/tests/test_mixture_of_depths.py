@@ -7,7 +7,7 @@ from torch import nn
 
 from plugformer import create
 from plugformer.interfaces import (
-    EVERYTHING,
+    BIDIRECTIONAL,
     Context,
     ModelContext,
     PositionalEncoding,
@@ -88,8 +88,8 @@ def test_padding_is_never_taken() -> None:
     nn.init.ones_(module.router.bias)
     real = torch.arange(6) < torch.tensor([[4], [2]])
     padded = Positions.of(6, PositionalEncoding(), real)
-    output = layer(x, Context(padded, padded, view=EVERYTHING), None, None)
+    output = layer(x, Context(padded, padded, view=BIDIRECTIONAL), None, None)
     for row, length in enumerate((4, 2)):
         alone = Positions.of(length, PositionalEncoding())
-        expected = layer(x[row : row + 1, :length], Context(alone, alone, view=EVERYTHING), None, None)
+        expected = layer(x[row : row + 1, :length], Context(alone, alone, view=BIDIRECTIONAL), None, None)
         torch.testing.assert_close(output[row, :length], expected[0])

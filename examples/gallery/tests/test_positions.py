@@ -11,7 +11,7 @@ from torch import Tensor
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
-    PAST,
+    CAUSAL,
     Attention,
     Context,
     ModelContext,
@@ -54,7 +54,7 @@ def test_shaw_is_equation_4(name: str) -> None:
     weights = scores.softmax(-1)
     read = torch.stack([weights[:, head] @ value[:, head // shared] for head in range(MODEL.heads)], dim=2)
     expected = attention.get_submodule("output")(read.flatten(2))
-    got = attention(x, Context(here, here, view=PAST))
+    got = attention(x, Context(here, here, view=CAUSAL))
     torch.testing.assert_close(got, expected)
 
 
@@ -65,7 +65,7 @@ def test_shaw_says_which_head_width_it_needs() -> None:
 
     def read(encoding: PositionalEncoding) -> Tensor:
         here = positions(encoding)
-        return attention(x, Context(here, here, view=PAST))
+        return attention(x, Context(here, here, view=CAUSAL))
 
     with pytest.raises(ConfigurationError, match=r"representations have width 6: set head_width to 16$"):
         read(RelativePositionRepresentations(MODEL))

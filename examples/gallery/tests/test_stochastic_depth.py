@@ -8,7 +8,7 @@ from plugformer_gallery.stochastic_depth import StochasticDepth
 from torch import nn
 
 from plugformer import create
-from plugformer.interfaces import LayerContext, ResidualContext, Sublayer
+from plugformer.interfaces import Place, ResidualContext, Sublayer
 from plugformer_testing import contract_tests
 
 WIDTH, EXAMPLES = 8, 4000
@@ -25,7 +25,7 @@ def context(layer: int) -> ResidualContext:
         width=WIDTH,
         heads=2,
         ffn_width=8,
-        place=LayerContext(layer=layer, layers=4),
+        place=Place(layer=layer, layers=4),
         sublayers=NAMES,
         norm=nn.Identity,
     )

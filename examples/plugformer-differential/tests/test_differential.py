@@ -11,10 +11,10 @@ from torch import Tensor
 from plugformer import create, create_model
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
-    PAST,
+    CAUSAL,
     Context,
-    LayerContext,
     ModelContext,
+    Place,
     PositionalEncoding,
     Positions,
     Tokens,
@@ -76,7 +76,7 @@ def _dot(one: list[float], other: list[float]) -> float:
 def test_it_is_the_formula(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
     positions = Positions.of(5, encoding)
-    got = attention(x, Context(positions, positions, view=PAST))
+    got = attention(x, Context(positions, positions, view=CAUSAL))
     torch.testing.assert_close(got, formula(attention, x, encoding))
 
 
@@ -100,7 +100,7 @@ def test_the_second_map_weighs_lambda_init_on_average() -> None:
 
 @pytest.mark.parametrize(("layer", "expected"), [(0, 0.2), (1, 0.3555), (11, 0.7779)])
 def test_lambda_init_grows_with_the_layer(layer: int, expected: float) -> None:
-    model = replace(MODEL, place=LayerContext(layer=layer, layers=12))
+    model = replace(MODEL, place=Place(layer=layer, layers=12))
     assert DifferentialAttention(model).lambda_init == pytest.approx(expected, abs=1e-4)
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from plugformer.interfaces import (
     BEGIN,
+    CAUSAL,
     END,
-    PAST,
     Architecture,
     Batch,
     Encoded,
@@ -40,7 +40,7 @@ class DecoderOnly(Architecture):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
-    stacks: ClassVar[tuple[tuple[str, View], ...]] = (("decoder", PAST),)
+    stacks: ClassVar[tuple[tuple[str, View], ...]] = (("decoder", CAUSAL),)
 
     def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the target: the given tokens followed by the outputs."""

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from plugformer.interfaces import (
     BEGIN,
-    EVERYTHING,
-    PAST,
+    BIDIRECTIONAL,
+    CAUSAL,
     Architecture,
     Batch,
     Encoded,
@@ -40,7 +40,7 @@ class EncoderDecoder(Architecture):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
-    stacks = (("encoder", EVERYTHING), ("decoder", PAST))
+    stacks = (("encoder", BIDIRECTIONAL), ("decoder", CAUSAL))
 
     def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""

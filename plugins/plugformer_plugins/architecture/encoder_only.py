@@ -11,8 +11,8 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
+    BIDIRECTIONAL,
     END,
-    EVERYTHING,
     Architecture,
     Batch,
     Encoded,
@@ -46,7 +46,7 @@ class EncoderOnly(Architecture):
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE, Level.VECTOR})
-    stacks = (("encoder", EVERYTHING),)
+    stacks = (("encoder", BIDIRECTIONAL),)
 
     def __init__(self, *, pooling: Pooling | None = None) -> None:
         self._pooling = pooling

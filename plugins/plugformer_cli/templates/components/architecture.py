@@ -7,7 +7,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from plugformer.interfaces import (
-    EVERYTHING,
+    BIDIRECTIONAL,
     Architecture,
     Batch,
     Encoded,
@@ -29,7 +29,7 @@ class NewComponent(Architecture):
     """
 
     levels = frozenset({Level.TOKEN})
-    stacks = (("encoder", EVERYTHING),)
+    stacks = (("encoder", BIDIRECTIONAL),)
 
     def collate(self, encoded: Encoded, level: Level, *, lengths: Sequence[int] = ()) -> Batch:
         """Returns the inputs as the source, and the targets of their tokens, if there are any."""
