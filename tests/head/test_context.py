@@ -12,7 +12,6 @@ from torch import nn
 import plugformer
 from plugformer.errors import ConfigurationError, NotExportableError, RegistryError
 from plugformer.interfaces import AllowedOutputs, HeadInput, Session, Tokens, evaluating
-from plugformer.model.layer import Layer
 from plugformer_blocks import programs_of
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
@@ -119,7 +118,8 @@ import sys
 
 sys.path.insert(0, "ROOT")
 import torch
-from tests.head.test_context import Layer, LanguageModel, gradients, model_of
+from plugformer.model import Layer
+from tests.head.test_context import LanguageModel, gradients, model_of
 from torch._dynamo.testing import CompileCounter
 
 layers, losses = CompileCounter(), CompileCounter()
@@ -147,11 +147,20 @@ def test_what_the_compiler_sees():
     assert ended.returncode == 0, ended.stderr
 
 
-def test_other_layers_keep_their_kernel():
-    layers = [module for module in model_of().modules() if isinstance(module, Layer)]
-    assert [layer.keeps_weights for layer in layers] == [False, False, False, True]
-    plain = model_of(head="language_model").modules()
-    assert not any(layer.keeps_weights for layer in plain if isinstance(layer, Layer))
+@pytest.mark.parametrize(
+    ("head", "order", "observed"), [(ReadsAll, (1, 0), [0]), ("language_model", (0, 1), [])]
+)
+def test_the_last_layer_alone_gives_up_its_kernel(head, order, observed):
+    """The last one that is computed, where an architecture has put the layers into another order."""
+    model, seen = model_of(head=head), []
+    layers = [*model.decoder.layers]
+    for number, layer in enumerate(layers):
+        layer.cross_attention.register_forward_pre_hook(
+            lambda _, arguments, number=number: seen.append(number) if arguments[1].observed else None
+        )
+    model.decoder.layers = torch.nn.ModuleList(layers[number] for number in order)
+    model(model.batch(inputs=READ, outputs=READ))
+    assert seen == observed
 
 
 @pytest.mark.parametrize("architecture", ["decoder-only", "encoder-only"])

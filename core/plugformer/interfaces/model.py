@@ -135,15 +135,13 @@ class Model(nn.Module, ABC):
         """
         if "cross_attention" not in self.head.reads:
             return None
-        layers = (layer for stack in self.stacks.values() for layer in cast("Iterable[Any]", stack.layers))
-        found = [vars(layer).pop("cross_attention_weights", None) for layer in layers]
-        weights = [each for each in found if each is not None]
-        if not weights:
+        found = [vars(stack).pop("cross_attention_weights", None) for stack in self.stacks.values()]
+        if found[-1] is None:
             raise ConfigurationError(
                 f"{type(self.head).__name__} reads the weights of the last cross-attention, which records "
                 "none\nchoose another attention there, such as mha"
             )
-        return cast("Tensor", weights[-1])
+        return cast("Tensor", found[-1])
 
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
         """Returns the head's scores under teacher forcing."""

@@ -118,10 +118,9 @@ class Builder:
         stack = self.spec.stacks["decoder"]
         part = stack.cross_position
         position = PositionalEncoding() if part is None else self._part(part, stack.place(cross=True))
-        shared = self._stack("decoder", embedding)
-        if "cross_attention" in getattr(self.spec.head.make, "reads", ()):
-            shared["layers"][-1].keeps_weights = True
-        return Decoder(cross_position=position, **shared)
+        decoder = Decoder(cross_position=position, **self._stack("decoder", embedding))
+        decoder.keeps_weights = "cross_attention" in getattr(self.spec.head.make, "reads", ())
+        return decoder
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -12,7 +14,7 @@ from torch.nn.functional import embedding
 
 from plugformer.interfaces import Context, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.layer import Dropout, Layer, LayerStates, compute_layers, layer_states
+from plugformer.model.layer import Dropout, Layer, LayerStates, layer_states
 
 
 class TokenEmbedding(nn.Module):
@@ -57,8 +59,15 @@ class LayerStack(nn.Module):
     """Embeddings with positions, layers, and a final norm (the identity where the task has none).
 
     Layers share `position` and `view`. `dropout` is the rate on the embeddings. With `recompute`, training
-    computes each layer twice, to save memory.
+    saves only the inputs of layers, and computes each layer again in the backward pass (Chen et al. 2016,
+    section 4: https://arxiv.org/abs/1604.06174).
+
+    Attributes:
+        keeps_weights: Whether the last layer's cross-attention leaves its weights for the head, as
+            `cross_attention_weights`.
     """
+
+    keeps_weights = False
 
     def __init__(
         self,
@@ -87,7 +96,14 @@ class LayerStack(nn.Module):
         cross: Context | None = None,
         states: Sequence[LayerStates] | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states of tokens; see `compute_layers` for the arguments."""
+        """Returns the hidden states of tokens.
+
+        Args:
+            tokens: The new tokens.
+            context: From them to all tokens of the sequence so far.
+            cross: From them to those of the other stack, if there is one to read.
+            states: What the sublayers of each layer keep; None if nothing.
+        """
         x = self.dropout(self.position("embed", self.embedding(tokens.ids), context.query))
         device = x.device.type
         mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
@@ -95,9 +111,23 @@ class LayerStack(nn.Module):
         layers = cast("list[Layer]", [*self.layers])
         if states is None and any(layer.reads_layers for layer in layers):
             states = layer_states(layers)
-        recompute = self.recompute and self.training
-        x = compute_layers(layers, x, context, cross, states, recompute=recompute)
+        recompute = self.recompute and self.training and torch.is_grad_enabled()
+        if recompute or any(layer.compiled and layer.training for layer in layers):
+            context.prepare()  # the backward pass computes again what is computed within a layer
+            if cross is not None:
+                cross.prepare()
+        for number, layer in enumerate(layers):
+            if cross is not None and self.keeps_weights and number == len(layers) - 1:
+                cross = copy(cross)  # with what it has computed
+                cross.observer = partial(self._keep, len(x))
+            x = layer(x, context, cross, states and states[number], recompute=recompute)
         return cast("Tensor", self.final_norm(x))
+
+    def _keep(self, rows: int, name: str, value: Tensor) -> None:
+        """Keeps the weights of cross-attention, in which rows that read one memory are side by side."""
+        if name == "weights":
+            by_row = value.unflatten(2, (rows // len(value), -1)).transpose(1, 2)
+            self.cross_attention_weights = by_row.flatten(0, 1)
 
     def whole(self, tokens: Tokens) -> Positions:
         """Returns the positions of whole sequences."""

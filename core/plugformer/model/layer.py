@@ -1,7 +1,6 @@
 """A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -77,7 +76,6 @@ class Layer(nn.Module):
     def __init__(self, *, sublayers: Mapping[str, nn.Module], residual: Residual, dropout: float) -> None:
         super().__init__()
         self.compiled: Callable[..., Tensor] | None = None  # of training; evaluation computes uncompiled
-        self.keeps_weights = False  # of cross-attention, as `cross_attention_weights`, for the head
         for name, sublayer in sublayers.items():
             self.add_module(name, sublayer)
         self.names = tuple(sublayers)
@@ -113,7 +111,7 @@ class Layer(nn.Module):
             states: What the sublayers keep, if they keep anything.
             recompute: Whether to save only these arguments, and compute again in the backward pass.
         """
-        plain = context.observed or self.keeps_weights
+        plain = context.observed or (cross is not None and cross.observed)
         compiled = self.compiled if self.training and not plain else None
         compute, arguments = compiled or Layer.compute, (self, x, context, cross, states)
         if recompute:  # inside the layer: its hooks run once, and what they change holds for both passes
@@ -125,9 +123,6 @@ class Layer(nn.Module):
     ) -> Tensor:
         """Computes `forward` without compilation."""
         real = None
-        if self.keeps_weights and cross is not None:
-            cross = copy(cross)  # with what it has computed
-            cross.observer = partial(self._keep, len(x))
         if self.residual.takes != "all":
             real = torch.ones_like(x[..., 0], dtype=torch.bool) if context.real is None else context.real
         seen = {name: cross if name == "cross_attention" else context for name in self.names}
@@ -138,12 +133,6 @@ class Layer(nn.Module):
             for name in self.names
         }
         return cast("Tensor", self.residual(x, sublayers))
-
-    def _keep(self, rows: int, name: str, value: Tensor) -> None:
-        """Keeps the weights of cross-attention, in which rows that read one memory are side by side."""
-        if name == "weights":
-            by_row = value.unflatten(2, (rows // len(value), -1)).transpose(1, 2)
-            self.cross_attention_weights = by_row.flatten(0, 1)
 
     def _sublayer(
         self,
@@ -201,34 +190,3 @@ def layer_states(layers: Sequence[Layer]) -> list[LayerStates]:
             states[name] = State(made[below][name])
         made.append(states)
     return made
-
-
-def compute_layers(
-    layers: Sequence[Layer],
-    x: Stream,
-    context: Context,
-    cross: Context | None,
-    states: Sequence[LayerStates] | None,
-    *,
-    recompute: bool,
-) -> Stream:
-    """Returns the hidden states after a stack of layers.
-
-    Args:
-        layers: From the first to the last.
-        x: Hidden states of new tokens.
-        context: From the new tokens to all tokens of the sequence so far.
-        cross: From the new tokens to those of the other stack, if there is one to read.
-        states: What the sublayers of each layer keep; None if nothing.
-        recompute: Save only the inputs of layers, and compute each layer again in the backward pass (Chen et
-            al. 2016, section 4: https://arxiv.org/abs/1604.06174); nothing is kept then.
-    """
-    recompute = recompute and torch.is_grad_enabled()
-    if recompute or any(layer.compiled and layer.training for layer in layers):
-        context.prepare()  # the backward pass computes again what is computed within a layer
-        if cross is not None:
-            cross.prepare()
-    every: Sequence[LayerStates | None] = states or [None] * len(layers)
-    for layer, kept in zip(layers, every, strict=True):
-        x = layer(x, context, cross, kept, recompute=recompute)
-    return x
