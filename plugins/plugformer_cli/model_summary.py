@@ -141,7 +141,7 @@ def summarize(model: Model, batch: Batch) -> list[ModuleSummary]:
     # The counter does not know the CPU's fused attention; matrix products count the same everywhere.
     with evaluating(model), sdpa_kernel(SDPBackend.MATH), ExitStack() as hooks:
         for path, module in shown:
-            if not isinstance(module, PositionalEncoding):  # its slots compute within other modules
+            if not isinstance(module, PositionalEncoding):  # its methods compute within other modules
                 hooks.enter_context(module.register_forward_pre_hook(begin))
                 hooks.enter_context(module.register_forward_hook(partial(end, path)))
         with others, counter:  # the latter hands on what it does not know, taken apart if that is possible

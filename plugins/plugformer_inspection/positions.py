@@ -1,4 +1,4 @@
-"""What a positional encoding does: the three slots that depend on positions alone, computed and drawn."""
+"""What a positional encoding does: the three methods that depend on positions alone, computed and drawn."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ MOST_POSITIONS = 64
 
 @dataclass(frozen=True)
 class EncodingView:
-    """What an encoding does to the first positions; None for a slot that changes nothing.
+    """What an encoding does to the first positions; None for a method that changes nothing.
 
     Attributes:
         component: Name of its class.
@@ -42,9 +42,9 @@ class EncodingView:
 
     def same_as(self, other: "EncodingView") -> bool:
         """Whether another encoding does the same."""
-        slots = ((self.embed, other.embed), (self.rotate, other.rotate), (self.bias, other.bias))
+        pairs = ((self.embed, other.embed), (self.rotate, other.rotate), (self.bias, other.bias))
         return self.component == other.component and all(
-            one is two if one is None or two is None else torch.equal(one, two) for one, two in slots
+            one is two if one is None or two is None else torch.equal(one, two) for one, two in pairs
         )
 
 
@@ -63,7 +63,7 @@ def view_positions(model: Model, task: Task) -> list[EncodingView]:
             new = view_encoding(encoding, length, task.model.width, head_width)
             view = next((known for known in views if known.same_as(new)), new)
             view.owners.append(owner)
-            if view is new and any(slot is not None for slot in (new.embed, new.rotate, new.bias)):
+            if view is new and any(each is not None for each in (new.embed, new.rotate, new.bias)):
                 views.append(new)
     return views
 
@@ -87,7 +87,7 @@ def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_wi
 
 
 def draw_positions(view: EncodingView) -> Iterator[Drawing]:
-    """Yields a figure for each slot that an encoding fills."""
+    """Yields a figure for each method that an encoding overrides."""
     name = "positions-" + "-".join(owner.removesuffix("-attention") for owner in view.owners)
     title = f"{view.component}, {' and '.join(view.owners)}"
     if view.embed is not None:

@@ -1,6 +1,6 @@
 """The contract of positional encodings, see plugformer.interfaces.position.
 
-The checks look at all slots of an encoding at once. A slot that it does not fill is the identity.
+The checks look at all methods of an encoding at once. One that it does not override changes nothing.
 """
 
 from typing import NamedTuple
@@ -169,18 +169,18 @@ def scores_depend_on_distance(subject: Subject, shift: int) -> None:
 
 
 @contract_check()
-def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
+def a_method_of_its_own_tells_positions_apart(subject: Subject) -> None:
     """Where an encoding does something, it does something else at each of the first positions."""
     positions, x, heads = _drawn(subject, FULL[2])
     found = _Tokens(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
     embedded, rotated = found.embedded[0], found.rotated[0].transpose(0, 1).flatten(1)
     distances = found.bias[0, :, -1].T  # what the last query sees
-    slots = {"embed": embedded, "rotate": rotated, "bias": distances, "content_bias": distances}
-    for slot, rows in slots.items():
-        if getattr(type(positions.encoding), slot) is not getattr(PositionalEncoding, slot):
+    methods = {"embed": embedded, "rotate": rotated, "bias": distances, "content_bias": distances}
+    for method, rows in methods.items():
+        if getattr(type(positions.encoding), method) is not getattr(PositionalEncoding, method):
             apart = torch.cdist(rows, rows) + torch.eye(positions.length, dtype=rows.dtype)
             same = (rows.diff(dim=0).abs() < 1e-9).all() if rows is distances else apart.min() < 1e-6
-            require.that(not same, f"{slot} gives two positions the same value")
+            require.that(not same, f"{method} gives two positions the same value")
 
 
 @contract_check(FULL[1:])

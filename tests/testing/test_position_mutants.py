@@ -136,7 +136,7 @@ MUTANTS = {
             lambda at: replace(at, index=at.index.double().sqrt(), start=None, end=None),
         ),
     ),
-    "a_filled_slot_tells_positions_apart": (
+    "a_method_of_its_own_tells_positions_apart": (
         after("AnswersAlike", Answers, content_bias=answered_alike),
         placing("OneRow", Learned, "embed", lambda at: replace(at, index=torch.zeros_like(at.index))),
         FlatBias,

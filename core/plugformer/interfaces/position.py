@@ -95,15 +95,15 @@ class Positions:
 
 
 class PositionalEncoding(nn.Module):
-    """A positional encoding, with four slots; each does nothing by default.
+    """A positional encoding, with four methods; each does nothing by default.
 
     A component is constructed as `Encoding(model, **options)` with a `ModelContext`. It overrides one or more
-    slots, and validation reports slots that no attention reads. Positions count real tokens only.
+    methods, and validation reports those that no attention calls. Positions count real tokens only.
     """
 
-    def forward(self, slot: str, *arguments: Any) -> Any:
-        """Calls a slot by name, as the core does, so that torch's hooks see it; not to be overridden."""
-        return getattr(self, slot)(*arguments)
+    def forward(self, method: str, *arguments: Any) -> Any:
+        """Calls a method by name, as the core does, so that torch's hooks see it; not to be overridden."""
+        return getattr(self, method)(*arguments)
 
     def embed(
         self,

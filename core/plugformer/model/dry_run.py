@@ -30,7 +30,7 @@ from plugformer.interfaces import (
 from plugformer.model.build import Builder, float32_default
 from plugformer.reproducibility import random_stream
 
-_SLOTS = ("rotate", "bias", "content_bias")
+_METHODS = ("rotate", "bias", "content_bias")
 """Methods through which a positional encoding works on attention; `embed` is read by the stack."""
 
 _LARGEST = 2**28
@@ -98,14 +98,14 @@ class _Refused(nn.Identity):
 
 @dataclass
 class _Recorder:
-    """Stands for a positional encoding; notes the slots that are read."""
+    """Stands for a positional encoding; notes the methods that are called."""
 
     encoding: PositionalEncoding
-    slots: set[str] = field(default_factory=set)
+    called: set[str] = field(default_factory=set)
 
-    def __call__(self, slot: str, *arguments: Any) -> Any:
-        self.slots.add(slot)
-        return self.encoding(slot, *arguments)
+    def __call__(self, method: str, *arguments: Any) -> Any:
+        self.called.add(method)
+        return self.encoding(method, *arguments)
 
 
 class _Trial(Builder):
@@ -113,8 +113,8 @@ class _Trial(Builder):
 
     Attributes:
         refused: What parts refused at the first of their places that they did, by the id of the part.
-        read: Encodings with an attention that reads a slot through which they work, by what would be said.
-        unread: The same of an attention that does not read it.
+        read: Encodings with an attention that calls a method through which they work, by what would be said.
+        unread: The same of an attention that does not call it.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -136,8 +136,8 @@ class _Trial(Builder):
             self.refused.setdefault(id(part), (part, f"{where}{error}"))
             return _Refused()
         if sublayer in ("attention", "cross_attention"):  # further ones need not read positions
-            component.register_forward_pre_hook(_record_slots)
-            component.register_forward_hook(partial(self._note_slots, part))
+            component.register_forward_pre_hook(_record_methods)
+            component.register_forward_hook(partial(self._note_methods, part))
         component.register_forward_hook(partial(_refuse_misshapen, self.spec.level, context))
         return component
 
@@ -157,20 +157,20 @@ class _Trial(Builder):
         where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
         return part, f"{part.label} failed: {described(error)}" + (f"\nraised in {where}" if where else "")
 
-    def _note_slots(self, part: PartSpec, _: nn.Module, arguments: tuple[Any, ...], output: object) -> None:  # noqa: ARG002
-        """Notes through which slots the encoding works, and whether an attention has read them."""
+    def _note_methods(self, part: PartSpec, _: nn.Module, arguments: tuple[Any, ...], output: object) -> None:  # noqa: ARG002
+        """Notes through which methods the encoding works, and whether an attention has called them."""
         context = arguments[1]
         recorder = context.query.encoding
         position = dict(self.parts)[recorder.encoding]
-        for slot in ("embed", *_SLOTS) if context.cross else _SLOTS:
-            if getattr(type(recorder.encoding), slot) is not getattr(PositionalEncoding, slot):
-                message = f"{position.label} works through `{slot}`, which {part.label} never reads here"
+        for method in ("embed", *_METHODS) if context.cross else _METHODS:
+            if getattr(type(recorder.encoding), method) is not getattr(PositionalEncoding, method):
+                message = f"{position.label} works through `{method}`, which {part.label} never reads here"
                 failure = position, f"{message}: it would make no difference; choose other ones"
-                (self.read if slot in recorder.slots else self.unread)[id(position), message] = failure
+                (self.read if method in recorder.called else self.unread)[id(position), message] = failure
 
 
-def _record_slots(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Gives an attention a context of its own, which notes the slots that are read."""
+def _record_methods(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Gives an attention a context of its own, which notes the methods that are called."""
     x, context = arguments
     recorder: Any = _Recorder(context.query.encoding)
     query, key = (replace(each, encoding=recorder) for each in (context.query, context.key))
