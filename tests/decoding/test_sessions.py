@@ -14,42 +14,23 @@ from plugformer.interfaces import (
     Session,
     Tokens,
 )
-from plugformer.registry import Kind, Registry
+from plugformer.registry import Kind
 
 VOCABULARY = 12  # of tiny models
 LIMITS = [2, 5, 3]
 CLOSE = {"atol": 1e-6, "rtol": 1e-5}  # log-probabilities are float32, whatever the model
 
 searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
-cross_positions = pytest.mark.parametrize("cross", ["none", "rope"])
 
 
-def names(kind):
-    return [entry.name for entry in Registry.discover().entries(kind)]
-
-
-# Every part once: that each attention keeps its cache under any encoding, its contract says.
-PARTS = [(attention, "rope") for attention in names(Kind.ATTENTION)]
-PARTS += [("mha", position) for position in names(Kind.POSITION) if position != "rope"]
-
-
-@pytest.fixture(params=PARTS, ids="-".join)
+@pytest.fixture(params=["none", "rope"])
 def model(tiny_model, request):
-    attention, position = request.param
-    return lively(tiny_model(f"model.attention={attention}", f"model.position={position}", *HEAD))
+    """A model that may rotate queries and keys in cross-attention, too, as some translation models do.
 
-
-@pytest.fixture
-def crossing_model(tiny_model, any_attention):
-    """A model that rotates queries and keys in cross-attention, as some translation models do."""
-    return lively(
-        tiny_model(
-            f"model.attention={any_attention}",
-            "model.decoder.cross_attention.position=rope",
-            "model.layers=2",
-            *HEAD,
-        )
-    )
+    That every attention and position keeps its cache, `tests/model/test_cache.py` and contracts say.
+    """
+    cross = f"model.decoder.cross_attention.position={request.param}"
+    return lively(tiny_model("model.attention=gqa", "model.position=rope", cross, "model.layers=2", *HEAD))
 
 
 HEAD = ("model.head={name: language_model, bias: true}", "model.embeddings.shared=false")
@@ -88,19 +69,6 @@ class AtMost(AllowedOutputs):
         return AllowedTokens(torch.zeros_like(self.limits), self.limits)
 
 
-def assert_cached_equals_recomputed(model, registry, source, search):
-    results = []
-    for kind in (Session, RecomputingSession):
-        opened = session(watched(kind), model, source)
-        results.append((decoding_of(registry, search).search(opened), opened.seen))
-    (cached, steps), (recomputed, expected) = results
-    assert len(steps) == len(expected) > 2
-    torch.testing.assert_close(steps, expected, **CLOSE)
-    assert_same(cached, recomputed)
-    lengths = {len(hypotheses[0].tokens) for hypotheses in cached}
-    assert len(lengths) > 1, "sentences must finish at different times to show anything"
-
-
 def watched(kind):
     """Returns a kind of session that keeps the hidden states of every step."""
 
@@ -126,14 +94,16 @@ def assert_same(one, other):
 
 @searches
 def test_cached_equals_recomputed(model, registry, sentences, search):
-    assert_cached_equals_recomputed(model, registry, sentences(), search)
-
-
-@searches
-def test_cached_equals_recomputed_with_positions_in_cross_attention(
-    crossing_model, registry, sentences, search
-):
-    assert_cached_equals_recomputed(crossing_model, registry, sentences(), search)
+    results = []
+    for kind in (Session, RecomputingSession):
+        opened = session(watched(kind), model, sentences())
+        results.append((decoding_of(registry, search).search(opened), opened.seen))
+    (cached, steps), (recomputed, expected) = results
+    assert len(steps) == len(expected) > 2
+    torch.testing.assert_close(steps, expected, **CLOSE)
+    assert_same(cached, recomputed)
+    lengths = {len(hypotheses[0].tokens) for hypotheses in cached}
+    assert len(lengths) > 1, "sentences must finish at different times to show anything"
 
 
 @searches

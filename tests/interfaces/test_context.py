@@ -8,7 +8,6 @@ from torch.nn.utils.parametrizations import weight_norm
 from plugformer.interfaces import (
     BIDIRECTIONAL,
     CAUSAL,
-    Attention,
     Context,
     PositionalEncoding,
     Positions,
@@ -138,21 +137,6 @@ def test_merged_is_the_bias_where_allowed():
     causal = Context(positions, positions, view=CAUSAL)
     assert full.attn_mask.tolist() == [[[[0.0, 1.0], [-1.0, 0.0]]]]
     assert causal.attn_mask.tolist() == [[[[0.0, -torch.inf], [-1.0, 0.0]]]]
-
-
-def test_cross_attention_is_told_from_self_attention(tiny_model, sentences):
-    model, seen = tiny_model(), set()
-    for name, module in model.named_modules():
-        if isinstance(module, Attention):
-            module.register_forward_pre_hook(
-                lambda module, arguments, name=name: seen.add((name, arguments[1].cross))
-            )
-    cache = model.decoder.start(model.encoder(sentences()))
-    for _ in range(2):  # the second time with a past
-        model.decoder(sentences("none"), cache=cache)
-    layers = {f"{stack}.layers.0.attention": False for stack in ("encoder", "decoder")}
-    assert dict(seen) == {**layers, "decoder.layers.0.cross_attention": True}
-    assert len(seen) == 3
 
 
 def linears(bias: bool = True) -> list[nn.Linear]:

@@ -42,13 +42,3 @@ def test_select_takes_rows_in_order():
     assert chosen.index.tolist() == [[0, 1, 2]]
     each = Positions(torch.tensor([[0, 1], [4, 5], [2, 3]]), None, PositionalEncoding())
     assert each.select(torch.tensor([2, 0, 2])).index.tolist() == [[2, 3], [0, 1], [2, 3]]
-
-
-def test_under_another_encoding_the_tokens_stay():
-    first, second = PositionalEncoding(), PositionalEncoding()
-    positions = Positions.of(3, first, real("xx."))
-    other = positions.with_encoding(second)
-    assert positions.with_encoding(first) is positions
-    assert other.encoding is second
-    assert other.index is positions.index
-    assert other.mask is positions.mask

@@ -6,7 +6,7 @@ import torch
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Sizes, Tokens, evaluating
+from plugformer.interfaces import Batch, Sizes, evaluating
 from plugformer.model import build
 from plugformer.runs.store import own_tensors, restore
 from plugformer.validation import validate
@@ -116,23 +116,6 @@ def test_a_layer_reads_keys_and_values_of_its_owner(make, batch, name):
     model(batch)
     torch.testing.assert_close(read, kept)
     assert len(read) == 2
-
-
-def test_decoding_step_by_step_is_decoding_at_once(make, batch):
-    model = make().eval()
-    with evaluating(model):
-        whole = model.hidden(batch)
-        past, hidden = model.begin(batch)
-        rows = torch.arange(3)
-        for step in range(whole.shape[1]):
-            there = batch.target.mask[rows, step + 1]
-            torch.testing.assert_close(hidden[there], whole[rows, step][there])
-            if step == 1:  # a row leaves, the others change places
-                chosen = torch.tensor([2, 0])
-                past.select(chosen, chosen)
-                rows = rows[chosen]
-            new = batch.target.ids[rows, step + 1, None]
-            hidden = model.step(Tokens(new, torch.ones_like(new, dtype=torch.bool), full=True), past)[:, 0]
 
 
 @pytest.mark.parametrize("position", ["t5", "rope"])

@@ -1,7 +1,5 @@
 """What the stacks hand to the parts inside them."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -63,27 +61,6 @@ def test_networks_know_which_tokens_are_real(tiny_model, sentences, padding):
     model(Batch(source, target))
     for (context,), real in zip(seen, (source.mask, target.mask[:, 1:]), strict=True):
         assert context.real is None if padding == "none" else torch.equal(context.real, real)
-
-
-@pytest.mark.parametrize("residual", ["pre", "post"])
-def test_what_stands_at_padding_does_not_matter(tiny_model, sentences, any_attention, residual):
-    model = tiny_model(f"model.attention={any_attention}", f"model.residual={residual}").double()
-    source, target = sentences(), sentences(begin=True)
-    losses = [model(Batch(source, target)).total]
-    for tokens in (source, target):
-        changed = replace(tokens, ids=torch.where(tokens.mask, tokens.ids, 7))
-        losses.append(model(Batch(changed, target) if tokens is source else Batch(source, changed)).total)
-    torch.testing.assert_close(losses[1:], losses[:1] * 2)
-
-
-def test_the_future_does_not_matter(tiny_model, batch, any_attention):
-    model = tiny_model(f"model.attention={any_attention}").double()
-    before = model.hidden(batch)
-    ids = batch.target.ids.clone()
-    ids[:, 3:] = 9
-    after = model.hidden(replace(batch, target=replace(batch.target, ids=ids)))
-    torch.testing.assert_close(after[:, :3], before[:, :3])
-    assert not torch.allclose(after[:, 3:], before[:, 3:])
 
 
 def test_auxiliary_losses_are_collected_once_and_cleared(tiny_model, batch):
