@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.models import create_model, model_spec
+    from plugformer.creation import create_model, model_spec
     from plugformer.registry.catalog import components, create
     from plugformer.runs.loading import load
     from plugformer.training.train import resume, train
 else:
     __getattr__ = lazily(
         {
-            "plugformer.models": ("create_model", "model_spec"),
+            "plugformer.creation": ("create_model", "model_spec"),
             "plugformer.registry.catalog": ("components", "create"),
             "plugformer.runs.loading": ("load",),
             "plugformer.training.train": ("resume", "train"),

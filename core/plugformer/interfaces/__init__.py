@@ -23,7 +23,7 @@ from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, 
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
 from plugformer.interfaces.position import PositionalEncoding, Positions
-from plugformer.interfaces.prediction import Level, OutputType, Prediction, as_text
+from plugformer.interfaces.prediction import Input, Level, OutputType, Prediction, as_text
 from plugformer.interfaces.spec import (
     Architecture,
     HeadContext,
@@ -37,7 +37,7 @@ from plugformer.interfaces.spec import (
     Sizes,
     StackSpec,
 )
-from plugformer.interfaces.task_type import Example, Examples, Input, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Example, Examples, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import (
     Hook,

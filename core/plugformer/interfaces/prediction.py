@@ -1,4 +1,4 @@
-"""Levels, types of outputs and predictions, which task types, architectures, heads and metrics share."""
+"""What task types, architectures, heads and metrics share: levels, inputs, types of outputs, predictions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,21 @@ class Level(StrEnum):
     TOKEN = "token"  # noqa: S105
     SEQUENCE = "sequence"
     VECTOR = "vector"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of an example, which a model reads.
+
+    Attributes:
+        name: Its name in what `TaskType.encode` returns; not `output` and not `targets`.
+        many: Whether each example has a list of rows, at least one. One input at most has, the last.
+        optional: Whether questions may lack it, such as the second text where one alone gives a vector.
+    """
+
+    name: str = "input"
+    many: bool = False
+    optional: bool = False
 
 
 class OutputType(StrEnum):

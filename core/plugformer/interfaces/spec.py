@@ -11,8 +11,7 @@ from numpy import ndarray
 from torch import nn
 
 from plugformer.interfaces.batch import Batch, Encoded
-from plugformer.interfaces.prediction import Level
-from plugformer.interfaces.task_type import Input
+from plugformer.interfaces.prediction import Input, Level
 from plugformer.interfaces.view import BIDIRECTIONAL, View
 
 if TYPE_CHECKING:

@@ -2,39 +2,21 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
 from plugformer.errors import RegistryError
-from plugformer.interfaces.batch import Encoded
+from plugformer.interfaces.batch import Batch, Encoded
 from plugformer.interfaces.column import Column
-from plugformer.interfaces.prediction import Level, Prediction
+from plugformer.interfaces.model import Model
+from plugformer.interfaces.prediction import Input, Level, Prediction
 from plugformer.interfaces.tokenizer import Tokenizer
+from plugformer.interfaces.view import View
 
 if TYPE_CHECKING:
     import numpy as np
     from datasets import Dataset
-
-    from plugformer.interfaces.batch import Batch
-    from plugformer.interfaces.model import Model
-    from plugformer.interfaces.view import View
-
-
-@dataclass(frozen=True)
-class Input:
-    """One input of an example, which a model reads.
-
-    Attributes:
-        name: Its name in what `TaskType.encode` returns; not `output` and not `targets`.
-        many: Whether each example has a list of rows, at least one. One input at most has, the last.
-        optional: Whether questions may lack it, such as the second text where one alone gives a vector.
-    """
-
-    name: str = "input"
-    many: bool = False
-    optional: bool = False
 
 
 class Tokenizers(NamedTuple):
@@ -89,7 +71,7 @@ class TaskType(ABC):
         """Returns the state, such as `train.features["label"].names`, the names of the labels' numbers."""
         return None
 
-    def view(self, view: "View") -> "View":
+    def view(self, view: View) -> View:
         """Returns what tokens of a stack with this view see in models of the task, by default the same."""
         return view
 
@@ -132,7 +114,7 @@ class TaskType(ABC):
         """
         return encoded
 
-    def answer(self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
+    def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the answer to each question of a batch; not called at level `next-token`.
 
         `model.best(batch)` returns the most probable outputs, and `model.targets(batch)[1]` the mask of the
@@ -145,7 +127,7 @@ class TaskType(ABC):
         raise NotImplementedError
 
     def answer_with_probabilities(
-        self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int
+        self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int
     ) -> list[Prediction]:
         """Returns the same as `answer`, with the `probabilities` of all classes, where there are classes."""
         raise NotImplementedError
