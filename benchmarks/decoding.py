@@ -24,9 +24,9 @@ import torch
 from peers import Shape
 
 from plugformer.configuration import resolve
-from plugformer.interfaces import BEGIN, END, PADDING, AllowedTokens, Batch, Session, Sizes, evaluating
+from plugformer.interfaces import BEGIN, END, PADDING, AllowedTokens, Batch, Session, evaluating
 from plugformer.interfaces.batch import Tokens
-from plugformer.model import build
+from plugformer.model import Sizes, build
 from plugformer.registry import Registry
 from plugformer.validation import validate
 from plugformer_plugins.decoding.beam import Beam

@@ -22,8 +22,8 @@ from machine import peak_memory
 from torch import Tensor, nn
 
 from plugformer.configuration import resolve
-from plugformer.interfaces import Sizes, Tokens
-from plugformer.model import build
+from plugformer.interfaces import Tokens
+from plugformer.model import Sizes, build
 from plugformer.validation import validate
 
 HEADS, VOCABULARY = 4, 8000

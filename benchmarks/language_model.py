@@ -23,8 +23,8 @@ from torch.nn import functional
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import BEGIN, END, Batch, Sizes, Tokens
-from plugformer.model import build
+from plugformer.interfaces import BEGIN, END, Batch, Tokens
+from plugformer.model import Sizes, build
 
 TASK = Path(__file__).parents[1] / "examples" / "shakespeare" / "nanogpt.yaml"
 SHAPE = Shape(vocabulary=69, width=128, layers=4, heads=4, hidden=512, dropout=0.0, longest=64)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve
-from plugformer.interfaces import BEGIN, END, PADDING, Batch, Sizes, Tokens
-from plugformer.model import build
+from plugformer.interfaces import BEGIN, END, PADDING, Batch, Tokens
+from plugformer.model import Sizes, build
 from plugformer.validation import validate
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, DROPOUT, LONGEST = 8000, 256, 3, 4, 1024, 0.1, 128

@@ -16,7 +16,8 @@ from stacked_seeds import Seed, StackedSeeds
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Encoded, Level, Ragged, Sizes
+from plugformer.interfaces import Batch, Encoded, Level, Ragged
+from plugformer.model import Sizes
 from plugformer.registry import Kind, Registry
 from plugformer.reproducibility import seed_generators
 from plugformer.validation import validate

@@ -14,8 +14,8 @@ from torch.nn.functional import pad as padded
 
 from plugformer.configuration.task import Task
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Head, HeadInput, Sizes, Tokens
-from plugformer.model import build
+from plugformer.interfaces import Batch, Head, HeadInput, Tokens
+from plugformer.model import Sizes, build
 from plugformer.registry import Kind, Registry
 
 State = tuple[dict[str, Tensor], dict[str, Tensor]]

@@ -46,8 +46,8 @@ from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
 from plugformer.experiment import Experiment
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Model, Ragged, Sizes, Tokens
-from plugformer.model import build
+from plugformer.interfaces import Model, Ragged, Tokens
+from plugformer.model import Sizes, build
 from plugformer.registry import Kind, Registry
 from plugformer.runs import self_check
 from plugformer.training.train import train

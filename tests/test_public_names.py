@@ -23,6 +23,7 @@ PACKAGES = {
             "hooks",
             "interfaces",
             "model",
+            "optimizer",
             "registry",
         ),
         *("runs", "training", "validation"),

@@ -11,7 +11,8 @@ from plugformer.configuration.overrides import read_dictionary
 from plugformer.configuration.task import ModelSettings, TrainingSettings
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import model_spec as spec_of_settings
-from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, Sizes
+from plugformer.interfaces import Architecture, Head, Level, Model
+from plugformer.interfaces.spec import ModelSpec, Sizes
 from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.registry import Kind, Registry

@@ -8,19 +8,8 @@ from typing import Any, Self
 from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.task import OWN, Component, ExtraSublayer, ModelSettings, Task, TrainingSettings
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import (
-    Architecture,
-    Column,
-    Data,
-    Input,
-    LayerSpec,
-    Level,
-    ModelSpec,
-    PartSpec,
-    StackSpec,
-    TaskType,
-    View,
-)
+from plugformer.interfaces import Architecture, Column, Data, Input, Level, TaskType, View
+from plugformer.interfaces.spec import LayerSpec, ModelSpec, PartSpec, StackSpec
 from plugformer.registry import Kind, Registry
 from plugformer.registry.discovery import label
 from plugformer.registry.options import checked_options

@@ -2,17 +2,76 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
-from plugformer.interfaces import JoinedOptimizer, Model, Optimizer, matching_paths
+from plugformer.interfaces import Model, Optimizer
 from plugformer.registry import Kind
+
+__all__ = ["JoinedOptimizer", "matching_paths"]
+
+
+class JoinedOptimizer(torch.optim.Optimizer):
+    """Several torch optimizers as one; each moves its own parameters.
+
+    They share its parameter groups and its state: a schedule, or a state that is loaded, reaches them all.
+
+    Args:
+        parts: The optimizers, in the order in which they make their steps. No two have the same parameter.
+    """
+
+    def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self.parts = parts
+        for part in parts:
+            self.state.update(part.state)
+        self._share()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores the state of all parts."""
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Makes a step of each part; there is no closure."""
+        del closure
+        for part in self.parts:
+            part.step()
+
+    def _share(self) -> None:
+        groups = iter(self.param_groups)
+        for part in self.parts:
+            part.param_groups = list(islice(groups, len(part.param_groups)))
+            part.state = self.state
+            if isinstance(part, JoinedOptimizer):
+                part._share()
+
+
+def matching_paths(pattern: str, paths: Collection[str]) -> list[str]:
+    """Returns the paths of parameters that a pattern matches, such as `encoder` or `*.norms.*`.
+
+    Patterns are like those of files; `*` matches any characters, dots as well. A pattern that matches a
+    module means all parameters in it.
+
+    Raises:
+        ConfigurationError: It matches none.
+    """
+    matching = [path for path in paths if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}.*")]
+    if not matching:
+        places = sorted({".".join(path.split(".")[:depth]) for path in paths for depth in (1, 2)})
+        raise ConfigurationError(
+            f"no parameter matches {pattern!r}{nearest(pattern, [*places, *paths])}\n"
+            f"there are {', '.join(places)}, and what is in them"
+        )
+    return matching
 
 
 def optimizer_of(experiment: Experiment, model: Model) -> Optimizer:

@@ -23,10 +23,10 @@ from plugformer.interfaces import (
     Level,
     Metric,
     OutputType,
-    Sizes,
     TaskType,
     Tokenizer,
 )
+from plugformer.interfaces.spec import Sizes
 from plugformer.model.build import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.optimizer import optimizer_of

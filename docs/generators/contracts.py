@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 from generators.markdown import definition, first_sentence, table
@@ -39,13 +40,13 @@ def interface(kind: str) -> str:
 def received(page: str) -> str:
     """Returns the names that a page of contracts describes, as they are written."""
     text = (CONTRACTS / f"{page}.md").read_text(encoding="utf-8")
-    names = re.findall(r"^::: plugformer\.interfaces\.(\w+)$", text, re.MULTILINE)
-    return "\n\n".join(f"```py\n{_written(name)}\n```" for name in names)
+    names = re.findall(r"^::: (plugformer\.(?:interfaces|model))\.(\w+)$", text, re.MULTILINE)
+    return "\n\n".join(f"```py\n{_written(*name)}\n```" for name in names)
 
 
-def _written(name: str) -> str:
+def _written(package: str, name: str) -> str:
     """Returns a class, a function without its body, or a constant with its docstring."""
-    value = getattr(interfaces, name)
+    value = getattr(import_module(package), name)
     if isinstance(value, type):
         return _class(value)
     for module in sorted(Path(str(interfaces.__file__)).parent.glob("*.py")):

@@ -13,6 +13,7 @@ PACKAGES = (
     "plugformer.configuration",
     "plugformer.data",
     "plugformer.model",
+    "plugformer.optimizer",
     "plugformer.validation",
     "plugformer.distributed",
     "plugformer.training",

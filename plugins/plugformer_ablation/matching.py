@@ -13,8 +13,8 @@ from plugformer.configuration import Task
 from plugformer.data import SplitStats, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Model, Sizes
-from plugformer.model import build
+from plugformer.interfaces import Batch, Model
+from plugformer.model import Sizes, build
 from plugformer.registry import Registry
 from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study

@@ -16,14 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.data import PreparedData, prepare
 from plugformer.experiment import Experiment
-from plugformer.interfaces import (
-    Batch,
-    Model,
-    PositionalEncoding,
-    Sizes,
-    evaluating,
-)
-from plugformer.model import build, example_batch
+from plugformer.interfaces import Batch, Model, PositionalEncoding, evaluating
+from plugformer.model import Sizes, build, example_batch
 
 ASSUMED = Sizes(source=8000, outputs=8000)
 """Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""

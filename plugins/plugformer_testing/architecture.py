@@ -27,12 +27,12 @@ from plugformer.interfaces import (
     Head,
     Level,
     Model,
-    PartSpec,
     Ragged,
     TaskType,
     Tokens,
     View,
 )
+from plugformer.model import PartSpec
 from plugformer.registry import Kind, Registry
 from plugformer.validation import fitting, reads
 from plugformer_blocks import Within

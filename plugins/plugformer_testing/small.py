@@ -29,22 +29,16 @@ from plugformer.interfaces import (
     HeadContext,
     HeadInput,
     Input,
-    LayerSpec,
     Level,
-    Limits,
     Model,
-    ModelSpec,
-    PartSpec,
     Prediction,
     Ragged,
-    Sizes,
-    StackSpec,
     TaskType,
     Tokenizer,
     View,
     evaluating,
 )
-from plugformer.model import build
+from plugformer.model import LayerSpec, Limits, ModelSpec, PartSpec, Sizes, StackSpec, build
 from plugformer.registry import Kind, Registry
 from plugformer.validation import reads, serves
 from plugformer_testing import require

@@ -13,12 +13,12 @@ from plugformer.interfaces import (
     Context,
     FeedForward,
     Norm,
-    PartSpec,
     Place,
     PositionalEncoding,
     Positions,
     Residual,
 )
+from plugformer.model import PartSpec
 from plugformer.registry import Kind
 from plugformer_testing import architecture, require
 from plugformer_testing.contract import NotApplicable, contract_check

@@ -6,8 +6,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from plugformer.interfaces import Initialization, JoinedOptimizer, Schedule
+from plugformer.interfaces import Initialization, Schedule
 from plugformer.model.build import draw_own_values
+from plugformer.optimizer import JoinedOptimizer
 from plugformer.registry import Kind
 from plugformer.reproducibility import random_stream
 from plugformer_testing import require

@@ -13,7 +13,8 @@ from torch.nn.utils import parametrize
 
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook, matching_paths
+from plugformer.interfaces import Hook
+from plugformer.optimizer import matching_paths
 
 Patterns = list[str]
 

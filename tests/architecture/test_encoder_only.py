@@ -4,8 +4,8 @@ import torch
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import ABSENT, Batch, Level, Sizes, Tokens
-from plugformer.model import build
+from plugformer.interfaces import ABSENT, Batch, Level, Tokens
+from plugformer.model import Sizes, build
 
 LENGTH = 5
 

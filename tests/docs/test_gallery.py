@@ -17,8 +17,8 @@ import torch
 
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Sizes, Tokens
-from plugformer.model import build
+from plugformer.interfaces import Batch, Tokens
+from plugformer.model import Sizes, build
 from plugformer.registry import Kind, Registry
 from plugformer.training.train import train
 from plugformer_testing.runner import checks_of, report

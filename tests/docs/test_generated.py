@@ -52,7 +52,8 @@ def test_every_kind_has_a_page_with_its_contract(kind: Kind) -> None:
 
 def test_every_public_name_of_the_interfaces_and_blocks_is_on_a_page() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in CONTRACTS.glob("*.md"))
-    described = set(re.findall(r"^::: plugformer[.\w]+\.(\w+)$", pages, re.MULTILINE))
+    packages = r"plugformer(?:\.interfaces|_blocks)"
+    described = set(re.findall(rf"^::: {packages}\.(\w+)$", pages, re.MULTILINE))
     described |= set(re.findall(r"`([A-Z]+)` = \d", pages))
     assert described == {*interfaces.__all__, *plugformer_blocks.__all__}
 

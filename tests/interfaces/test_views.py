@@ -16,13 +16,12 @@ from plugformer.interfaces import (
     Batch,
     Context,
     ModelContext,
-    PartSpec,
     Place,
     PositionalEncoding,
     Positions,
     Tokens,
 )
-from plugformer.model import Cache
+from plugformer.model import Cache, PartSpec
 from plugformer.model.build import make
 from plugformer_blocks import Prefix, Within
 from plugformer_plugins.attention.grouped import MultiHeadAttention

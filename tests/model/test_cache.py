@@ -7,9 +7,9 @@ import torch
 from tests.taking import ByToken
 from torch import nn
 
-from plugformer.interfaces import CAUSAL, Attention, Batch, Level, PartSpec, Ragged, Sizes, Tokens
+from plugformer.interfaces import CAUSAL, Attention, Batch, Level, Ragged, Tokens
 from plugformer.interfaces.context import Slots, State
-from plugformer.model import build
+from plugformer.model import PartSpec, Sizes, build
 from plugformer.registry import Kind, Registry
 from plugformer_blocks import Within, pad, softmax_attention, split_heads
 from plugformer_plugins.architecture.decoder_only import DecoderOnly

@@ -7,8 +7,8 @@ import plugformer
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Level, Sizes
-from plugformer.model import build
+from plugformer.interfaces import Level
+from plugformer.model import Sizes, build
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 SMALL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 32}

@@ -4,8 +4,7 @@ import pytest
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Sizes
-from plugformer.model import build
+from plugformer.model import Sizes, build
 from plugformer.validation import validate
 
 NARROW = ("model.width=16", "model.heads=2", "model.layers=2", "model.ffn_width=32", "model.max_length=40")

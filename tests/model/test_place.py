@@ -5,8 +5,8 @@ import pytest
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import CAUSAL, Place, Sizes
-from plugformer.model import build
+from plugformer.interfaces import CAUSAL, Place
+from plugformer.model import Sizes, build
 from plugformer.validation import validate
 
 PARTS = '''

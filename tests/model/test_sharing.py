@@ -6,8 +6,8 @@ import torch
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Batch, Sizes, evaluating
-from plugformer.model import build
+from plugformer.interfaces import Batch, evaluating
+from plugformer.model import Sizes, build
 from plugformer.runs.store import own_tensors, restore
 from plugformer.validation import validate
 from plugformer_blocks import split_heads

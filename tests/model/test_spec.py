@@ -7,8 +7,7 @@ import pytest
 from plugformer.configuration import resolve
 from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import PartSpec, Sizes
-from plugformer.model import build
+from plugformer.model import PartSpec, Sizes, build
 from plugformer.validation import validate
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 

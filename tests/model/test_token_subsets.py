@@ -9,17 +9,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import (
-    Attention,
-    Batch,
-    FeedForward,
-    Level,
-    ModelContext,
-    PartSpec,
-    Sizes,
-    Tokens,
-)
-from plugformer.model import build
+from plugformer.interfaces import Attention, Batch, FeedForward, Level, ModelContext, Tokens
+from plugformer.model import PartSpec, Sizes, build
 from plugformer_cli.model_summary import summarize
 from plugformer_inspection.attention import AttentionLocation, _weights, observing
 from plugformer_plugins.architecture.decoder_only import DecoderOnly

@@ -12,9 +12,9 @@ from plugformer import optimizer as implementation
 from plugformer.configuration import dump, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import JoinedOptimizer, Sizes
+from plugformer.model import Sizes
 from plugformer.model.build import build
-from plugformer.optimizer import optimizer_of
+from plugformer.optimizer import JoinedOptimizer, optimizer_of
 from plugformer.training.train import resume
 from plugformer.validation import validate
 

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from tests.testing.mutants import after, instead, mutant_tests
 
-from plugformer.interfaces import ABSENT, BEGIN, BIDIRECTIONAL, CAUSAL, END, Level, Limits, Ragged, Tokens
+from plugformer.interfaces import ABSENT, BEGIN, BIDIRECTIONAL, CAUSAL, END, Level, Ragged, Tokens
+from plugformer.model import Limits
 from plugformer.registry import Kind
 from plugformer_blocks import Prefix, Within
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly

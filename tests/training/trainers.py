@@ -10,8 +10,7 @@ from plugformer.distributed import SINGLE_PROCESS
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run
-from plugformer.interfaces import Sizes
-from plugformer.model import build
+from plugformer.model import Sizes, build
 from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.training.strategy import TrainingStrategy

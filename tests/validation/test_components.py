@@ -6,8 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import Sizes
-from plugformer.model import build
+from plugformer.model import Sizes, build
 from plugformer.validation import validate
 
 TASK = """\

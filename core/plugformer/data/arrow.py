@@ -20,7 +20,8 @@ from plugformer.data.files import SplitStats
 from plugformer.data.processor import Processor, sample_subwords
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Encoded, Level, Limits, Ragged, Tokenizer
+from plugformer.interfaces import Encoded, Level, Ragged, Tokenizer
+from plugformer.interfaces.spec import Limits
 
 ENCODED = "encoded_"  # prefix of the columns with numbers
 PLACE = "examples"  # folder of the cache

@@ -19,15 +19,14 @@ from plugformer.interfaces import (
     Example,
     Examples,
     Level,
-    Limits,
     OutputType,
     Ragged,
-    Sizes,
     TaskType,
     Tokenizer,
     Tokenizers,
     as_text,
 )
+from plugformer.interfaces.spec import Limits, Sizes
 from plugformer.registry import Kind
 
 

@@ -27,25 +27,17 @@ from plugformer.interfaces.prediction import Input, Level, OutputType, Predictio
 from plugformer.interfaces.spec import (
     Architecture,
     HeadContext,
-    LayerSpec,
-    Limits,
     ModelContext,
-    ModelSpec,
-    PartSpec,
     Place,
     ResidualContext,
-    Sizes,
-    StackSpec,
 )
 from plugformer.interfaces.task_type import Example, Examples, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import (
     Hook,
     Initialization,
-    JoinedOptimizer,
     Optimizer,
     Schedule,
-    matching_paths,
 )
 from plugformer.interfaces.view import BIDIRECTIONAL, CAUSAL, View
 
@@ -82,22 +74,17 @@ __all__ = [
     "Hypothesis",
     "Initialization",
     "Input",
-    "JoinedOptimizer",
-    "LayerSpec",
     "Level",
     "LikelihoodMetric",
     "Likelihoods",
-    "Limits",
     "Loss",
     "Metric",
     "Model",
     "ModelContext",
-    "ModelSpec",
     "Norm",
     "Optimizer",
     "OutputMetric",
     "OutputType",
-    "PartSpec",
     "Place",
     "PositionalEncoding",
     "Positions",
@@ -107,9 +94,7 @@ __all__ = [
     "ResidualContext",
     "Schedule",
     "Session",
-    "Sizes",
     "SourceMetric",
-    "StackSpec",
     "Sublayer",
     "TaskType",
     "Tokenizer",
@@ -118,5 +103,4 @@ __all__ = [
     "View",
     "as_text",
     "evaluating",
-    "matching_paths",
 ]

@@ -1,17 +1,13 @@
 """The parts of a training: initial values, optimizers, learning-rate schedules and hooks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-
-from plugformer.errors import ConfigurationError, nearest
 
 
 class Initialization(ABC):
@@ -50,61 +46,6 @@ class Optimizer(ABC):
     @abstractmethod
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         """Returns the optimizer of these named parameters."""
-
-
-class JoinedOptimizer(torch.optim.Optimizer):
-    """Several torch optimizers as one; each moves its own parameters.
-
-    They share its parameter groups and its state: a schedule, or a state that is loaded, reaches them all.
-
-    Args:
-        parts: The optimizers, in the order in which they make their steps. No two have the same parameter.
-    """
-
-    def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        self.parts = parts
-        for part in parts:
-            self.state.update(part.state)
-        self._share()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores the state of all parts."""
-        super().load_state_dict(state_dict)
-        self._share()
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Makes a step of each part; there is no closure."""
-        del closure
-        for part in self.parts:
-            part.step()
-
-    def _share(self) -> None:
-        groups = iter(self.param_groups)
-        for part in self.parts:
-            part.param_groups = list(islice(groups, len(part.param_groups)))
-            part.state = self.state
-            if isinstance(part, JoinedOptimizer):
-                part._share()
-
-
-def matching_paths(pattern: str, paths: Collection[str]) -> list[str]:
-    """Returns the paths of parameters that a pattern matches, such as `encoder` or `*.norms.*`.
-
-    Patterns are like those of files; `*` matches any characters, dots as well. A pattern that matches a
-    module means all parameters in it.
-
-    Raises:
-        ConfigurationError: It matches none.
-    """
-    matching = [path for path in paths if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}.*")]
-    if not matching:
-        places = sorted({".".join(path.split(".")[:depth]) for path in paths for depth in (1, 2)})
-        raise ConfigurationError(
-            f"no parameter matches {pattern!r}{nearest(pattern, [*places, *paths])}\n"
-            f"there are {', '.join(places)}, and what is in them"
-        )
-    return matching
 
 
 class Schedule(ABC):

@@ -1,5 +1,6 @@
 """Models: stacks of layers, built from a specification."""
 
+from plugformer.interfaces.spec import LayerSpec, Limits, ModelSpec, PartSpec, Sizes, StackSpec
 from plugformer.model.build import Builder, build
 from plugformer.model.decoder import Cache, Decoder
 from plugformer.model.dry_run import example_batch
@@ -12,6 +13,12 @@ __all__ = [
     "Decoder",
     "Encoder",
     "Layer",
+    "LayerSpec",
+    "Limits",
+    "ModelSpec",
+    "PartSpec",
+    "Sizes",
+    "StackSpec",
     "build",
     "example_batch",
 ]

@@ -18,14 +18,11 @@ from plugformer.interfaces import (
     Initialization,
     Model,
     ModelContext,
-    ModelSpec,
-    PartSpec,
     Place,
     PositionalEncoding,
     ResidualContext,
-    Sizes,
-    StackSpec,
 )
+from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes, StackSpec
 from plugformer.model.decoder import Decoder
 from plugformer.model.encoder import Encoder, TokenEmbedding
 from plugformer.model.layer import Layer

@@ -20,13 +20,11 @@ from plugformer.interfaces import (
     Input,
     Level,
     ModelContext,
-    ModelSpec,
     OutputType,
-    PartSpec,
     PositionalEncoding,
     Ragged,
-    Sizes,
 )
+from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.model.build import Builder, float32_default
 from plugformer.reproducibility import random_stream
 

@@ -9,19 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import (
-    BIDIRECTIONAL,
-    Architecture,
-    Batch,
-    Encoded,
-    Head,
-    Level,
-    Limits,
-    Model,
-    Ragged,
-    Sizes,
-)
-from plugformer.model import Builder, Encoder
+from plugformer.interfaces import BIDIRECTIONAL, Architecture, Batch, Encoded, Head, Level, Model, Ragged
+from plugformer.model import Builder, Encoder, Limits, Sizes
 from plugformer_blocks import pad, pad_targets, token_targets
 
 

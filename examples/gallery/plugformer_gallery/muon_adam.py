@@ -8,7 +8,8 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import JoinedOptimizer, Optimizer
+from plugformer.interfaces import Optimizer
+from plugformer.optimizer import JoinedOptimizer
 
 Rate = Annotated[float, Field(gt=0)]
 OUTER = {"embedding", "position", "head"}

@@ -19,13 +19,11 @@ from plugformer.interfaces import (
     Generative,
     Head,
     Level,
-    Limits,
     Ragged,
-    Sizes,
     Tokens,
     View,
 )
-from plugformer.model import Builder, Cache, Decoder
+from plugformer.model import Builder, Cache, Decoder, Limits, Sizes
 from plugformer_blocks import before_next, next_tokens, pad, pad_targets
 
 

@@ -21,12 +21,10 @@ from plugformer.interfaces import (
     Head,
     HeadInput,
     Level,
-    Limits,
     Ragged,
-    Sizes,
     Tokens,
 )
-from plugformer.model import Builder, Cache, Decoder, Encoder
+from plugformer.model import Builder, Cache, Decoder, Encoder, Limits, Sizes
 from plugformer_blocks import before_next, next_tokens, pad, pad_targets
 
 

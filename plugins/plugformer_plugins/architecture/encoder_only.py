@@ -19,12 +19,10 @@ from plugformer.interfaces import (
     Head,
     Input,
     Level,
-    Limits,
     Model,
-    Sizes,
     Tokens,
 )
-from plugformer.model import Builder, Encoder
+from plugformer.model import Builder, Encoder, Limits, Sizes
 from plugformer_blocks import Pooling, pad, pad_targets, pool, token_targets
 
 _SPECIAL = 2

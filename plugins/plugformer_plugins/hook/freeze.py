@@ -6,7 +6,8 @@ from pydantic import Field
 
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook, matching_paths
+from plugformer.interfaces import Hook
+from plugformer.optimizer import matching_paths
 
 
 class Freeze(Hook):

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import JoinedOptimizer, Optimizer
+from plugformer.interfaces import Optimizer
+from plugformer.optimizer import JoinedOptimizer
 from plugformer_plugins.optimizer.adam import AdamW, Betas, DecayRate, Epsilon, LearningRate
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)

@@ -6,19 +6,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from numpy import ndarray
 from torch import Tensor
 
-from plugformer.interfaces import (
-    BIDIRECTIONAL,
-    Architecture,
-    Batch,
-    Encoded,
-    Head,
-    Level,
-    Limits,
-    Model,
-    Ragged,
-    Sizes,
-)
-from plugformer.model import Builder, Encoder
+from plugformer.interfaces import BIDIRECTIONAL, Architecture, Batch, Encoded, Head, Level, Model, Ragged
+from plugformer.model import Builder, Encoder, Limits, Sizes
 from plugformer_blocks import pad, pad_targets, token_targets
 
 
