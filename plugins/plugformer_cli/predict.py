@@ -78,7 +78,7 @@ def command(
         typer.Option(metavar="FILE", help="Write answers: .txt, .csv, .tsv, .jsonl or .parquet."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted --out behind its last complete row.")
+        bool, typer.Option("--resume", help="Continue an interrupted --out after its last complete row.")
     ] = False,
     n_best: Annotated[
         int, typer.Option("--n-best", metavar="N", min=1, help="Outputs for each text, the best first.")
@@ -120,7 +120,7 @@ def command(
     With --out the answers are written in the order of the rows: a .txt has the lines that are printed, a
     table all columns of the file and prediction, probability, error, with --n-best alternatives, with
     --probabilities probabilities, of tags spans. The file appears when it is complete. Until then --resume
-    continues behind its last complete row, in the form FILE.part.
+    continues after its last complete row, in the form FILE.part.
 
     A model with a vector for each text finds the nearest of those in a file (--among), or prints vectors
     (--vectors): of the first input of the task type, or of the one that --input names.

@@ -14,10 +14,10 @@ from plugformer.errors import ConfigurationError
 from plugformer_cli.drawing import STRENGTH, Drawing
 from plugformer_inspection.attention import AttentionView
 
-MOST_TOKENS = 48
+MAX_TOKENS = 48
 """Tokens of either axis that are drawn; the caption says when there are more."""
 
-MOST_LAYERS = 4
+MAX_LAYERS = 4
 """Layers of a stack that are drawn by default."""
 
 _KINDS = {
@@ -42,14 +42,14 @@ def draw_attention(views: Iterable[AttentionView]) -> Iterator[Drawing]:
         stack, layer, kind = view.place
         caption = "Each row shows the weights with which a token reads the tokens of the columns."
         longest = max(len(view.query), len(view.key))
-        if longest > MOST_TOKENS:
-            caption += f" The first {MOST_TOKENS} of {longest} tokens are drawn."
+        if longest > MAX_TOKENS:
+            caption += f" The first {MAX_TOKENS} of {longest} tokens are drawn."
         name = f"attention-{stack}-{kind}-layer-{layer}"
         yield Drawing(name, title_of(view), caption, _figure(view, view.weights))
 
 
 def select_layers(views: Sequence[AttentionView], layers: Sequence[int]) -> list[AttentionView]:
-    """Returns the attentions in some layers; by default `MOST_LAYERS` of each stack, evenly spread.
+    """Returns the attentions in some layers; by default `MAX_LAYERS` of each stack, evenly spread.
 
     Raises:
         ConfigurationError: No stack has such a layer.
@@ -61,7 +61,7 @@ def select_layers(views: Sequence[AttentionView], layers: Sequence[int]) -> list
             f"--layer {max(layers)}: no such layer; expected a number from 0 to {deepest}"
         )
     wanted = {
-        stack: set(layers) or {round(layer) for layer in np.linspace(0, depth - 1, min(depth, MOST_LAYERS))}
+        stack: set(layers) or {round(layer) for layer in np.linspace(0, depth - 1, min(depth, MAX_LAYERS))}
         for stack, depth in depths.items()
     }
     return [view for view in views if view.place.layer in wanted[view.place.stack]]
@@ -82,8 +82,8 @@ def label(token: str) -> str:
 
 
 def _figure(view: AttentionView, weights: Float[Tensor, "maps query key"]) -> Figure:
-    rows = [label(token) for token in view.query[:MOST_TOKENS]]
-    columns = [label(token) for token in view.key[:MOST_TOKENS]]
+    rows = [label(token) for token in view.query[:MAX_TOKENS]]
+    columns = [label(token) for token in view.key[:MAX_TOKENS]]
     cell = min(_LARGE_CELL, max(_CELL, _LEAST_PANEL / max(len(rows), len(columns))))
     width, height = max(len(columns) * cell, 0.9), len(rows) * cell
     left, below = max(map(_width, rows)) + 0.2, max(map(_width, columns)) + 0.1

@@ -18,7 +18,7 @@ from plugformer_cli.drawing import SIGNED, Drawing, panels
 
 Aspect = Literal["equal", "auto"]
 
-MOST_POSITIONS = 64
+MAX_POSITIONS = 64
 """Number of positions that are drawn: enough for the pattern, few enough to be seen one by one."""
 
 
@@ -50,7 +50,7 @@ class EncodingView:
 
 def view_positions(model: Model, task: Task) -> list[EncodingView]:
     """Returns the different encodings of a model, without those that do nothing."""
-    length = min(task.model.max_length, MOST_POSITIONS)
+    length = min(task.model.max_length, MAX_POSITIONS)
     head_width = max(2, task.model.width // task.model.heads // 2 * 2)  # rotations need an even one
     encodings: list[tuple[str, PositionalEncoding]] = []
     for name, stack in model.stacks.items():

@@ -15,7 +15,7 @@ from plugformer_cli import drawing as drawing_module
 from plugformer_cli.drawing import drawing_style
 from plugformer_cli.page import render_page, save_figures
 from plugformer_inspection.attention import AttentionLocation, AttentionView
-from plugformer_inspection.attention_maps import MOST_TOKENS, draw_attention, select_layers
+from plugformer_inspection.attention_maps import MAX_TOKENS, draw_attention, select_layers
 from plugformer_inspection.history import History, draw_history
 from plugformer_inspection.positions import draw_positions, view_encoding
 
@@ -91,7 +91,7 @@ def test_every_panel_and_every_token_lies_inside_the_figure(maps, query, key):
             assert box.x0 >= 0 and box.y0 >= 0
             assert box.x1 <= width and box.y1 <= height
     assert figure.get_size_inches()[0] < 14
-    assert (f"first {MOST_TOKENS} of" in drawing.caption) == (max(query, key) > MOST_TOKENS)
+    assert (f"first {MAX_TOKENS} of" in drawing.caption) == (max(query, key) > MAX_TOKENS)
 
 
 def test_few_layers_of_many_are_drawn_unless_select_layers():

@@ -1,4 +1,4 @@
-"""What trackers are told of a run: each line of `metrics.jsonl` once, and the final metrics."""
+"""Experiment trackers log a run: each line of `metrics.jsonl` once, and the final metrics."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ _FINAL = "final"
 
 
 class Track(Hook):
-    """Tells experiment trackers the settings, the lines of `metrics.jsonl` and the final metrics.
+    """Logs the settings, the lines of `metrics.jsonl` and the final metrics to experiment trackers.
 
     Each by its own library, in the main process alone. A tracker that fails is left out with a warning.
     `tracking.json` in the run keeps the identifiers of the trackers' runs: a resumed training continues them.
@@ -70,7 +70,7 @@ class Track(Hook):
 
     @hookimpl
     def step_ended(self) -> None:
-        """Tells what was logged."""
+        """Sends what was logged."""
         if self._tracked is not None:
             self._tracked.send()
 
@@ -78,7 +78,7 @@ class Track(Hook):
 
     @hookimpl
     def run_evaluated(self) -> None:
-        """Tells the final metrics, and ends the trackers."""
+        """Sends the final metrics, and ends the trackers."""
         if self._tracked is not None:
             self._tracked.send_evaluations()
             self._tracked.finish()
@@ -95,7 +95,7 @@ class TrackedRun:
     """Trackers that follow a run. One that fails is left out, with a warning; nothing is raised.
 
     The file `memory` keeps the identifiers of the trackers' runs and how far each has come, so that the next
-    call continues them. Steps that a resumed training repeats are not told again.
+    call continues them. Steps that a resumed training repeats are not logged again.
 
     Args:
         run: The run.
@@ -127,7 +127,7 @@ class TrackedRun:
         self._save()
 
     def send(self) -> None:
-        """Tells the trackers what was logged since the last call."""
+        """Sends what was logged since the last call."""
         if not self._open or not self._run.metrics.exists():
             return
         with self._run.metrics.open("rb") as file:
@@ -138,11 +138,11 @@ class TrackedRun:
             for record in map(json.loads, complete.splitlines()):
                 event = record["event"]
                 values = {f"{event}/{key}": value for key, value in numbers(record) if key not in _PLACES}
-                self._tell(event, values, record["step"])
+                self._log(event, values, record["step"])
             self._save()
 
     def send_evaluations(self) -> None:
-        """Tells the trackers the final metrics, with the ends of their intervals."""
+        """Sends the final metrics, with the ends of their intervals."""
         values = {
             f"{split}/{name}{end}": score[key]
             for split, report in self._run.evaluations().items()
@@ -151,7 +151,7 @@ class TrackedRun:
         }
         steps = [record["step"] for record in self._run.logged()] if self._run.metrics.exists() else []
         if values:
-            self._tell(_FINAL, values, max(steps, default=0))
+            self._log(_FINAL, values, max(steps, default=0))
             self._save()
 
     def finish(self) -> None:
@@ -163,16 +163,16 @@ class TrackedRun:
     def _start(self, name: Name, settings: Mapping[str, Any], project: str, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         begun = self._known.get(name)
-        run, told = (begun["run"], begun["told"]) if begun else (None, {})
+        run, logged = (begun["run"], begun["told"]) if begun else (None, {})
         tracker = TRACKERS[name](self._known["name"], project, directory, run, dict(flat(settings)))
         self._open[name] = tracker
-        self._known[name] = {"run": tracker.identifier, "told": told}
+        self._known[name] = {"run": tracker.identifier, "told": logged}
 
-    def _tell(self, event: str, values: Mapping[str, float], step: int) -> None:
+    def _log(self, event: str, values: Mapping[str, float], step: int) -> None:
         for name, tracker in list(self._open.items()):
-            told = self._known[name]["told"]
-            if step > told.get(event, -1) and self._attempt(name, partial(tracker.log, values, step)):
-                told[event] = step
+            logged = self._known[name]["told"]
+            if step > logged.get(event, -1) and self._attempt(name, partial(tracker.log, values, step)):
+                logged[event] = step
 
     def _attempt(self, name: Name, action: Callable[[], object]) -> bool:
         """Calls a tracker, and returns whether it went well; otherwise it is left out from then on."""
@@ -182,13 +182,13 @@ class TrackedRun:
         except (Exception, SystemExit) as error:
             self._open.pop(name, None)
             _LOG.warning(
-                "the tracker %s is switched off: %s; `plugformer track %s --to %s` tells it later",
+                "the tracker %s is switched off: %s; `plugformer track %s --to %s` sends it later",
                 *(name, described(error), self._run.path, name),
             )
             return False
 
     def _save(self) -> None:
-        with suppress(OSError):  # the next session would tell some steps again
+        with suppress(OSError):  # the next training would send some steps again
             self._memory.parent.mkdir(parents=True, exist_ok=True)
             self._memory.write_text(json.dumps(self._known, indent=2) + "\n", encoding="utf-8")
 

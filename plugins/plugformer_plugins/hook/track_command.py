@@ -1,4 +1,4 @@
-"""`plugformer track`: tells trackers about a run that is there already."""
+"""`plugformer track`: sends a run that is there already to trackers."""
 
 import json
 from pathlib import Path
@@ -30,10 +30,10 @@ def command(
     ] = "plugformer",
     as_json: AsJson = False,
 ) -> None:
-    """Tell experiment trackers about a run that is there already.
+    """Send a run that is there already to experiment trackers.
 
     Sends the settings, every line of metrics.jsonl and the final metrics. A tracker that has followed the
-    training continues its run, and is told what it does not know yet; with --out it begins one there.
+    training continues its run with what it lacks; with --out it begins one there.
     """
     from typing import get_args
 
@@ -53,7 +53,7 @@ def command(
     directory = RunDirectory.open(located(run))
     if not directory.metrics.exists():
         raise RunError(f"{run} has no metrics.jsonl: nothing has been logged")
-    directory.logged()  # a damaged log is refused before trackers are told anything
+    directory.logged()  # a damaged log is refused before anything is sent
     folder = out or directory.path.absolute().parent / "tracking"
     memory = folder / f"{directory.path.absolute().name}.json" if out else directory.path / "tracking.json"
     settings = read_file(directory.task, str(directory.task)).value

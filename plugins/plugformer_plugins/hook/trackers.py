@@ -35,7 +35,7 @@ class Tracker(Protocol):
         project: The project or experiment that has it.
         directory: Folder of the tracker's files.
         begun: Identifier of a run to continue; None for a new one.
-        settings: What a new run is told first: numbers, flags and texts by name.
+        settings: What a new run begins with: numbers, flags and texts by name.
 
     Attributes:
         identifier: By which it is continued.
@@ -48,7 +48,7 @@ class Tracker(Protocol):
     ) -> None: ...
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Tells what was measured after an update."""
+        """Sends what was measured after an update."""
 
     def finish(self) -> None:
         """Writes all of it, and ends."""
