@@ -17,8 +17,9 @@ from plugformer_cli.options import (
     TaskName,
     examples,
     installed,
+    load_run,
 )
-from plugformer_cli.printing import print_device, print_text
+from plugformer_cli.printing import print_json, print_text
 
 __all__ = [
     "AsJson",
@@ -30,8 +31,9 @@ __all__ = [
     "TaskName",
     "examples",
     "installed",
+    "load_run",
     "predictions",
-    "print_device",
+    "print_json",
     "print_text",
     "record",
 ]

@@ -1,7 +1,6 @@
 """Answers to questions as records, of which every output of `predict` is made."""
 
 import contextlib
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
+from plugformer_cli.printing import print_json
 from plugformer_cli.questions import Question
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Printer:
             for note in self._notes(found):
                 typer.echo(f"text {self._count}: {note}", err=True)
             if self._as_json:
-                typer.echo(json.dumps(found, ensure_ascii=False))
+                print_json(found)
             else:
                 typer.echo("\n".join(lines(found, self._n_best, scores=self._scores)))
 

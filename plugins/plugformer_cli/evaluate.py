@@ -11,8 +11,8 @@ import typer
 from plugformer.errors import ConfigurationError
 from plugformer_cli.answers import predictions as predictions_of
 from plugformer_cli.answers import refuse_ending, write_predictions
-from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
-from plugformer_cli.printing import print_device, print_report
+from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, load_run
+from plugformer_cli.printing import print_report
 
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
@@ -56,11 +56,8 @@ def command(
         raise ConfigurationError("--split and --data exclude each other: give one")
     if predictions is not None:
         refuse_ending(predictions)
-    from plugformer import load
-
+    model = load_run(ctx, run, settings, device, registry)
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
-        model = load(run, installed(ctx, registry), overrides=settings or [], device=device)
-        print_device(model)
         notify = partial(typer.echo, err=True)
         report = model.evaluate(split or "test", data=data or None, notify=notify)
         if predictions is not None:

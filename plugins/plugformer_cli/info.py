@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.registry import Kind, Registry
 from plugformer_cli.listing import as_record, print_entries
 from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
-from plugformer_cli.printing import print_table, print_text
+from plugformer_cli.printing import print_json, print_table, print_text
 
 EXAMPLES = (
     "plugformer info attention/gqa",
@@ -69,7 +69,7 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     options, fits = describe_options(component), describe_fit(component, kind, registry)
     if as_json:
         record = {**as_record(entry), "class": entry.target, **fits, "options": options}
-        typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
+        print_json(record, indent=2)
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
     print_text(entry.summary)
@@ -97,7 +97,7 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
     if as_json:
         modules = [asdict(row) for row in rows]
         record = {"task": name, "description": description, "example": example, "modules": modules}
-        typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
+        print_json(record, indent=2)
         return
     typer.secho(name, bold=True)
     print_text(description or "")

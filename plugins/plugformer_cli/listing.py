@@ -1,6 +1,5 @@
 """`plugformer list`: what is installed, read from manifests alone."""
 
-import json
 from itertools import chain
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 from plugformer.errors import RegistryError, nearest
 from plugformer.registry import Entry, EntryKind, EntryState, Kind
 from plugformer_cli.options import AsJson, LocalManifest, installed
-from plugformer_cli.printing import print_table, print_text
+from plugformer_cli.printing import print_json, print_table, print_text
 
 KINDS = (*(kind.value for kind in Kind), *(kind.value for kind in EntryKind))
 
@@ -43,7 +42,7 @@ def command(
 def print_entries(entries: list[Entry], *, as_json: bool) -> None:
     """Prints entries as `list` does."""
     if as_json:
-        typer.echo(json.dumps([as_record(entry) for entry in entries], ensure_ascii=False, indent=2))
+        print_json([as_record(entry) for entry in entries], indent=2)
         return
     header = ("kind", "name", "distribution", "version", "state", "summary")
     rows = [

@@ -1,12 +1,17 @@
-"""Arguments and options that several commands share, and the registry that they select."""
+"""Arguments and options that several commands share, and the registry and the run that they select."""
 
+import sys
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from plugformer.registry import Registry
+
+if TYPE_CHECKING:
+    from plugformer.runs import TrainedModel
 
 TaskName: TypeAlias = Annotated[
     str, typer.Argument(metavar="TASK", help="A task's name, or a file: with a slash or ending in .yaml.")
@@ -76,3 +81,24 @@ def installed(ctx: typer.Context, local: Iterable[Path] | None = None) -> Regist
         registries[files] = Registry.discover(*files)
     registry: Registry = registries[files]
     return registry
+
+
+def load_run(
+    ctx: typer.Context,
+    run: Path,
+    settings: Iterable[str] | None = None,
+    device: Any = None,
+    registry: Iterable[Path] | None = None,
+) -> "TrainedModel":
+    """Loads the run that the user names, as its options say; what components print goes to standard error.
+
+    Raises:
+        PlugformerError: The run, a setting or a local manifest is wrong, or there is no such device.
+    """
+    import plugformer
+
+    with redirect_stdout(sys.stderr):
+        trained = plugformer.load(run, installed(ctx, registry), overrides=[*(settings or ())], device=device)
+    if trained.device.type != "cpu":
+        typer.echo(f"computing on {trained.device}", err=True)
+    return trained

@@ -18,8 +18,7 @@ import typer
 from plugformer.errors import ConfigurationError, DataError
 from plugformer_cli.answer_files import AnswerFile, UnfinishedAnswers, check_form
 from plugformer_cli.answering import Answer, Printer, Records, by_vectors, failed, records
-from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
-from plugformer_cli.printing import print_device
+from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, load_run
 from plugformer_cli.questions import (
     TABLES,
     Question,
@@ -162,7 +161,6 @@ def command(
     with contextlib.ExitStack() as stack:
         if out is not None and file is None:
             file = stack.enter_context(kept_input())
-        from plugformer import load
         from plugformer.distributed import Processes
         from plugformer_blocks import check_file
 
@@ -171,10 +169,7 @@ def command(
                 check_file(given)
 
         processes = Processes.join()
-        with contextlib.redirect_stdout(sys.stderr):  # components may print
-            chosen = processes.device if several else device
-            model = load(run, installed(ctx, registry), overrides=settings or [], device=chosen)
-        print_device(model)
+        model = load_run(ctx, run, settings, processes.device if several else device, registry)
         answer: Answer = partial(model.predict_each, n_best=n_best, probabilities=probabilities)
         if by_vector:
             candidates = None if among is None else [str(line.asked) for line in lines_of(among)]

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -59,16 +59,15 @@ def print_text(text: str, indent: int = 0) -> None:
             typer.echo(margin + part)
 
 
-def print_device(model: "TrainedModel") -> None:
-    """Prints on standard error where a model computes, unless it is the CPU."""
-    if model.device.type != "cpu":
-        typer.echo(f"computing on {model.device}", err=True)
+def print_json(value: Any, indent: int | None = None) -> None:
+    """Prints a value as JSON, on one line unless its parts are indented."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def print_report(report: "Report", *, as_json: bool) -> None:
     """Prints the metrics of an evaluation with their intervals, those of other test splits below."""
     if as_json:
-        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
+        print_json(report.as_json())
         return
     reports = [report, *report.others]
     scores = [(split, name, score) for split in reports for name, score in _scores(split)]

@@ -1,6 +1,5 @@
 """`plugformer schema`: the JSON Schema of task files, from which editors complete keys and values."""
 
-import json
 from typing import Any
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from plugformer.errors import RegistryError
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer_cli.options import LocalManifest, installed
+from plugformer_cli.printing import print_json
 
 Schema = dict[str, Any]
 
@@ -39,7 +39,7 @@ def command(ctx: typer.Context, registry: LocalManifest = None) -> None:
 
     It contains every installed component and its options.
     """
-    typer.echo(json.dumps(schema(installed(ctx, registry)), ensure_ascii=False, indent=2))
+    print_json(schema(installed(ctx, registry)), indent=2)
 
 
 def schema(registry: Registry) -> Schema:

@@ -1,6 +1,5 @@
 """`plugformer validate`: checks a task without reading its examples."""
 
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,7 @@ import typer
 
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer_cli.options import AsJson, LocalManifest, Settings, TaskName, installed
-from plugformer_cli.printing import print_text
+from plugformer_cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from plugformer.experiment import Experiment
@@ -38,10 +37,10 @@ def command(
     except PlugformerError as error:
         if not as_json:
             raise
-        typer.echo(json.dumps({"valid": False, "problems": _problems(error)}, ensure_ascii=False))
+        print_json({"valid": False, "problems": _problems(error)})
         raise typer.Exit(2) from None
     if as_json:
-        typer.echo(json.dumps({"valid": True, "problems": []}))
+        print_json({"valid": True, "problems": []})
     else:
         print_text(f"OK  {_summary(experiment)}")
 

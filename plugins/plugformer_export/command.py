@@ -1,6 +1,5 @@
 """`plugformer export`: a trained model in the format of another engine."""
 
-import json
 import sys
 from contextlib import redirect_stdout
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plugformer.errors import ConfigurationError, nearest
-from plugformer_cli import AsJson, LocalManifest, RunPath, RunSettings, installed
+from plugformer_cli import AsJson, LocalManifest, RunPath, RunSettings, load_run, print_json
 
 if TYPE_CHECKING:
     from plugformer_export.target import Target
@@ -78,17 +77,16 @@ def command(
     without a counterpart in the format are refused by name. The model card has the figures.
     """
     target = create_target(to, compute_type)
-    from plugformer import load
     from plugformer_export.verification import verified
 
+    trained = load_run(ctx, run, settings, "cpu", registry)
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
-        trained = load(run, installed(ctx, registry), overrides=settings or [], device="cpu")
         notify = partial(typer.echo, err=True)
         found = verified(
             trained, target, out, examples=examples, agreement=agreement, data=data or None, notify=notify
         )
     if as_json:
-        typer.echo(json.dumps({"run": str(run), "out": str(out), **found.as_json()}, ensure_ascii=False))
+        print_json({"run": str(run), "out": str(out), **found.as_json()})
     else:
         typer.echo("\n".join(f"{name}: {figure}" for name, figure in found.figures.items()))
         typer.echo(f"\nwritten to {out}")

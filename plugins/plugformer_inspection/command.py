@@ -1,15 +1,13 @@
 """`plugformer plot`: figures of learning curves, positional encodings and attention weights."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-import plugformer
 from plugformer.errors import ConfigurationError, needing
-from plugformer_cli import AsJson, Device, LocalManifest, RunPath, installed, print_device
+from plugformer_cli import AsJson, Device, LocalManifest, RunPath, load_run, print_json
 
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",
@@ -62,11 +60,10 @@ def command(
     with needing("figures", "`plugformer plot`"):
         from plugformer_inspection.plot import plot
 
-    trained = plugformer.load(run, installed(ctx, registry), device=device)
-    print_device(trained)
+    trained = load_run(ctx, run, None, device, registry)
     notify = partial(typer.echo, err=True)
     files = plot(trained, out or run / "plots", text, notify, layers or (), worst)
     if as_json:
-        typer.echo(json.dumps({"run": str(run), "files": [str(file) for file in files]}, ensure_ascii=False))
+        print_json({"run": str(run), "files": [*map(str, files)]})
     else:
         typer.echo("\n".join(map(str, files)))

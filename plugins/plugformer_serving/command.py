@@ -1,15 +1,13 @@
 """`plugformer serve`: a trained model behind HTTP."""
 
 import contextlib
-import json
 import logging
-import sys
 from typing import Annotated
 
 import typer
 
 from plugformer.errors import needing
-from plugformer_cli import AsJson, Device, LocalManifest, RunPath, RunSettings, installed, print_device
+from plugformer_cli import AsJson, Device, LocalManifest, RunPath, RunSettings, load_run, print_json
 from plugformer_serving.limits import ServerLimits
 
 EXAMPLES = (
@@ -67,22 +65,19 @@ def command(
     with needing("serve", "`plugformer serve`"):
         from plugformer_serving.application import application
         from plugformer_serving.server import address, bind, only_local, serve
-    from plugformer import load
     from plugformer_serving.service import Service
 
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     limits = ServerLimits(body, items, tokens, seconds, queue)
     with contextlib.closing(bind(host, port)) as listening:
-        with contextlib.redirect_stdout(sys.stderr):  # components may print
-            trained = load(run, installed(ctx, registry), overrides=settings or [], device=device)
-        print_device(trained)
+        trained = load_run(ctx, run, settings, device, registry)
         service = Service(trained, limits)
         local = ["localhost", "127.0.0.1", "[::1]", host] if only_local(listening) else []
         app = application(service, [*local, *(allow_host or ())] or ["*"])
         url = address(listening)  # connections wait there from now on
         typer.echo(f"serving {run} at {url}; Ctrl-C ends", err=True)
         if as_json:
-            typer.echo(json.dumps({"run": str(run), "url": url}, ensure_ascii=False))
+            print_json({"run": str(run), "url": url})
         try:
             serve(app, listening, seconds=seconds)
         finally:

@@ -1,13 +1,12 @@
 """`plugformer push`: publishes a run on the Hugging Face Hub or in a folder."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from plugformer.errors import ConfigurationError
-from plugformer_cli import AsJson, LocalManifest, RunPath, installed
+from plugformer_cli import AsJson, LocalManifest, RunPath, load_run, print_json
 
 EXAMPLES = (
     "plugformer push runs/dates-20260102-120000 my-name/dates --license apache-2.0 --language en",
@@ -52,10 +51,9 @@ def command(
     """
     if (name is None) == (to is None):
         raise ConfigurationError("give NAME, the repository on the Hub, or --to DIR, a folder: one of them")
-    import plugformer
     from plugformer_sharing.publishing import publication, push, write
 
-    trained = plugformer.load(run, installed(ctx, registry), device="cpu")
+    trained = load_run(ctx, run, None, "cpu", registry)
     place = str(to or f"hub:{name}")
     named = to.name if to is not None else place
     files = publication(trained, named, license=license_, languages=languages or (), checkpoints=checkpoints)
@@ -66,7 +64,7 @@ def command(
     elif not dry_run and name is not None:
         typer.echo(push(files, name, private=private), err=True)
     if as_json:
-        typer.echo(json.dumps({"place": place, "files": files.sizes, "shortened": files.shortened}))
+        print_json({"place": place, "files": files.sizes, "shortened": files.shortened})
         return
     for path, size in files.sizes.items():
         typer.echo(f"{size:12,}  {path}")

@@ -193,8 +193,8 @@ def test_what_components_print_is_no_result(run, monkeypatch, command):
         return REPORT
 
     monkeypatch.setattr("plugformer.train", lambda *_, **__: trained(noisy()))
-    monkeypatch.setattr("plugformer.load", lambda *_, **__: SimpleNamespace(evaluate=noisy))
-    monkeypatch.setattr("plugformer_cli.evaluate.print_device", lambda _: None)
+    model = SimpleNamespace(evaluate=noisy, device=torch.device("cpu"))
+    monkeypatch.setattr("plugformer.load", lambda *_, **__: model)
     outcome = run(command, "dates", "--json")
     assert outcome.status == 0, outcome.err
     assert json.loads(outcome.out)["split"] == "test"

@@ -1,13 +1,12 @@
 """`plugformer track`: sends a run that is there already to trackers."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from plugformer.errors import ConfigurationError, RunError, nearest
-from plugformer_cli import AsJson, RunPath
+from plugformer_cli import AsJson, RunPath, print_json
 
 EXAMPLES = (
     "plugformer track runs/dates-20260102-120000 --to tensorboard",
@@ -62,6 +61,6 @@ def command(
     tracked.send_evaluations()
     tracked.finish()
     if as_json:
-        typer.echo(json.dumps({"run": str(run), "trackers": names, "directory": str(folder)}))
+        print_json({"run": str(run), "trackers": names, "directory": str(folder)})
     else:
         typer.echo(str(folder))
