@@ -122,7 +122,8 @@ async def _spans(
         example = task_type.example_from_text(question) if isinstance(question, str) else question
         text, places = word_places(example)
         tags: Sequence[Any] = answer.output if isinstance(answer.output, list) else []
-        scores = [each[tag] for each, tag in zip(_by_word(answer), tags, strict=True)]
+        by_word = cast("Sequence[Mapping[str, float]]", answer.probabilities or [])
+        scores = [each[tag] for each, tag in zip(by_word, tags, strict=True)]
         if aggregation_strategy == "none":
             parts = [
                 {"entity": tag, "score": score, "index": index + 1, "word": text[start:end]}
@@ -143,10 +144,6 @@ async def _spans(
             groups.append(group | {"start": span["start"], "end": span["end"]})
         found.append([group for group in groups if group["entity_group"] not in ignore_labels])
     return found
-
-
-def _by_word(answer: Prediction) -> Sequence[Mapping[str, float]]:
-    return answer.probabilities if isinstance(answer.probabilities, list) else []
 
 
 def word_places(example: Any) -> tuple[str, list[tuple[int, int]]]:

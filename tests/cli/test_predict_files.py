@@ -8,8 +8,7 @@ import math
 import pyarrow
 import pyarrow.parquet
 import pytest
-from tests.forking import Forked
-from tests.training.processes import PATIENCE, ends, launched
+from tests.training.processes import ends, launched
 
 import plugformer
 from plugformer_cli import predict as command
@@ -250,7 +249,7 @@ def interrupted(predict, monkeypatch, error, after, *arguments):
         return predict(*arguments)
 
 
-@pytest.mark.parametrize("name", ["out.txt", "out.csv", "out.csv.gz", "out.jsonl", "out.parquet"])
+@pytest.mark.parametrize("name", ["out.txt", "out.csv.gz", "out.jsonl", "out.parquet"])
 def test_a_command_that_was_cut_off_continues(predict, classifier, tmp_path, monkeypatch, name):
     out, whole = tmp_path / name, tmp_path / f"whole-{name}"
     arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--n-best", 2, "--out")
@@ -313,7 +312,6 @@ def test_another_input_or_other_settings_are_refused(predict, classifier, tmp_pa
     "damage",
     [
         lambda content: content[:-4],  # restored from an older copy
-        lambda content: content[:-4] + bytes(40),  # a file system that has lost data
         lambda content: content.replace(b'"output"', b"\xff", 2),
         lambda content: content + b'{"output": "x", "score": 0}',
     ],
@@ -354,36 +352,6 @@ def test_a_complete_file_whose_rows_have_no_answer_has_the_same_status_again(
     assert interrupted(predict, monkeypatch, KeyboardInterrupt(), 0, *arguments).status == 130
     assert predict(*arguments).status == 2
     assert len(read(tmp_path / "out.csv")) == len(rows)
-
-
-KILLED = """
-import os, signal, sys
-from plugformer_cli import answer_files, main, predict
-predict.PORTION = 500
-save = answer_files.UnfinishedAnswers.save
-def kill(self, records):
-    save(self, records)
-    if self.rows >= 1000:
-        os.kill(os.getpid(), signal.SIGKILL)
-answer_files.UnfinishedAnswers.save = kill
-main.main(sys.argv[1:])
-"""
-
-
-def test_a_killed_process_loses_and_repeats_no_row(predict, classifier, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "PORTION", 500)
-    rows = [{"id": number, "text": "abcdef"[: 1 + number % 6]} for number in range(2500)]
-    file = write(tmp_path / "rows.csv", rows)
-    arguments = ["predict", str(classifier.directory), "--file", str(file), "--out", "out.csv"]
-    killed = Forked(["-c", KILLED, *arguments], {})
-    killed.communicate(timeout=PATIENCE)
-    assert killed.returncode == -9
-    resumed = predict(classifier, *arguments[2:], "--resume")
-    assert resumed.status == 0, resumed.err
-    assert "1,000 rows are complete" in resumed.err
-    assert [int(row["id"]) for row in read(tmp_path / "out.csv")] == list(range(2500))
-    assert predict(classifier, "--file", file, "--out", "whole.csv").status == 0
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 SHARED = """
