@@ -19,7 +19,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, norm
 
-from plugformer_ablation.comparison import ALPHA, PairedComparison, Scores, Verdict, compare, judge
+from plugformer_ablation.comparison import (
+    ALPHA,
+    PairedComparison,
+    Scores,
+    Verdict,
+    compare,
+    compare_at_looks,
+    judge,
+)
+from plugformer_ablation.looks import planned_looks
 from plugformer_ablation.statistics import resampled
 
 ACCURACY = 0.8
@@ -29,6 +38,12 @@ Judged = tuple[PairedComparison, dict[str, Any]]
 
 LOOKS = range(3, 13)
 """Numbers of seeds after which an impatient reader looks."""
+
+PLANNED = (3, 5, 8, 12)
+"""Numbers of seeds after which a study looks that has planned it."""
+
+MARGIN = 0.05
+"""The smallest effect that matters to it."""
 
 _ASKED = 20  # studies whose minimum detectable differences are asked for
 
@@ -109,6 +124,18 @@ def found_by_looking(number: int) -> np.ndarray:
     arm, baseline = trained(WORLDS[0], number, (0.0, 0.0), LOOKS[-1])
     looks = [judged([compare(arm, baseline, range(seeds))])[0][1]["verdict"] for seeds in LOOKS]
     return np.array([verdict in (Verdict.BETTER, Verdict.WORSE) for verdict in looks])
+
+
+def with_planned_looks(gain: float, number: int) -> tuple[str, int, str]:
+    """Returns the verdict of planned looks and when it came, then that of one look at all seeds."""
+    arm, baseline = trained(WORLDS[1], number, (gain, 0.0), PLANNED[-1])
+    verdicts = []
+    for looks in (planned_looks(PLANNED, ALPHA), planned_looks(PLANNED[-1:], ALPHA)):
+        found, look = compare_at_looks(
+            arm, baseline, range(PLANNED[-1]), looks, MARGIN, higher_is_better=True
+        )
+        verdicts.append((str(found.verdict(look, MARGIN, higher_is_better=True)), look.seeds))
+    return (*verdicts[0], verdicts[1][0])
 
 
 def with_divergence(number: int) -> tuple[bool, bool]:
@@ -212,6 +239,24 @@ def print_looks(pool: Executor, studies: int) -> None:
     print(f"| {share(found.any(axis=1))} | {share(found[:, -1])} |", flush=True)
 
 
+def print_planned_looks(pool: Executor, studies: int) -> None:
+    """Prints what planned looks find, with how many seeds, beside one look at all seeds."""
+    print(f"Planned looks after {PLANNED} seeds, {100 * MARGIN:.0f} points matter; % of {studies} studies")
+    print("| planted | different | equivalent | seeds in the mean | one look: different | equivalent |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    differences = (Verdict.BETTER, Verdict.WORSE)
+    for gain in (0.0, MARGIN, 2 * MARGIN):
+        found = list(pool.map(partial(with_planned_looks, gain), range(1, studies + 1), chunksize=20))
+        planned, seeds, single = zip(*found, strict=True)
+        cells = [
+            share(np.array([verdict in wanted for verdict in verdicts]))
+            for verdicts in (planned, single)
+            for wanted in (differences, (Verdict.EQUIVALENT,))
+        ]
+        cells.insert(2, f"{np.mean(seeds):.1f}")
+        print(f"| {100 * gain:.0f} points | {' | '.join(cells)} |", flush=True)
+
+
 def print_divergence(pool: Executor, studies: int) -> None:
     """Prints how often an arm that diverges with half its seeds is called better."""
     found = np.array(list(pool.map(with_divergence, range(1, studies + 1))))
@@ -222,11 +267,12 @@ def print_divergence(pool: Executor, studies: int) -> None:
 
 
 def main() -> None:
-    """Prints false alarms, then power, repeated looks and divergence."""
+    """Prints false alarms, then power, looks and divergence."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--studies", type=int, default=200, help="without a difference, for each row")
     parser.add_argument("--planted", type=int, default=50, help="with one, for each figure")
     parser.add_argument("--looks", type=int, default=0, help="looked at again and again")
+    parser.add_argument("--planned", type=int, default=0, help="with planned looks, for each row")
     parser.add_argument("--diverging", type=int, default=0, help="with an arm that often diverges")
     parser.add_argument("--seeds", type=int, default=5, help="trainings of each arm")
     parser.add_argument("--processes", type=int, default=2)
@@ -238,6 +284,8 @@ def main() -> None:
             print_power(pool, options.planted, options.seeds)
         if options.looks:
             print_looks(pool, options.looks)
+        if options.planned:
+            print_planned_looks(pool, options.planned)
         if options.diverging:
             print_divergence(pool, options.diverging)
 

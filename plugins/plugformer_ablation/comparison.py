@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from plugformer_ablation.looks import Look
 from plugformer_ablation.statistics import Interval, StudentT
 
 ALPHA = 0.05
@@ -26,7 +27,8 @@ _ROUNDING = 1e-12
 class Scores:
     """What one arm scored on a number of test examples, by seed; cells that failed are missing.
 
-    `failures` are the reasons of those that failed. `resampled` are the scores on test sets drawn with
+    `failures` are the reasons of those that failed; `diverged` are seeds with the score of an untrained
+    model. `resampled` are the scores on test sets drawn with
     replacement, the same ones for every cell; it is empty where there are no statistics of examples.
     """
 
@@ -34,15 +36,26 @@ class Scores:
     resampled: Mapping[int, Float[ndarray, " resamples"]] = field(default_factory=dict)
     examples: int = 0
     failures: Mapping[int, str] = field(default_factory=dict)
+    diverged: frozenset[int] = frozenset()
 
 
 class Verdict(StrEnum):
-    """What a study says about an arm against its baseline."""
+    """What a study says about an arm against its baseline.
+
+    Without a smallest effect that matters, arms are "not distinguishable" for "undecided".
+    """
 
     BETTER = "better"
     WORSE = "worse"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
     NOT_DISTINGUISHABLE = "not distinguishable"
     NONE = "no verdict"
+
+    @property
+    def decides(self) -> bool:
+        """Whether it ends the training of further seeds."""
+        return self in (Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT)
 
 
 @dataclass(frozen=True)
@@ -58,6 +71,7 @@ class PairedComparison:
             them is unknown.
         identical: Whether the arms scored the same with every seed.
         failed: The planned seeds with which the arm, and with which the baseline, has no finite score.
+        diverged: The seeds with which each has the score of an untrained model.
         notes: What keeps this from being an ordinary comparison.
     """
 
@@ -68,7 +82,22 @@ class PairedComparison:
     both: StudentT | None = None
     identical: bool = False
     failed: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    diverged: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     notes: tuple[str, ...] = ()
+
+    @property
+    def p_diverged(self) -> float | None:
+        """Of a difference in how often trainings diverge; None if as many did on both sides.
+
+        Boschloo's exact test (1970), https://doi.org/10.1111/j.1467-9574.1970.tb00104.x.
+        """
+        ours, theirs = map(len, self.diverged)
+        if ours == theirs:
+            return None
+        from scipy.stats import boschloo_exact
+
+        table = [[ours, theirs], [self.pairs - ours, self.pairs - theirs]]
+        return float(boschloo_exact(table, n=32).pvalue)
 
     @property
     def p(self) -> float | None:
@@ -108,19 +137,31 @@ class PairedComparison:
         difference = self.both.minimum_detectable_difference(alpha)
         return difference if difference > 0 else None
 
-    def verdict(self, level: float, *, higher_is_better: bool) -> Verdict:
+    def verdict(self, look: Look, smallest: float | None, *, higher_is_better: bool) -> Verdict:
         """Returns the verdict: there is a difference if 0 is outside of the interval.
 
-        A verdict in favor of a side needs all of its seeds. Those that did not fail are a selection: the
-        mean of the trainings that went well is not that of the arm.
+        Arms are equivalent if the interval at the lower level of equivalence lies within the smallest
+        effect that matters, to either side; even if it excludes 0.
+
+        A verdict in favor of a side needs all of its seeds, none of them diverged. Those that did not fail
+        are a selection: the mean of the trainings that went well is not that of the arm. Equivalence needs
+        those of both sides.
         """
         if self.both is None and not self.identical:
             return Verdict.NONE
-        low, high = self.interval(level) or (0.0, 0.0)
+        low, high = self.interval(1 - look.equivalence) or (0.0, 0.0)
+        broken = [
+            bool(failed or diverged) for failed, diverged in zip(self.failed, self.diverged, strict=True)
+        ]
+        if smallest is not None and -smallest < low <= high < smallest and not any(broken):
+            return Verdict.EQUIVALENT
+        low, high = self.interval(1 - look.alpha) or (0.0, 0.0)
         if low <= 0 <= high:
-            return Verdict.NONE if any(self.failed) else Verdict.NOT_DISTINGUISHABLE
+            if any(self.failed):
+                return Verdict.NONE
+            return Verdict.NOT_DISTINGUISHABLE if smallest is None else Verdict.UNDECIDED
         arm_is_better = (low > 0) == higher_is_better
-        if self.failed[0 if arm_is_better else 1]:
+        if broken[0 if arm_is_better else 1]:
             return Verdict.NONE
         return Verdict.BETTER if arm_is_better else Verdict.WORSE
 
@@ -137,6 +178,10 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
     if any(failed):
         told = (_told(*each, len(seeds)) for each in zip((arm, baseline), failed, strict=True))
         notes.append("failed: the arm {}, the baseline {}".format(*told))
+    diverged = _diverged(arm, seeds), _diverged(baseline, seeds)
+    if any(diverged):
+        told = (_told(*each, len(seeds)) for each in zip((arm, baseline), diverged, strict=True))
+        notes.append("diverged: the arm {}, the baseline {}".format(*told))
     if not common:
         notes.append("no verdict without a pair of scores")
         return PairedComparison(None, 0, failed=failed, notes=tuple(notes))
@@ -164,46 +209,86 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
         both,
         identical=same and len(common) > 1 and bool(abs(difference) <= _ROUNDING * np.abs(theirs).max()),
         failed=failed,
+        diverged=diverged,
         notes=(*notes, *_cases(ours, theirs, missing, same=same)),
     )
 
 
-def judge(comparisons: Sequence[PairedComparison], *, higher_is_better: bool) -> list[dict[str, Any]]:
+def compare_at_looks(
+    arm: Scores,
+    baseline: Scores,
+    seeds: Sequence[int],
+    looks: Sequence[Look],
+    smallest: float | None,
+    *,
+    higher_is_better: bool,
+) -> tuple[PairedComparison, Look]:
+    """Returns a comparison at the first planned look that decides it, or else at the last one that there is.
+
+    A look is there when its seeds have been trained, or have failed.
+    """
+    tried = {*arm.scores, *arm.failures} & {*baseline.scores, *baseline.failures}
+    for look in [look for look in looks if tried.issuperset(seeds[: look.seeds])] or looks[:1]:
+        comparison = compare(arm, baseline, seeds[: look.seeds])
+        if comparison.verdict(look, smallest, higher_is_better=higher_is_better).decides:
+            break
+    return comparison, look
+
+
+def judge(
+    comparisons: Sequence[PairedComparison],
+    looks: Sequence[Look] | None = None,
+    smallest: float | None = None,
+    *,
+    higher_is_better: bool,
+) -> list[dict[str, Any]]:
     """Judges all comparisons of a study together, and returns a record of each for the study's report.
 
     One correction, Bonferroni's, is made for p, intervals and verdicts: Dunn (1961),
     https://doi.org/10.1080/01621459.1961.10482090. Comparisons that cannot be tested count among those
     planned: a failed cell does not make it easier for the others. `level` is that of the interval from `low`
-    to `high`, so high that all of the study hold together with 95 %; `p.corrected` is below `ALPHA` exactly
-    where this interval excludes 0. `interval_95` and `p.single` are as if there were one comparison alone.
+    to `high`, so high that all of the study, at all planned looks, hold together with 95 %; `p.corrected` is
+    below `ALPHA` exactly where this interval excludes 0. `interval_95` and `p.single` are as if there were
+    one comparison alone, and one look.
+
+    Args:
+        comparisons: Of each arm with its baseline.
+        looks: At which look each was decided, or was last seen; the only one by default.
+        smallest: The smallest difference that matters; arms whose difference is smaller are equivalent.
+        higher_is_better: The direction of the metric.
     """
     number = len(comparisons)
-    alpha = ALPHA / max(number, 1)
+    looks = looks or [Look(each.pairs, ALPHA / number, 2 * ALPHA / number) for each in comparisons]
 
     def error(test: StudentT | None) -> float | None:
         return None if test is None else test.total_error
 
     return [
         {
+            "look": look.seeds,
             "pairs": comparison.pairs,
             "failed_seeds": dict(zip(("arm", "baseline"), map(list, comparison.failed), strict=True)),
+            "diverged_seeds": dict(zip(("arm", "baseline"), map(list, comparison.diverged), strict=True)),
+            "p_diverged": comparison.p_diverged,
             "difference": comparison.difference,
-            "level": 1 - alpha,
-            **_ends(comparison.interval(1 - alpha)),
+            "level": 1 - look.alpha,
+            **_ends(comparison.interval(1 - look.alpha)),
             "interval_95": _ends(comparison.interval(1 - ALPHA)),
             "p": {
                 "single": comparison.p,
-                "corrected": None if comparison.p is None else min(1.0, comparison.p * number),
+                "corrected": None if comparison.p is None else min(1.0, comparison.p * ALPHA / look.alpha),
             },
             "standard_error": {
                 name: error(getattr(comparison, name)) for name in ("seeds", "examples", "both")
             },
             "effect_size_dz": comparison.effect_size,
-            "verdict": str(comparison.verdict(1 - alpha, higher_is_better=higher_is_better)),
-            "minimum_detectable_difference": comparison.minimum_detectable_difference(alpha),
+            "smallest_effect": smallest,
+            "equivalence": None if smallest is None else _ends(comparison.interval(1 - look.equivalence)),
+            "verdict": str(comparison.verdict(look, smallest, higher_is_better=higher_is_better)),
+            "minimum_detectable_difference": comparison.minimum_detectable_difference(look.alpha),
             "notes": list(comparison.notes),
         }
-        for comparison in comparisons
+        for comparison, look in zip(comparisons, looks, strict=True)
     ]
 
 
@@ -216,6 +301,10 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
 def _failed(side: Scores, seeds: Sequence[int]) -> tuple[int, ...]:
     """Returns the seeds without a finite score."""
     return tuple(seed for seed in seeds if not isfinite(side.scores.get(seed, nan)))
+
+
+def _diverged(side: Scores, seeds: Sequence[int]) -> tuple[int, ...]:
+    return tuple(seed for seed in seeds if seed in side.diverged)
 
 
 def _told(side: Scores, failed: Sequence[int], planned: int) -> str:

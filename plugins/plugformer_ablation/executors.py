@@ -178,7 +178,9 @@ class LocalExecutor(Executor):
                 if worker.ended:
                     continue
                 # Without a message, SIGTERM came before the training, when there was nothing to save.
-                message = Message(stopped=True) if self.stopping else Message(failure=_cause_of_end(worker))
+                message = Message(failure=_cause_of_end(worker), lost=True)
+                if self.stopping:
+                    message = Message(stopped=True)
             worker.ended = message.step is None
             yield worker.cell, message
 
@@ -268,7 +270,7 @@ class RayExecutor(Executor):
                 yield cell, self._ray.get(reference)
             except self._ray.exceptions.RayError as error:
                 failure = f"Ray: {type(error).__name__}; {cell.log} has its output"
-                yield cell, Message(stopped=True) if self.stopping else Message(failure=failure)
+                yield cell, Message(stopped=True) if self.stopping else Message(failure=failure, lost=True)
 
     def interrupt(self) -> None:
         """Cancels the cells, which has the effect of Ctrl-C: they save and end."""

@@ -10,7 +10,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
 
-from plugformer_ablation.comparison import Scores, Verdict, compare, judge
+from plugformer_ablation.comparison import ALPHA, Scores, Verdict, compare_at_looks, judge
+from plugformer_ablation.looks import planned_looks
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.statistics import resampled, summarize
 
@@ -89,6 +90,16 @@ def find(results: StudyResults) -> Findings:
     return Findings(results, record)
 
 
+def _earlier(results: StudyResults) -> list[Record]:
+    """Returns the unplanned looks before: reports on the same scores, of other seeds, that gave verdicts."""
+    metric, split, seeds = (results.study[key] for key in ("metric", "split", "seeds"))
+    return [
+        look
+        for look in results.looks
+        if (look["metric"], look["split"]) == (metric, split) and look["seeds"] != seeds
+    ]
+
+
 def _looks(results: StudyResults, comparisons: list[Record]) -> list[Record]:
     """Returns the earlier looks, and this one if it gives a verdict; it replaces one with the same seeds."""
     now = {key: results.study[key] for key in ("metric", "split", "seeds")}
@@ -135,13 +146,26 @@ def _edges(tuned: Record, tried: Record) -> dict[str, str]:
 
 
 def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) -> list[Record]:
-    seeds = results.study["seeds"]
     compared = [(arm["name"], arm["baseline"]) for arm in results.arms if arm["baseline"] is not None]
+    if not compared:
+        return []
     scores = _scores(results, metric)
-    judged = judge(
-        [compare(scores[arm], scores[baseline], seeds) for arm, baseline in compared],
-        higher_is_better=higher_is_better,
-    )
+    alpha = ALPHA / len(compared) / 2 ** len(_earlier(results))
+    looks = planned_looks(tuple(results.study["looks"]), alpha)
+    smallest = _smallest_effect(results, scores[compared[0][1]])
+    found = [
+        compare_at_looks(
+            scores[arm],
+            scores[baseline],
+            results.study["seeds"],
+            looks,
+            smallest,
+            higher_is_better=higher_is_better,
+        )
+        for arm, baseline in compared
+    ]
+    comparisons, seen = zip(*found, strict=True)
+    judged = judge(comparisons, seen, smallest, higher_is_better=higher_is_better)
     parameters = {arm["name"]: arm["cost"]["parameters"] for arm in results.arms}
     return [
         {
@@ -153,6 +177,15 @@ def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) 
         }
         for (arm, baseline), record in zip(compared, judged, strict=True)
     ]
+
+
+def _smallest_effect(results: StudyResults, baseline: Scores) -> float | None:
+    """Returns the smallest effect that matters as a difference; a share is one of the baseline's mean."""
+    declared: float | str | None = results.study["smallest_effect"]
+    if not isinstance(declared, str):
+        return declared
+    mean = summarize(baseline.scores.values())
+    return float(declared.rstrip(" %")) / 100 * abs(mean["mean"]) if mean else None
 
 
 def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
@@ -175,7 +208,12 @@ def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
             {cell.seed: cell.metrics[metric] for cell in scored},
             {cell.seed: draws[arm, cell.seed] for cell in scored if (arm, cell.seed) in draws},
             counts.pop() if len(counts) == 1 else 0,
-            {cell.seed: cell.failure for cell in results.cells if cell.arm == arm and cell.failure},
+            {
+                cell.seed: reason
+                for cell in results.cells
+                if cell.arm == arm and (reason := cell.failure or cell.diverged)
+            },
+            frozenset(cell.seed for cell in scored if cell.diverged),
         )
     return result
 

@@ -52,6 +52,7 @@ class CellResult:
         curve: `step`, `loss` and `metrics` of the evaluations on the validation split during training.
         peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
         seconds: Wall time of all updates.
+        diverged: What was not finite, or None. A cell that diverged has the scores of its untrained model.
         failure: Why the cell has no result, or None.
     """
 
@@ -66,6 +67,7 @@ class CellResult:
     peak_memory_mb: float = 0.0
     seconds: float = 0.0
     directory: str = ""
+    diverged: str | None = None
     failure: str | None = None
 
     def save(self, folder: Path) -> None:
@@ -196,7 +198,7 @@ class StudyResults:
 
     def table(self) -> DataFrame:
         """Returns a row for each cell, failed ones included."""
-        names = (*MEASURED, "directory", "failure")
+        names = (*MEASURED, "directory", "diverged", "failure")
         return DataFrame(
             {"arm": cell.arm, "seed": cell.seed, "loss": cell.loss, **cell.metrics}
             | {name: getattr(cell, name) for name in names}

@@ -2,11 +2,11 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
+from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.costs import rotated, with_costs, with_equal_time
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import find
@@ -109,12 +110,16 @@ def run_study(
             groups = groupby(outcomes, key=lambda trial: trial[0].name)
             arms = [_best(list(outcome), results) for _, outcome in groups]
         split, seeds = results.study["split"], study.seed_list
-        tuned = [arm for arm in arms if arm.failure is None]
-        cells = in_rounds([make_cells(arm, seeds, out, split) for arm in tuned])
-        untuned = [
+        results = replace(results, arms=tuple(arm.record() for arm in arms), looks=looks)
+        finished = [
             CellResult(arm.name, seed, failure=arm.failure) for arm in arms if arm.failure for seed in seeds
         ]
-        finished = [*_finished(cells, out, results.metrics, executor, console), *untuned]
+        undecided = [arm for arm in arms if arm.failure is None]
+        for begin, end in pairwise([0, *study.looks]):
+            cells = in_rounds([make_cells(arm, seeds[begin:end], out, split) for arm in undecided])
+            finished += _finished(cells, out, results.metrics, executor, console)
+            if end < study.looks[-1]:
+                undecided = _undecided(undecided, replace(results, cells=tuple(finished)), end, notify)
         if costs:
             arms = with_costs(arms, out, executor.threads, notify)
         made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
@@ -126,8 +131,19 @@ def run_study(
             arms=tuple(arm.record() for arm in arms),
             cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
             made_of={**common, "components": dict(sorted(components.items()))},
-            looks=looks,
         )
+
+
+def _undecided(
+    arms: Sequence[Arm], results: StudyResults, seeds: int, notify: Callable[[str], None]
+) -> list[Arm]:
+    """Returns the arms that are trained with more seeds: those without a verdict, and their baseline."""
+    verdicts = {each["arm"]: Verdict(each["verdict"]) for each in find(results).comparisons}
+    for name, verdict in verdicts.items():
+        if verdict.decides:
+            notify(f"after {seeds} seeds: {name} is {verdict}, and needs no more")
+    open_ = [arm for arm in arms if arm.baseline and not verdicts[arm.name].decides]
+    return [arm for arm in arms if arm in open_ or arm.name in {each.baseline for each in open_}]
 
 
 def in_rounds(cells: Sequence[Sequence[Cell]]) -> list[Cell]:
@@ -146,12 +162,15 @@ def _finished(
     if waiting and finished:
         console.print(f"{finished} of {total} cells are finished already", highlight=False)
     failures: dict[str, str] = {}
+    lost: dict[str, Cell] = {}
     interruption = Interruption()
     with interruption.watched(), StudyProgress(console, total, finished) as progress:
-        for event in executor.events(waiting):
+        for event in chain(executor.events(waiting), _again(executor, lost, failures, progress)):
             progress.show(event)
             if event is not None and event[1].failure is not None:
                 failures[event[0].name] = event[1].failure
+                if event[1].lost:
+                    lost[event[0].name] = event[0]
             if interruption.requested is not None:
                 executor.stop()
     remaining = [cell for cell in cells if not cell.finished and cell.name not in failures]
@@ -166,6 +185,18 @@ def _finished(
         else known.get(cell.name) or cell.result(metrics)
         for cell in cells
     ]
+
+
+def _again(
+    executor: Executor, lost: dict[str, Cell], failures: dict[str, str], progress: "StudyProgress"
+) -> Iterator[Event]:
+    """Trains cells that a machine or a process has lost, once more."""
+    cells = list(lost.values())
+    if cells and not executor.stopping:
+        progress.begin_again(len(cells))
+        for cell in cells:
+            del failures[cell.name]
+        yield from executor.events(cells)
 
 
 @contextmanager
@@ -221,6 +252,7 @@ def _new_results(study: Study, baseline: Arm) -> StudyResults:
         "metric": primary_metric(study, baseline.resolved),
         "split": deciding_split(study, baseline.hashes),
         "seeds": study.seed_list,
+        "looks": study.looks,
     }
     return StudyResults(record, (), (), {}, metrics)
 
@@ -257,6 +289,11 @@ class StudyProgress(Progress):
         self._total, self._done = total, finished
         self._running: dict[str, float] = {}
         self._bar = self.add_task("cells", total=total, completed=finished)
+
+    def begin_again(self, cells: int) -> None:
+        """Shows that cells are trained again."""
+        self._done -= cells
+        self.console.print(f"{cells} lost cells are trained again", highlight=False)
 
     def show(self, event: Event) -> None:
         """Shows an event."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from plugformer_ablation.arms import BASELINE, label
-from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.comparison import ALPHA, Verdict
 from plugformer_ablation.costs import BLOCK, ROUNDS
 from plugformer_ablation.findings import Findings
 from plugformer_ablation.matching import TOLERANCE
@@ -48,6 +48,11 @@ def _conclusion(comparison: Record, places: int) -> str:
     """Returns what follows from a difference and its interval."""
     if comparison["verdict"] == Verdict.NONE:
         return next((str(note) for note in comparison["notes"] if "no verdict" in note), "no verdict")
+    smallest = comparison["smallest_effect"]
+    if comparison["verdict"] == Verdict.EQUIVALENT:
+        return f"equivalent, since a difference of {smallest:.{places}f} or more is excluded"
+    if comparison["verdict"] == Verdict.UNDECIDED:
+        return f"undecided, since neither 0 nor a difference of {smallest:.{places}f} is excluded"
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return "a significant difference"
     detectable = comparison["minimum_detectable_difference"]
@@ -56,7 +61,11 @@ def _conclusion(comparison: Record, places: int) -> str:
 
 
 def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
-    """Yields what a sentence says of cells that failed."""
+    """Yields what a sentence says of cells that failed or diverged."""
+    if any(comparison["diverged_seeds"].values()):
+        (told,) = [note for note in comparison["notes"] if note.startswith("diverged")]
+        p = comparison["p_diverged"]
+        yield told if p is None else f"{told}; p of the rates {p:.2g}"
     if any(comparison["failed_seeds"].values()):
         yield comparison["notes"][0]
         failed = {arm["arm"] for arm in findings.record["arms"] if arm["failed"]}
@@ -100,7 +109,9 @@ def heading(findings: Findings) -> str:
     """Returns a line about the metric, the split, the number of seeds and the baseline."""
     direction = "higher" if findings.record["higher_is_better"] else "lower"
     seeds, split = (findings.results.study[key] for key in ("seeds", "split"))
-    count = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    *before, last = findings.results.study["looks"]
+    steps = f", looked at after {', '.join(map(str, before))} and {last}" if before else ""
+    count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
     if (looks := len(findings.looks)) > 1:
         count += f" (look {looks} at this study)"
     baseline = findings.record["arms"][0]["arm"]
@@ -126,6 +137,9 @@ def explanation(findings: Findings) -> list[str]:
             f"{len(findings.comparisons)}) hold together with 95 %. An arm is better or worse where it "
             "excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05. A verdict "
             "in favor of a side also needs all of its seeds.",
+            "A training that diverged counts with the score of its untrained model.",
+            *_about_equivalence(findings),
+            *_about_looks(findings),
             "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
             f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
         ]
@@ -135,6 +149,31 @@ def explanation(findings: Findings) -> list[str]:
             f"the median of the ratios of {ROUNDS} rounds, with a 95 % interval (a bootstrap over rounds)."
         )
     return lines
+
+
+def _about_equivalence(findings: Findings) -> Iterator[str]:
+    """Yields when arms are equivalent, if the study says which effect matters."""
+    if declared := findings.results.study["smallest_effect"]:
+        yield (
+            f"The smallest effect that matters was declared as {declared}. An arm is equivalent where two "
+            "one-sided tests, each at the level of one comparison, exclude a larger difference."
+        )
+
+
+def _about_looks(findings: Findings) -> Iterator[str]:
+    """Yields what several looks, planned or not, mean for the level."""
+    if len(findings.results.study["looks"]) > 1:
+        yield (
+            "Looks were planned: an arm that is decided is trained with no more seeds, and the error rates "
+            "hold for all looks together (O'Brien and Fleming's spending of them)."
+        )
+    if (number := len(findings.looks)) > 1:
+        counts = ", ".join(str(len(look["seeds"])) for look in findings.looks)
+        yield (
+            f"This is look {number} at the study ({counts} seeds), which was not planned: its own chance of "
+            f"a false alarm is {percent(ALPHA / 2 ** (number - 1))}, and that of all looks at most "
+            f"{percent(ALPHA * (2 - 0.5 ** (number - 1)))}."
+        )
 
 
 def remarks(findings: Findings) -> list[str]:
@@ -158,12 +197,6 @@ def remarks(findings: Findings) -> list[str]:
         lines += [f"{arm['arm']}: {'; '.join(arm['remarks'])}"] if arm["remarks"] else []
         lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
         lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
-    if len(findings.looks) > 1:
-        counts = ", ".join(str(len(look["seeds"])) for look in findings.looks)
-        lines.append(
-            f"look {len(findings.looks)} at this study ({counts} seeds): the level of 95 % holds for one "
-            "look only"
-        )
     waiting = max((update["waiting"] for update in updates(findings)), default=0.0)
     if waiting > BUSY:
         lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")

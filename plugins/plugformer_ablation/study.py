@@ -37,6 +37,9 @@ _SOLVED = {
 }
 """The settings that each way of matching changes."""
 
+Effect = Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
+"""A difference of a metric, or a share of its value in percent."""
+
 Place = tuple[str | int, ...]
 """The keys that lead to a value of a study."""
 
@@ -50,6 +53,23 @@ class Factor(Settings):
         description="Names, blocks or numbers, or a mapping from names that reports use to values; the first "
         "belongs to the baseline.",
     )
+
+
+class Looks(Settings):
+    """Seeds that are trained in steps, until a comparison is decided."""
+
+    looks: list[Annotated[int, Field(ge=2, lt=TUNING_SEED)]] = Field(
+        min_length=1,
+        description="Numbers of seeds, rising, after each of which the arms are compared; one that is "
+        "decided is trained with no further seed. The error rates hold for all looks together.",
+    )
+
+    @field_validator("looks")
+    @classmethod
+    def _rising(cls, looks: list[int]) -> list[int]:
+        if sorted(set(looks)) != looks:
+            raise ValueError(f"expected rising numbers of seeds, found {looks}")
+        return looks
 
 
 class Study(Settings):
@@ -75,8 +95,16 @@ class Study(Settings):
         default="one-factor",
         description="Change one factor of the baseline at a time, or combine all values of all.",
     )
-    seeds: Annotated[int, Field(ge=1, lt=TUNING_SEED)] | list[Seed] = Field(
-        default=5, description="Trainings of each arm: a number, from seed 1 on, or a list of seeds."
+    seeds: Annotated[int, Field(ge=1, lt=TUNING_SEED)] | list[Seed] | Looks = Field(
+        default=5,
+        description="Trainings of each arm: a number, from seed 1 on, a list of seeds, or "
+        "`{looks: [3, 5, 8]}`, which trains 3 seeds and then more of the arms that are undecided.",
+    )
+    smallest_effect: Effect | None = Field(
+        default=None,
+        description="The smallest difference of the primary metric that matters, declared beforehand: a "
+        "number, or a share of the baseline's mean such as 0.5 %. Arms that surely differ by less are "
+        "equivalent.",
     )
     match: Literal["none", "parameters", "flops", "time"] = Field(
         default="none",
@@ -98,15 +126,21 @@ class Study(Settings):
 
     @field_validator("seeds")
     @classmethod
-    def _unique(cls, seeds: int | list[int]) -> int | list[int]:
+    def _unique(cls, seeds: int | list[int] | Looks) -> int | list[int] | Looks:
         if isinstance(seeds, list) and (not seeds or len(set(seeds)) < len(seeds)):
             raise ValueError(f"expected at least one seed, and each once, found {seeds}")
         return seeds
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds of each arm."""
-        return self.seeds if isinstance(self.seeds, list) else list(range(1, self.seeds + 1))
+        """The seeds of each arm, at most."""
+        most = self.seeds.looks[-1] if isinstance(self.seeds, Looks) else self.seeds
+        return most if isinstance(most, list) else list(range(1, most + 1))
+
+    @property
+    def looks(self) -> list[int]:
+        """After how many seeds the arms are compared."""
+        return self.seeds.looks if isinstance(self.seeds, Looks) else [len(self.seed_list)]
 
     _tree: Tree = PrivateAttr()
 
@@ -244,7 +278,7 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         yield ("arms",), "expected at least two arms"
     arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
     trials = prod(map(len, study.tune.values())) if study.tune else 0
-    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    seeds = study.looks[-1]
     if (trainings := arms * (seeds + trials)) > MOST:
         advice = "use fewer values, seeds or settings to try, or write `design: one-factor`"
         yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"

@@ -13,11 +13,14 @@ import torch
 
 from plugformer import resume, train
 from plugformer.configuration import resolve
-from plugformer.errors import InterruptedRunError, PlugformerError, RunError, described
+from plugformer.data import prepare
+from plugformer.errors import InterruptedRunError, NotFiniteError, PlugformerError, RunError, described
 from plugformer.evaluation import Report
+from plugformer.experiment import Experiment
 from plugformer.hooks import Run, Update, hookimpl
+from plugformer.model import build
 from plugformer.registry import Registry
-from plugformer.runs import RunDirectory, is_being_trained
+from plugformer.runs import RunDirectory, TrainedModel, is_being_trained
 from plugformer.validation import validate
 from plugformer_ablation.cells import Cell, identity, ingredients
 from plugformer_ablation.results import CellResult
@@ -37,6 +40,8 @@ class Message:
     steps: int = 0
     failure: str | None = None
     stopped: bool = False
+    lost: bool = False
+    """Whether its process or its machine failed, and not the training."""
 
     @property
     def ended(self) -> bool:
@@ -80,19 +85,25 @@ def train_cell(
         "notify": notify,
         "final": "validation" if split == "validation" else "test",
     }
-    if cell.folder.exists():
-        deadline = time.monotonic() + PATIENCE
-        while is_being_trained(cell.folder) and time.monotonic() < deadline:
-            notify(f"waiting for a worker of a killed study, which still trains {cell.folder}")
-            time.sleep(1)
-        report = resume(cell.folder, **options).report
-    else:
-        report = train(str(cell.task), out=cell.folder, **options).report
     resolved = validate(resolve(str(cell.task), registry=registry), data)
+    try:
+        if cell.folder.exists():
+            deadline = time.monotonic() + PATIENCE
+            while is_being_trained(cell.folder) and time.monotonic() < deadline:
+                notify(f"waiting for a worker of a killed study, which still trains {cell.folder}")
+                time.sleep(1)
+            report = resume(cell.folder, **options).report
+        else:
+            report = train(str(cell.task), out=cell.folder, **options).report
+        result = _result(cell, report)
+    except NotFiniteError as error:
+        notify(str(error))
+        result = _diverged(cell, resolved, str(error))
+        cell.folder.mkdir(exist_ok=True)  # a run without a checkpoint leaves no folder
     now = {**ingredients(resolved, cell.ingredients["data"]), "split": split}
     if identity(now) != identity(cell.ingredients):  # the hash in the folder's name would be wrong
         raise RunError("the code changed while this cell was trained: run the study again")
-    _result(cell, report).save(cell.folder)
+    result.save(cell.folder)
 
 
 class _ProgressObserver:
@@ -129,6 +140,28 @@ def _result(cell: Cell, report: Report) -> CellResult:
         peak_memory_mb=peak_memory(),
         seconds=directory.seconds(),
         directory=str(cell.folder),
+    )
+
+
+def _diverged(cell: Cell, experiment: Experiment, reason: str) -> CellResult:
+    """Returns the result of a training that diverged: it has the scores of the untrained model.
+
+    A loss that is capped at its initial value is what Wortsman et al. (2023) count, section 2.2,
+    https://arxiv.org/abs/2309.14322.
+    """
+    data = prepare(experiment)
+    model = build(experiment.spec, data.processor.sizes)
+    untrained = TrainedModel(cell.folder, experiment, model, data.processor)
+    split = cell.ingredients["split"]
+    report = untrained.measure(data.splits[split], split)
+    return CellResult(
+        arm=cell.arm,
+        seed=cell.seed,
+        loss=untrained.evaluator().likelihoods(data.splits["validation"]).loss,
+        metrics={name: score["value"] for name, score in report.metrics.items()},
+        statistics=report.statistics,
+        directory=str(cell.folder),
+        diverged=reason.partition("\n")[0],
     )
 
 

@@ -92,7 +92,14 @@ def made_up() -> MakeUp:
         )
         replaced = {(cell.arm, cell.seed): cell for cell in cells}
         return StudyResults(
-            {"study": "attention on dates", "metric": "exact_match", "split": "test", "seeds": numbers},
+            {
+                "study": "attention on dates",
+                "metric": "exact_match",
+                "split": "test",
+                "seeds": numbers,
+                "looks": [seeds],
+                "smallest_effect": None,
+            },
             arms,
             tuple(
                 replaced.get((arm, seed)) or _cell(arm, seed, accuracy, examples)

@@ -10,7 +10,7 @@ from scipy import stats
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import find
 from plugformer_ablation.results import CellResult
-from plugformer_ablation.sentences import heading, remarks
+from plugformer_ablation.sentences import explanation, heading
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
 
@@ -81,10 +81,11 @@ def test_looks_at_growing_seeds_are_counted(made_up):
         ([1, 2, 3, 4, 5], "test", [3, 4, 5]),
     ):
         cells = tuple(cell for cell in results.cells if cell.seed in seeds)
-        study = {**results.study, "seeds": seeds, "split": split}
+        study = {**results.study, "seeds": seeds, "looks": [len(seeds)], "split": split}
         found = find(replace(results, study=study, cells=cells, looks=looks))
         looks = tuple(found.record["looks"])
         assert [len(look["seeds"]) for look in found.looks] == expected
     assert looks[0]["verdicts"].keys() == {"same", "better"}
     assert "(look 3 at this study)" in heading(found)
-    assert any("look 3 at this study (3, 4, 5 seeds)" in line for line in remarks(found))
+    assert any("look 3 at the study (3, 4, 5 seeds)" in line for line in explanation(found))
+    assert found.comparisons[0]["level"] == pytest.approx(1 - 0.05 / 2 / 4), "a quarter of its chance to err"

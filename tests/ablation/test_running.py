@@ -10,13 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from tests.ablation.studies import SETTINGS, SWAP, declared, run
+from tests.ablation.studies import SETTINGS, SWAP, Inline, declared, run
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer_ablation import costs
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.running import study_lock
+from plugformer_ablation.findings import find
+from plugformer_ablation.report import Report
+from plugformer_ablation.running import run_study, study_lock
 from plugformer_ablation.study import TUNING_SEED, read_study
+from plugformer_ablation.training import Message
 
 GQA = "attention=gqa(kv_heads=1), seed"
 ALL = ["baseline, seed 1", f"{GQA} 1", f"{GQA} 2", "baseline, seed 2"]
@@ -250,3 +253,45 @@ def test_tuning_on_the_split_that_decides_is_refused(registry, console, tmp_path
 def test_two_studies_cannot_run_in_one_folder(registry, console, tmp_path):
     with study_lock(tmp_path / "s"), pytest.raises(RunError, match="a study is running there"):
         run(declared(), tmp_path / "s", registry, console)
+
+
+def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path, console):
+    swap = "training.optimizer.lr=[0.001, 1.0e+30]"
+    study = declared(swap)
+    results, begun = run(study, tmp_path / "s", registry, console)
+    well, diverged = results.cells[:2], results.cells[2:]
+    assert [cell.diverged for cell in well] == [None, None]
+    assert all("Update" in cell.diverged for cell in diverged)
+    assert all(cell.loss > 2 and cell.statistics["exact_match"].sum() == 0 for cell in diverged)
+    (comparison,) = find(results).comparisons
+    assert comparison["diverged_seeds"] == {"arm": [1, 2], "baseline": []}
+    assert comparison["pairs"] == 2
+    assert 0 < comparison["p_diverged"] < 0.5
+    assert "diverged: the arm with seeds 1, 2 of 2" in repr(Report(find(results)))
+    _, begun = run(study, tmp_path / "s", registry, console)
+    assert begun == [], "it would diverge again"
+
+
+class Losing(Inline):
+    """Loses the process of a cell, once or for ever."""
+
+    def __init__(self, name, times):
+        super().__init__()
+        self.name, self.times = name, times
+
+    def start(self, cell):
+        if str(cell) == self.name and self.times:
+            self.times -= 1
+            self.begun.append(str(cell))
+            self.running[cell.name] = cell, Message(failure="it was killed", lost=True)
+        else:
+            super().start(cell)
+
+
+@pytest.mark.parametrize(("times", "failures"), [(1, 0), (2, 1)])
+def test_a_lost_cell_is_trained_once_more(registry, tmp_path, console, said, times, failures):
+    executor = Losing(f"{GQA} 1", times)
+    results = run_study(declared(), tmp_path / "s", registry, executor, console)
+    assert executor.begun.count(f"{GQA} 1") == 2
+    assert len([cell for cell in results.cells if cell.failure]) == failures
+    assert "1 lost cells are trained again" in said.getvalue()

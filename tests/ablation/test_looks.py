@@ -1,0 +1,109 @@
+"""Planned looks: their levels, what they decide, and which seeds they save."""
+
+import io
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy.special import stdtr
+from tests.ablation.studies import Inline, declared
+
+from plugformer.errors import ConfigurationError
+from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.findings import find
+from plugformer_ablation.looks import nominal_levels
+from plugformer_ablation.report import Report
+from plugformer_ablation.running import run_study
+
+LOOKS = (3, 5, 8, 12)
+
+
+def test_levels_are_those_of_published_tables():
+    """Lan and DeMets' function for five looks, from the tables of Reboussin et al. (2000)."""
+    levels = nominal_levels(0.05, (1, 2, 3, 4, 5))
+    bounds = [-NormalDist().inv_cdf(level / 2) for level in levels]
+    assert bounds == pytest.approx([4.877, 3.357, 2.680, 2.290, 2.031], abs=2e-3)
+    assert nominal_levels(0.05, (7,)) == (0.05,)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.0125])
+def test_looks_with_a_t_test_err_as_rarely_as_one(alpha):
+    draws = np.random.default_rng(0).normal(size=(40_000, LOOKS[-1]))
+    erred = np.zeros(len(draws), bool)
+    for seeds, level in zip(LOOKS, nominal_levels(alpha, LOOKS), strict=True):
+        seen = draws[:, :seeds]
+        t = seen.mean(axis=1) / (seen.std(axis=1, ddof=1) / np.sqrt(seeds))
+        erred |= 2 * stdtr(seeds - 1, -abs(t)) < level
+    assert 0.8 * alpha < erred.mean() < 1.1 * alpha
+
+
+def study(made_up, accuracies, seeds, looks, **options):
+    results = made_up(accuracies, seeds=seeds)
+    return replace(results, study={**results.study, "looks": list(looks), **options})
+
+
+def test_a_comparison_stays_as_it_was_decided(made_up):
+    """Whatever later seeds say: they would not have been trained."""
+    results = study(made_up, {"baseline": 0.9, "worse": 0.3}, 12, LOOKS)
+    (all_seeds,) = find(results).comparisons
+    early = tuple(cell for cell in results.cells if cell.seed <= all_seeds["look"])
+    (few,) = find(replace(results, cells=early)).comparisons
+    assert {**all_seeds, "loss_difference": None} == {**few, "loss_difference": None}
+    assert few["verdict"] == Verdict.WORSE
+    assert few["look"] < LOOKS[-1]
+
+
+def test_a_look_waits_for_its_seeds(made_up):
+    results = study(made_up, {"baseline": 0.9, "same": 0.9}, 12, LOOKS)
+    seen = tuple(cell for cell in results.cells if cell.seed <= 6)
+    (comparison,) = find(replace(results, cells=seen)).comparisons
+    assert (comparison["look"], comparison["pairs"]) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "effect", "verdict"),
+    [
+        (0.9, 0.2, Verdict.EQUIVALENT),
+        (0.9, "20 %", Verdict.EQUIVALENT),
+        (0.9, 0.001, Verdict.UNDECIDED),
+        (0.88, 0.2, Verdict.EQUIVALENT),  # the interval excludes 0, and what matters
+        (0.5, 0.2, Verdict.WORSE),
+        (0.9, None, Verdict.NOT_DISTINGUISHABLE),
+    ],
+)
+def test_the_smallest_effect_decides_what_is_equivalent(made_up, accuracy, effect, verdict):
+    results = study(made_up, {"baseline": 0.9, "other": accuracy}, 6, [6], smallest_effect=effect)
+    findings = find(results)
+    assert findings.comparisons[0]["verdict"] == verdict
+    if effect is not None and verdict != Verdict.WORSE:
+        assert verdict in Report(findings).text(None)
+
+
+def test_equivalence_needs_all_seeds(made_up):
+    results = study(made_up, {"baseline": 0.9, "other": 0.9}, 6, [6], smallest_effect=0.2)
+    lost = tuple(
+        replace(cell, failure="lost") if (cell.arm, cell.seed) == ("other", 2) else cell
+        for cell in results.cells
+    )
+    (comparison,) = find(replace(results, cells=lost)).comparisons
+    assert comparison["verdict"] == Verdict.NONE
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"), [([3, 3], "rising"), ([5, 3], "rising"), ([1, 3], "greater than")]
+)
+def test_looks_rise_from_two_seeds_on(wrong, message):
+    with pytest.raises(ConfigurationError, match=message):
+        declared(seeds={"looks": wrong})
+
+
+def test_arms_that_are_decided_are_trained_with_no_more_seeds(registry, tmp_path):
+    """Arms whose score never varies, such as two that know nothing yet, are equivalent at the first look."""
+    said, executor = io.StringIO(), Inline()
+    plan = declared(seeds={"looks": [2, 4]}, smallest_effect=0.5)
+    results = run_study(plan, tmp_path / "s", registry, executor, Console(file=said, width=200))
+    assert [cell.seed for cell in results.cells] == [1, 2, 1, 2]
+    assert "after 2 seeds: attention=gqa(kv_heads=1) is equivalent" in said.getvalue()
+    assert len(executor.begun) == 4
