@@ -1,9 +1,9 @@
 """The arms of a study: tasks that have been checked, with the mistakes of all arms in one error."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import groupby, product
 from typing import Any, NamedTuple
 
 import yaml
@@ -16,6 +16,9 @@ from plugformer.validation import fitting, measures, validate
 from plugformer_ablation.study import Place, Study, replacements
 
 BASELINE = "baseline"
+
+SCALE = "scale"
+"""The name of a scale among the values of an arm."""
 
 
 class Change(NamedTuple):
@@ -90,9 +93,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     common = [study.layer(path, ("set", path)) for path in sorted(study.changes, key=order)]
     arms: dict[str, Arm] = {}
     mistakes: dict[str, str] = {}
-    designs = designed(study)
-    baseline = designs[0][0]
-    for name, changes in designs:
+    for name, baseline, changes in designed(study):
         values = {factor: change.label for factor, change in changes.items()}
         paths = {factor: study.factors[factor].path for factor in changes if factor in study.factors}
         for tuned in tunings(study):
@@ -110,17 +111,19 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
                     mistakes.setdefault(problem, name)
                 continue
             settings = {path: change.value for path, change in tuned.items()}
-            arm = Arm(name, None if name == baseline else baseline, values, settings, resolved)
+            arm = Arm(name, baseline, values, settings, resolved)
             twin = arms.setdefault(dump(resolved.task), arm)
             if twin is not arm and not mistakes:
                 place, what = "arms" if study.arms else "factors", f"the arms {twin.name!r} and {name!r}"
                 if twin.name == name:
                     place, what = "tune", "two of the settings to try"
+                elif twin.values.get(SCALE) != values.get(SCALE):
+                    place = "scales"
                 raise study.mistakes([((place,), f"{what} are the same task: leave one out")])
     if mistakes:
         raise ConfigurationError(
             "\n".join(
-                problem if name == BASELINE else f"{problem}\n  in the arm {name!r}"
+                problem if name.endswith(BASELINE) else f"{problem}\n  in the arm {name!r}"
                 for problem, name in mistakes.items()
             )
         )
@@ -174,10 +177,28 @@ def label(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
-    """Returns names and changes of the arms; the first is the baseline, with which others are compared."""
+def designed(study: Study) -> Iterator[tuple[str, str | None, dict[str, Change]]]:
+    """Yields name, baseline and changes of each arm, scale by scale; the first of a scale is its baseline."""
+    (baseline, _), *_ = arms = _designed(study)
+    if not study.scales:
+        for name, changes in arms:
+            yield name, None if name == baseline else baseline, changes
+    for scale in study.scales:
+        change = _settings_change(study, "scales", scale)
+        for name, changes in arms:
+            known = None if name == baseline else f"{scale}: {baseline}"
+            yield f"{scale}: {name}", known, {SCALE: change, **changes}
+
+
+def by_scale(arms: Sequence[Arm]) -> list[list[Arm]]:
+    """Returns the arms of each scale, which are compared with each other, the baseline first."""
+    return [list(group) for _, group in groupby(arms, key=lambda arm: arm.values.get(SCALE))]
+
+
+def _designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
+    """Returns names and changes of the arms of a scale; the first is the baseline."""
     if study.arms:
-        return [(name, {"arm": _arm_change(study, name)}) for name in study.arms]
+        return [(name, {"arm": _settings_change(study, "arms", name)}) for name in study.arms]
     factors = {
         name: [
             _change(study, factor.path, ("factors", name, "values", key))
@@ -198,9 +219,9 @@ def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
     return [(", ".join(values) or BASELINE, arm) for values, arm in zip(different, arms, strict=True)]
 
 
-def _arm_change(study: Study, name: str) -> Change:
-    """Returns the change of an arm under `arms`, whose keys may have dots."""
-    place = ("arms", name)
+def _settings_change(study: Study, key: str, name: str) -> Change:
+    """Returns the change of an arm or a scale, whose keys may have dots."""
+    place = (key, name)
     settings = study.tree.get(place)
     return Change(name, settings, place, [study.layer(str(key), (*place, key)) for key in settings])
 

@@ -238,7 +238,7 @@ def compare_at_looks(
 def judge(
     comparisons: Sequence[PairedComparison],
     looks: Sequence[Look] | None = None,
-    smallest: float | None = None,
+    effects: Sequence[float | None] | None = None,
     *,
     higher_is_better: bool,
 ) -> list[dict[str, Any]]:
@@ -254,10 +254,11 @@ def judge(
     Args:
         comparisons: Of each arm with its baseline.
         looks: At which look each was decided, or was last seen; the only one by default.
-        smallest: The smallest difference that matters; arms whose difference is smaller are equivalent.
+        effects: The smallest difference that matters in each; arms that differ by less are equivalent.
         higher_is_better: The direction of the metric.
     """
     number = len(comparisons)
+    effects = effects or [None] * number
     looks = looks or [Look(each.pairs, ALPHA / number, 2 * ALPHA / number) for each in comparisons]
 
     def error(test: StudentT | None) -> float | None:
@@ -288,7 +289,7 @@ def judge(
             "minimum_detectable_difference": comparison.minimum_detectable_difference(look.alpha),
             "notes": list(comparison.notes),
         }
-        for comparison, look in zip(comparisons, looks, strict=True)
+        for comparison, look, smallest in zip(comparisons, looks, effects, strict=True)
     ]
 
 

@@ -1,6 +1,7 @@
 """The findings of a study: a summary of each arm, and a verdict on each comparison."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -11,6 +12,7 @@ from numpy import ndarray
 from pandas import DataFrame
 
 from plugformer_ablation.comparison import ALPHA, Scores, Verdict, compare_at_looks, judge
+from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.looks import planned_looks
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.statistics import resampled, summarize
@@ -27,8 +29,8 @@ class Findings:
     every cell failed, of the `others`, metrics that are not judged, and its `cost`: that of
     `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
     returns, with the number of `parameters` of both, and the difference of validation losses and its 95 % t
-    interval over seeds, neither corrected nor judged. `looks` are the reports of this study that gave
-    verdicts.
+    interval over seeds, neither corrected nor judged. `contrasts` are what `judge_contrasts` returns.
+    `looks` are the reports of this study that gave verdicts.
     """
 
     results: StudyResults
@@ -77,13 +79,15 @@ def find(results: StudyResults) -> Findings:
     """
     metric = str(results.study["metric"])
     higher_is_better = results.metrics[metric].higher_is_better
-    comparisons = _comparisons(results, metric, higher_is_better=higher_is_better)
+    scores = _scores(results, metric)
+    comparisons = _comparisons(results, scores, higher_is_better=higher_is_better)
     record = {
         "study": results.study,
         "metric": metric,
         "higher_is_better": higher_is_better,
         "arms": [_arm(results, arm, metric) for arm in results.arms],
         "comparisons": comparisons,
+        "contrasts": judge_contrasts(planned_contrasts(results.arms), scores, results.study["seeds"]),
         "looks": _looks(results, comparisons),
         "made_of": results.made_of,
     }
@@ -145,14 +149,15 @@ def _edges(tuned: Record, tried: Record) -> dict[str, str]:
     return edges
 
 
-def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) -> list[Record]:
+def _comparisons(
+    results: StudyResults, scores: Mapping[str, Scores], *, higher_is_better: bool
+) -> list[Record]:
     compared = [(arm["name"], arm["baseline"]) for arm in results.arms if arm["baseline"] is not None]
     if not compared:
         return []
-    scores = _scores(results, metric)
     alpha = ALPHA / len(compared) / 2 ** len(_earlier(results))
     looks = planned_looks(tuple(results.study["looks"]), alpha)
-    smallest = _smallest_effect(results, scores[compared[0][1]])
+    effects = [_smallest_effect(results, scores[baseline]) for _, baseline in compared]
     found = [
         compare_at_looks(
             scores[arm],
@@ -162,10 +167,10 @@ def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) 
             smallest,
             higher_is_better=higher_is_better,
         )
-        for arm, baseline in compared
+        for (arm, baseline), smallest in zip(compared, effects, strict=True)
     ]
     comparisons, seen = zip(*found, strict=True)
-    judged = judge(comparisons, seen, smallest, higher_is_better=higher_is_better)
+    judged = judge(comparisons, seen, effects, higher_is_better=higher_is_better)
     parameters = {arm["name"]: arm["cost"]["parameters"] for arm in results.arms}
     return [
         {

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 
 import torch
 
@@ -16,7 +17,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Model
 from plugformer.model import Sizes, build
 from plugformer.registry import Registry
-from plugformer_ablation.arms import Arm
+from plugformer_ablation.arms import SCALE, Arm
 from plugformer_ablation.study import Study
 from plugformer_cli.model_summary import median_example, summarize
 
@@ -80,22 +81,31 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
         if key not in known:
             known[key] = read_data(arm.resolved, notify)
         facts.append(known[key])
-    for arm, summary in zip(arms, facts, strict=True):
+    pairs = [*zip(arms, facts, strict=True)]
+    baselines = {(arm.name, arm.tried): summary for arm, summary in pairs if not arm.baseline}
+    for arm, summary in pairs:
+        kept = baselines[arm.baseline or arm.name, arm.tried].kept
         for split in ("validation", deciding_split(study, facts[0].hashes)):
-            if summary.kept.get(split) != facts[0].kept[split]:
+            if summary.kept.get(split) != kept[split]:
                 raise ConfigurationError(
                     f"the arm {arm.name!r} would be measured on other {split} examples than the baseline, so "
                     "that they cannot be compared\n  let factors change training examples alone; where arms "
                     "have different tokenizers, let none drop examples: raise data.length.max"
                 )
-    baselines = {arm.tried: summary for arm, summary in zip(arms, facts, strict=True) if not arm.baseline}
-    arms = [
-        replace(arm, notes=tuple(_other_data(summary, baselines[arm.tried])))
-        for arm, summary in zip(arms, facts, strict=True)
+    pairs = [
+        (
+            replace(arm, notes=tuple(_other_data(summary, baselines[arm.baseline or arm.name, arm.tried]))),
+            summary,
+        )
+        for arm, summary in pairs
     ]
-    target = count_costs(arms[0].resolved.task, facts[0], arms[0].resolved.registry)
-    equal = [_equal(arm, summary, target, study.match) for arm, summary in zip(arms, facts, strict=True)]
-    _refuse_unequal(equal, study)
+    equal: list[Arm] = []
+    for _, group in groupby(pairs, key=lambda pair: pair[0].values.get(SCALE)):
+        (baseline, its), *others = group
+        target = count_costs(baseline.resolved.task, its, baseline.resolved.registry)
+        same = [_equal(arm, summary, target, study.match) for arm, summary in [(baseline, its), *others]]
+        _refuse_unequal(same, study)
+        equal += same
     return equal
 
 

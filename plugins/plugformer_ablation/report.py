@@ -20,6 +20,7 @@ from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record, flat, write
 from plugformer_ablation.sentences import (
     UPDATE,
+    contrast_sentences,
     decimals,
     explanation,
     heading,
@@ -118,7 +119,7 @@ class Report:
         styles = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
         for sentence, comparison in zip(sentences(findings), findings.comparisons, strict=True):
             console.print(Text(sentence, styles.get(comparison["verdict"], "")))
-        for lines in (remarks(findings), explanation(findings)):
+        for lines in filter(None, (contrast_sentences(findings), remarks(findings), explanation(findings))):
             console.print("", *lines, sep="\n")
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
@@ -148,6 +149,7 @@ class Report:
             title=str(results.study["study"]),
             heading=heading(findings),
             sentences=sentences(findings),
+            contrasts=contrast_sentences(findings),
             figures=figures,
             remarks=remarks(findings),
             explanation=explanation(findings),

@@ -20,7 +20,7 @@ from plugformer.interfaces import Metric
 from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer.training import Interruption
-from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
+from plugformer_ablation.arms import Arm, by_scale, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.costs import rotated, with_costs, with_equal_time
@@ -102,7 +102,9 @@ def run_study(
         looks = read_looks(out)
         arms = matched(arms, study, notify)
         if study.match == "time":
-            arms = with_equal_time(arms, out, executor.threads, notify)
+            arms = [
+                arm for each in by_scale(arms) for arm in with_equal_time(each, out, executor.threads, notify)
+            ]
         results = _new_results(study, arms[0])
         if arms[0].tuned:
             trials = [make_cells(arm, [TUNING_SEED], out, "validation", tried=arm.tried)[0] for arm in arms]
@@ -121,7 +123,7 @@ def run_study(
             if end < study.looks[-1]:
                 undecided = _undecided(undecided, replace(results, cells=tuple(finished)), end, notify)
         if costs:
-            arms = with_costs(arms, out, executor.threads, notify)
+            arms = [arm for each in by_scale(arms) for arm in with_costs(each, out, executor.threads, notify)]
         made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
         common = {key: made[0][key] for key in ("versions", "code", "data")}
         order = [arm.name for arm in arms]

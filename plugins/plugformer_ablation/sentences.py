@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from plugformer_ablation.arms import BASELINE, label
+from plugformer_ablation.arms import BASELINE, SCALE, label
 from plugformer_ablation.comparison import ALPHA, Verdict
 from plugformer_ablation.costs import BLOCK, ROUNDS
 from plugformer_ablation.findings import Findings
@@ -21,6 +21,20 @@ BUSY = 0.1
 def sentences(findings: Findings) -> list[str]:
     """Returns one sentence for each comparison: the difference, its interval, and what follows from it."""
     return [_sentence(findings, comparison) for comparison in findings.comparisons]
+
+
+def contrast_sentences(findings: Findings) -> list[str]:
+    """Returns one sentence for each contrast: its value, its interval, and whether it excludes 0."""
+    places, lines = decimals(findings), []
+    for contrast in findings.record["contrasts"]:
+        if contrast["low"] is None:
+            lines.append(f"{contrast['contrast']}: cannot be told.")
+            continue
+        value, low, high = (f"{contrast[key]:.{places}f}" for key in ("difference", "low", "high"))
+        told = "not shown to differ from 0" if contrast["low"] <= 0 <= contrast["high"] else "differs from 0"
+        interval = f"{percent(contrast['level'])} interval {low} to {high}"
+        lines.append(f"{contrast['contrast']}: {value} ({interval}), {told}.")
+    return lines
 
 
 def _sentence(findings: Findings, comparison: Record) -> str:
@@ -101,8 +115,9 @@ def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
     differing = [factor for factor in ours if ours[factor] != theirs.get(factor)]
     if len(differing) != 1:
         return comparison["arm"], comparison["baseline"]
-    factor = f"{differing[0]} " if len(ours) > 1 else ""
-    return f"{factor}{ours[differing[0]]}", theirs[differing[0]]
+    scale = f"at {ours[SCALE]}, " if SCALE in ours else ""
+    factor = f"{differing[0]} " if len(ours) > 1 + (SCALE in ours) else ""
+    return f"{scale}{factor}{ours[differing[0]]}", theirs[differing[0]]
 
 
 def heading(findings: Findings) -> str:
@@ -114,9 +129,10 @@ def heading(findings: Findings) -> str:
     count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
     if (looks := len(findings.looks)) > 1:
         count += f" (look {looks} at this study)"
-    baseline = findings.record["arms"][0]["arm"]
+    values = {**findings.record["arms"][0]["values"]}
+    scale = values.pop(SCALE, None)
+    baseline = findings.record["arms"][0]["arm"].removeprefix(f"{scale}: ")
     if baseline == BASELINE:
-        values = findings.record["arms"][0]["values"]
         baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
     return f"{findings.metric} on {split}, {direction} is better; {count}; baseline: {baseline}"
 

@@ -91,6 +91,11 @@ class Study(Settings):
         description="In place of factors: the settings of each arm, as in a task file; the first is the "
         "baseline.",
     )
+    scales: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="Sizes by name, each with settings as in a task file: every arm is trained at every "
+        "scale, and arms are matched, tuned and compared within a scale.",
+    )
     design: Literal["one-factor", "grid"] = Field(
         default="one-factor",
         description="Change one factor of the baseline at a time, or combine all values of all.",
@@ -270,6 +275,8 @@ def replacements(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[
 
 def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     """Yields contradictions: too many trainings, settings given twice, or set by the study itself."""
+    if study.scales and "scale" in study.factors:
+        yield ("factors", "scale"), "`scales` has this name: give the factor another one"
     if bool(study.factors) == bool(study.arms):
         yield (("factors",) if study.factors else ()), "expected either `factors` or `arms`"
         return
@@ -277,6 +284,7 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     if values == [1]:
         yield ("arms",), "expected at least two arms"
     arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
+    arms *= len(study.scales) or 1
     trials = prod(map(len, study.tune.values())) if study.tune else 0
     seeds = study.looks[-1]
     if (trainings := arms * (seeds + trials)) > MOST:
@@ -291,8 +299,11 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     arms_settings = [
         (("arms", name), path, "") for name, settings in study.arms.items() for path in _leaves(settings)
     ]
+    scales = [
+        (("scales", name), path, "") for name, settings in study.scales.items() for path in _leaves(settings)
+    ]
     known: dict[str, str] = {}
-    for place, path, owner in (*tuned, *factors, *arms_settings):
+    for place, path, owner in (*tuned, *factors, *arms_settings, *scales):
         for other, by in known.items():
             if _overlap(path, other):
                 yield place, f"{path!r} is also changed by {by}: let one of them have whole blocks"

@@ -34,7 +34,7 @@ def file(tmp_path):
 
 
 def names(declared):
-    return [name for name, _ in designed(declared)]
+    return [name for name, _, _ in designed(declared)]
 
 
 def test_a_study_names_manifests_relative_to_its_file(file, tmp_path, registry):
@@ -97,7 +97,7 @@ def test_values_may_have_names(file):
     text = f"task: dates\nfactors:\n  size: {{path: model, {named}}}\n"
     declared = read_study(file(text))
     assert names(declared) == ["baseline", "size=deep", "size=wide"]
-    assert [changes["size"].layers[0].value for _, changes in designed(declared)] == [
+    assert [changes["size"].layers[0].value for _, _, changes in designed(declared)] == [
         {"model": {"width": 32, "layers": 1}},
         {"model": {"width": 32, "layers": 4}},
         {"model": {"width": 96}},
