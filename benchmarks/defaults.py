@@ -21,8 +21,7 @@ import torch
 import yaml
 
 from plugformer.configuration import dump, resolve
-from plugformer.hooks import hookimpl
-from plugformer.hooks.specification import EvaluationResult, Run, Update
+from plugformer.hooks import EvaluationResult, Run, Update, hookimpl
 from plugformer.training.train import train
 
 EVALUATIONS = 2

@@ -2,11 +2,11 @@
 
 import pytest
 
+from plugformer.callbacks import HookManager, load_observers
 from plugformer.configuration import resolve
 from plugformer.configuration.resolving import check_components
 from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
-from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.interfaces import Batch, Schedule
 from plugformer.model import Sizes, build
 from plugformer.registry import Kind

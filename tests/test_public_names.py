@@ -20,6 +20,7 @@ PACKAGES = {
             "evaluation",
             "experiment",
             "faults",
+            "callbacks",
             "hooks",
             "interfaces",
             "model",

@@ -10,7 +10,7 @@ from tests.training.trainers import make_trainer
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
-from plugformer.hooks.specification import hookimpl
+from plugformer.hooks import hookimpl
 from plugformer.interfaces import ABSENT, Batch, Tokens
 from plugformer.registry import Kind
 from plugformer.validation import validate

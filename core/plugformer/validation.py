@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from plugformer.callbacks import HookManager, create_hooks
 from plugformer.configuration.resolving import ResolvedTask, tokenizer_of
 from plugformer.configuration.task import Component, DecodingBlock, TokenizerSettings
 from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import HookManager, create_hooks
-from plugformer.hooks.specification import Run
+from plugformer.hooks import Run
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
     Architecture,

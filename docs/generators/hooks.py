@@ -3,7 +3,7 @@
 import ast
 
 from generators.markdown import definition, methods, prose, signature
-from plugformer.hooks.specification import (
+from plugformer.hooks import (
     EvaluationResult,
     Hooks,
     Run,

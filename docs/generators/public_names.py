@@ -21,6 +21,7 @@ PACKAGES = (
     "plugformer.experiment",
     "plugformer.runs",
     "plugformer.hooks",
+    "plugformer.callbacks",
     "plugformer_cli",
     "plugformer_blocks",
 )

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from plugformer.callbacks import HookManager
 from plugformer.configuration import Task, TrainingSettings
 from plugformer.data import EncodedSplit
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.hooks import HookManager, Run
+from plugformer.hooks import Run
 from plugformer.interfaces import Batch, Hook, Model
 from plugformer.model import build
 from plugformer.registry import Kind, Registry

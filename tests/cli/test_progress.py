@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from plugformer.hooks.specification import EvaluationResult, SampleOutput, Update
+from plugformer.hooks import EvaluationResult, SampleOutput, Update
 from plugformer_cli import progress
 from plugformer_cli.progress import ProgressDisplay
 

@@ -13,7 +13,7 @@ import typer
 
 import plugformer_blocks
 from plugformer import interfaces
-from plugformer.hooks.specification import Hooks, TrainingHooks
+from plugformer.hooks import Hooks, TrainingHooks
 from plugformer.registry import Kind, Registry, interface_of
 from plugformer_cli.main import app
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from plugformer.callbacks import HookManager
 from plugformer.hooks import hookimpl
-from plugformer.hooks.manager import HookManager
 from plugformer.runs.store import load_tensors
 from plugformer_plugins.hook.ema import ExponentialMovingAverage
 

@@ -3,11 +3,10 @@
 import pytest
 import torch
 
+from plugformer.callbacks import HookManager
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
-from plugformer.hooks import hookimpl
-from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import Run
+from plugformer.hooks import Run, hookimpl
 from plugformer.runs.store import load_tensors
 from plugformer.validation import validate
 from plugformer_plugins.hook.freeze import Freeze

@@ -3,8 +3,7 @@
 import pytest
 
 from plugformer.errors import InterruptedRunError
-from plugformer.hooks import hookimpl, must_not_fail
-from plugformer.hooks.manager import HOOKS
+from plugformer.hooks import HOOKS, hookimpl, must_not_fail
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
+from plugformer.callbacks import HookManager, load_observers
 from plugformer.errors import RegistryError
-from plugformer.hooks import hookimpl
-from plugformer.hooks.manager import HOOKS, HookManager, load_observers
+from plugformer.hooks import HOOKS, hookimpl
 from plugformer.interfaces import Hook
 from plugformer.registry import Registry
 from plugformer.registry.manifest import parse

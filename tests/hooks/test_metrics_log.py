@@ -5,7 +5,7 @@ import json
 import pytest
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.hooks.specification import EvaluationResult, Run, Update
+from plugformer.hooks import EvaluationResult, Run, Update
 from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.runs.directory import RunDirectory
 from plugformer.training.metrics_log import MetricsLog

@@ -12,9 +12,9 @@ import torch
 from tests.batches import pairs
 from tests.training.trainers import make_trainer
 
+from plugformer.callbacks import HookManager
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import EvaluationResult, hookimpl
+from plugformer.hooks import EvaluationResult, hookimpl
 from plugformer.interfaces import Batch, Hook, Model, Tokens
 from plugformer.runs.store import load_tensors
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from tests.batches import split_of
 
+from plugformer.callbacks import HookManager
 from plugformer.distributed import SINGLE_PROCESS
 from plugformer.experiment import Experiment
-from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import EvaluationResult, Run
+from plugformer.hooks import EvaluationResult, Run
 from plugformer.model import Sizes, build
 from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingState

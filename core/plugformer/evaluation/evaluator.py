@@ -18,7 +18,7 @@ from plugformer.errors import DataError, NotFiniteError, PlugformerError, Regist
 from plugformer.evaluation.predictor import Predictor
 from plugformer.evaluation.report import Report, Score
 from plugformer.experiment import Experiment
-from plugformer.hooks.specification import EvaluationResult, SampleOutput
+from plugformer.hooks import EvaluationResult, SampleOutput
 from plugformer.interfaces import (
     Batch,
     LikelihoodMetric,

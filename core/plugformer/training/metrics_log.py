@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from plugformer.hooks.specification import EvaluationResult, Run, Update, hookimpl, must_not_fail
+from plugformer.hooks import EvaluationResult, Run, Update, hookimpl, must_not_fail
 from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.runs.directory import RunDirectory
 

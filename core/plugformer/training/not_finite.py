@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import NotFiniteError
-from plugformer.hooks.specification import Run
+from plugformer.hooks import Run
 from plugformer.interfaces import Batch, Model
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory

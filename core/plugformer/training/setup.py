@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import cast
 
+from plugformer.callbacks import HookManager, create_hooks, load_observers
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import Processes
 from plugformer.evaluation.evaluator import Validation
-from plugformer.hooks.manager import HookManager, create_hooks, load_observers
-from plugformer.hooks.specification import Run
+from plugformer.hooks import Run
 from plugformer.interfaces import Model
 from plugformer.optimizer import optimizer_of
 from plugformer.registry import Kind

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from plugformer.callbacks import HookManager
 from plugformer.distributed import SINGLE_PROCESS, Interruption, Processes
 from plugformer.errors import InterruptedRunError
 from plugformer.evaluation.evaluator import Validation
-from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import EvaluationResult, Run, Update
+from plugformer.hooks import EvaluationResult, Run, Update
 from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
 from plugformer.reproducibility import seed_generators
 from plugformer.runs.checkpoint import (

@@ -12,6 +12,19 @@ from torch import Tensor
 from plugformer.configuration.task import Task
 from plugformer.interfaces import Batch, Loss, Model
 
+__all__ = [
+    "HOOKS",
+    "TRAINING_HOOKS",
+    "EvaluationResult",
+    "Hooks",
+    "Run",
+    "SampleOutput",
+    "TrainingHooks",
+    "Update",
+    "hookimpl",
+    "must_not_fail",
+]
+
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
 """Marks a method or function as the implementation of the hook of its name."""
@@ -195,3 +208,10 @@ class TrainingHooks:
     @hookspec(firstresult=True)
     def averaged_parameters(self, run: Run) -> tuple[list[int], Mapping[str, Tensor]] | None:
         """Returns the steps of an average and its state, which is saved instead of the best parameters."""
+
+
+HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
+"""Names of the hooks that observers implement, in the order of a run's life."""
+
+TRAINING_HOOKS = [name for name in vars(TrainingHooks) if not name.startswith("_")]
+"""Names of the hooks by which components take part."""

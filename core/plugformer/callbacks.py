@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -10,19 +11,13 @@ import torch
 
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError, described
-from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
+from plugformer.hooks import HOOKS, TRAINING_HOOKS, Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Hook
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss
 from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer.registry.discovery import LOADED, load_module
 from plugformer.reproducibility import stream_seed
-
-HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
-"""Names of the hooks that observers implement, in the order of a run's life."""
-
-TRAINING_HOOKS = [name for name in vars(TrainingHooks) if not name.startswith("_")]
-"""Names of the hooks by which components take part."""
 
 _RESULTS = {"training_batch": Batch, "training_loss": Loss}
 
@@ -70,8 +65,9 @@ class HookManager:
             component.generator = torch.Generator()
             self._register(component, f"hook {name!r}")
 
-    def _register(self, plugin: object, name: str) -> None:
-        takes_part = isinstance(plugin, Hook)
+    def _register(self, callback: object, name: str) -> None:
+        takes_part = isinstance(callback, Hook)
+        plugin = callback if takes_part else self._watching(callback, name)
         try:
             self._manager.register(plugin, name=name)
             self._manager.check_pending()
@@ -80,19 +76,39 @@ class HookManager:
             raise RegistryError(
                 f"{name} implements an unknown hook, or one with an unknown argument: {error}. Hooks: {known}"
             ) from error
-        callers = self._manager.get_hookcallers(plugin) or []
         if takes_part:
-            _refuse_unmarked(plugin, name, [caller.name for caller in callers])
-        for caller in callers:
-            own = [item for item in caller.get_hookimpls() if item.plugin is plugin]
-            wraps = any(item.wrapper or item.hookwrapper for item in own)
-            if not takes_part and (wraps or caller.name in TRAINING_HOOKS):
+            callers = self._manager.get_hookcallers(plugin) or []
+            _refuse_unmarked(callback, name, [caller.name for caller in callers])
+
+    def _watching(self, callback: object, name: str) -> SimpleNamespace:
+        """Returns the hooks of a callback that no task names: it only watches, until it raises an error."""
+        plugin = SimpleNamespace()
+        for hook in dir(callback):
+            if (options := self._manager.parse_hookimpl_opts(callback, hook)) is None:
+                continue
+            if options["wrapper"] or options["hookwrapper"] or hook in TRAINING_HOOKS:
                 raise RegistryError(
-                    f"{name} changes what {caller.name} does, but observers only watch: derive it from "
+                    f"{name} changes what {hook} does, but observers only watch: derive it from "
                     "plugformer.interfaces.Hook and list it in training.hooks, or remove wrapper=True"
                 )
-            for item in () if takes_part else own:
-                item.function = self._isolated(item)  # type: ignore[misc]  # pluggy calls what is here
+            setattr(plugin, hook, self._guarded(getattr(callback, hook), name, plugin))
+        return plugin
+
+    def _guarded(self, function: Callable[..., Any], name: str, plugin: object) -> Callable[..., Any]:
+        """Returns the function of a hook; if it raises, its plugin is switched off."""
+
+        @wraps(function)  # with pluggy's mark, and the arguments that it looks for
+        def guarded(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except (Exception, SystemExit) as error:
+                if getattr(function, "plugformer_must_not_fail", False):
+                    raise
+                self._manager.unregister(plugin)
+                self._warn(f"{name} is switched off: its {function.__name__} raised {described(error)}")
+                return None
+
+        return guarded
 
     def call(self, hook: str, **arguments: Any) -> Any:
         """Calls a hook on all observers and components; returns what pluggy does.
@@ -103,23 +119,6 @@ class HookManager:
             Exception: The exception of a component, or of an implementation marked `must_not_fail`.
         """
         return getattr(self._manager.hook, hook)(**arguments)
-
-    def _isolated(self, implementation: pluggy.HookImpl) -> Callable[..., Any]:
-        """Returns the function of an observer's hook; if it raises, the observer is switched off."""
-        function: Callable[..., Any] = implementation.function
-
-        def isolated(*arguments: Any) -> Any:
-            try:
-                return function(*arguments)
-            except (Exception, SystemExit) as error:
-                if getattr(function, "plugformer_must_not_fail", False):
-                    raise
-                self._manager.unregister(implementation.plugin)
-                name = f"{implementation.plugin_name} is switched off: its {function.__name__}"
-                self._warn(f"{name} raised {described(error)}")
-                return None
-
-        return isolated
 
     def ask(self, hook: str, **arguments: Any) -> Any:
         """Returns pluggy's result of calling a hook on all components.
