@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.task import OWN, Component, ExtraSublayer, ModelSettings, Task, TrainingSettings
@@ -152,11 +152,8 @@ NO_POSITION = Component(name="none")
 SIZES = {"width", "heads", "ffn_width", "max_length", "dropout", "attention_dropout", "final_norm"}
 """The settings that a specification has under the same name."""
 
-Candidate = tuple[KeyPath, Component | None]
-"""Where the settings may name a component, and the component, if they do."""
-
 Choose = Callable[..., PartSpec]
-"""Returns the part of the first candidate that is given: `choose(kind, *candidates)`."""
+"""Returns the part at the first of some paths at which settings name one: `choose(kind, *paths)`."""
 
 
 def model_spec(
@@ -179,73 +176,75 @@ def model_spec(
     """
     parts: dict[KeyPath, PartSpec] = {}
 
-    def choose(kind: Kind, *candidates: Candidate) -> PartSpec:
-        origin, block = next((path, block) for path, block in candidates if block is not None)
+    def choose(kind: Kind, *paths: KeyPath) -> PartSpec:
+        named = ((path, block) for path in paths if (block := _named_at(settings, path)) is not None)
+        origin, block = next(named, (paths[0], NO_POSITION))  # others than positions always have a default
         if origin not in parts:
             component, name = registry.load(kind, block.name), label(registry.find(kind, block.name))
             parts[origin] = PartSpec(component, checked_options(component, block.options, name), name, origin)
         return parts[origin]
 
-    initialization = ("model", "initialization"), settings.initialization
     views = dict(architecture.stacks)
     return ModelSpec(
         architecture=architecture,
         level=level,
         inputs=inputs,
         stacks={name: _stack(name, settings, views, choose) for name in views},
-        head=choose(Kind.HEAD, (("model", "head"), settings.head)),
+        head=choose(Kind.HEAD, ("model", "head")),
         shared_embeddings=settings.embeddings.shared,
         tied_embeddings=settings.embeddings.tied,
         scaled_embeddings=settings.embeddings.scaled,
         recompute=training.gradient_checkpointing,
-        initialization=choose(Kind.INITIALIZATION, initialization) if fresh else None,
+        initialization=choose(Kind.INITIALIZATION, ("model", "initialization")) if fresh else None,
         seed=training.replicate_seed,
         **settings.model_dump(include=SIZES),
     )
+
+
+def _named_at(settings: ModelSettings, path: KeyPath) -> Component | None:
+    """Returns the component at a path of a task, such as `("model", "encoder", "per_layer", 0, "norm")`."""
+    value: Any = settings
+    for key in path[1:]:
+        value = value.get(key) if isinstance(value, dict) else getattr(value, str(key), None)
+    return cast("Component | None", value)
 
 
 def _stack(name: str, settings: ModelSettings, views: Mapping[str, View], choose: Choose) -> StackSpec:
     """Returns the specification of a stack. Settings of a layer precede those of its stack and the model."""
     path, overrides = ("model", name), getattr(settings, name)
     depths = {stack: getattr(settings, stack).layers or settings.layers for stack in views}
-    cross = settings.decoder.cross_attention if name == "decoder" and "encoder" in views else None
+    cross = (*path, "cross_attention") if name == "decoder" and "encoder" in views else ()
 
-    def candidates(part: str, layer: int | None = None) -> list[Candidate]:
-        return [
-            ((*path, "per_layer", layer or 0, part), getattr(overrides.per_layer.get(layer), part, None)),
-            ((*path, part), getattr(overrides, part)),
-            (("model", part), getattr(settings, part)),
-        ]
+    def paths(part: str, layer: int | None = None) -> list[KeyPath]:
+        own: list[KeyPath] = [] if layer is None else [(*path, "per_layer", layer, part)]
+        return [*own, (*path, part), ("model", part)]
 
     def layer_spec(layer: int) -> LayerSpec:
-        attention = candidates("attention", layer)
+        attention = paths("attention", layer)
         sublayers = {"attention": choose(Kind.ATTENTION, *attention)}
-        if cross is not None:
-            keys = (*path, "cross_attention", "attention")
-            sublayers["cross_attention"] = choose(Kind.ATTENTION, (keys, cross.attention), *attention)
-        sublayers["feed_forward"] = choose(Kind.FEED_FORWARD, *candidates("feed_forward", layer))
+        if cross:
+            sublayers["cross_attention"] = choose(Kind.ATTENTION, (*cross, "attention"), *attention)
+        sublayers["feed_forward"] = choose(Kind.FEED_FORWARD, *paths("feed_forward", layer))
         outer = ("model",) if overrides.sublayers is None else path
         for name, extra in (
             settings.sublayers if overrides.sublayers is None else overrides.sublayers
         ).items():
             kind = Kind.FEED_FORWARD if extra.attention is None else Kind.ATTENTION
             where = (*outer, "sublayers", name)
-            part = choose(kind, ((*where, kind.value), getattr(extra, kind.value)))
-            sublayers = inserted(sublayers, name, part, extra, where)
+            sublayers = inserted(sublayers, name, choose(kind, (*where, kind.value)), extra, where)
         return LayerSpec(
             sublayers=sublayers,
-            norm=choose(Kind.NORM, *candidates("norm", layer)),
-            residual=choose(Kind.RESIDUAL, *candidates("residual", layer)),
+            norm=choose(Kind.NORM, *paths("norm", layer)),
+            residual=choose(Kind.RESIDUAL, *paths("residual", layer)),
         )
 
-    keys = (*path, "cross_attention", "position")
     return StackSpec(
         name=name,
         view=views[name],
         layers=tuple(map(layer_spec, range(depths[name]))),
-        position=choose(Kind.POSITION, *candidates("position")),
-        norm=choose(Kind.NORM, *candidates("norm")),
-        cross_position=choose(Kind.POSITION, (keys, cross.position or NO_POSITION)) if cross else None,
+        position=choose(Kind.POSITION, *paths("position")),
+        norm=choose(Kind.NORM, *paths("norm")),
+        cross_position=choose(Kind.POSITION, (*cross, "position")) if cross else None,
         read_by=depths.get("decoder", 0) if name == "encoder" else 0,
     )
 

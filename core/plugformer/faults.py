@@ -43,20 +43,20 @@ def cause_of(error: BaseException) -> str | None:
     package = _package(frames[0]) if frames else ""
     if type(error).__module__.startswith(_CLICK) or (isinstance(error, OSError) and package in _CLICK):
         return None  # the command ends, or standard output cannot be written
-    inside = ((frame, [entry for entry in LOADED.values() if _is_within(frame, entry)]) for frame in frames)
-    found = next((pair for pair in inside if pair[1]), None)
-    if found is None:
-        return None
-    frame, entries = found
-    module = frame.f_globals["__name__"]
-    target = f"{module}:{frame.f_code.co_qualname.partition('.')[0]}"
-    matching = [entry for entry in entries if entry.target == target]
-    matching = matching or [entry for entry in entries if entry.target.partition(":")[0] == module]
-    if isinstance(error, SystemExit) and EntryKind.COMMAND in [entry.kind for entry in matching or entries]:
-        return None
-    labels = {label(entry) for entry in matching}
-    name = labels.pop() if len(labels) == 1 else f"a part of {entries[0].owner}"
-    return f"{name} failed: {described(error)}\nraised in {raised_in(error, _package(frame))}"
+    for frame in frames:
+        entries = [entry for entry in LOADED.values() if _is_within(frame, entry)]
+        if not entries:
+            continue
+        module = frame.f_globals["__name__"]
+        target = f"{module}:{frame.f_code.co_qualname.partition('.')[0]}"
+        matching = [entry for entry in entries if entry.target == target]
+        matching = matching or [entry for entry in entries if entry.target.partition(":")[0] == module]
+        if isinstance(error, SystemExit) and EntryKind.COMMAND in [each.kind for each in matching or entries]:
+            return None
+        labels = {label(entry) for entry in matching}
+        name = labels.pop() if len(labels) == 1 else f"a part of {entries[0].owner}"
+        return f"{name} failed: {described(error)}\nraised in {raised_in(error, _package(frame))}"
+    return None
 
 
 def save_traceback(error: BaseException) -> str:

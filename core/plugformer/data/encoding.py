@@ -316,24 +316,16 @@ class EncodedSplit:
 
         Pieces share those of all texts in proportion to their numbers of `targets`.
         """
-
-        def size(text: str) -> int:
-            return len(text if unit == "characters" else text.encode())
-
         texts = [column for column in self._type.columns if column.holds == "text"]
-        if self._packed is not None:
-            total = sum(
-                size(example.get(column.name) or "") for example in self._examples for column in texts
-            )
-            return cast("ndarray", targets * (total / self._packed.lengths.sum()))
         counted = [column for column in texts if column.role == "output"] or texts
-        sizes = np.array(
-            [
-                sum(size(self.example(row).get(column.name) or "") for column in counted)
-                for row in range(len(self))
-            ],
-            float,
-        )
+
+        def size(example: Example) -> int:
+            found = (example.get(column.name) or "" for column in counted)
+            return sum(len(text if unit == "characters" else text.encode()) for text in found)
+
+        if self._packed is not None:
+            return cast("ndarray", targets * (sum(map(size, self._examples)) / self._packed.lengths.sum()))
+        sizes = np.array([size(self.example(row)) for row in range(len(self))], float)
         if (output := self._numbers.output) is None:
             return sizes
         kept = output.longest.clip(1, self._limits.get("output", sys.maxsize)) / output.longest.clip(min=1)
