@@ -17,7 +17,7 @@ from plugformer.interfaces import Level, OutputType, Prediction
 from plugformer_cli import record
 from plugformer_serving.answering import AnswerOptions, Question
 from plugformer_serving.bodies import Body, Count, Questions
-from plugformer_serving.completions import Completion, Seed, Stop, Temperature, Tokens, TopP, answer_options
+from plugformer_serving.completions import Completion, Seed, Stop, Temperature, Tokens, TopP
 from plugformer_serving.service import Service, texts_in
 
 TopK = Annotated[int, Field(ge=1)] | None
@@ -191,7 +191,7 @@ async def _continuations(
     """Text generation: the prompt and its continuation; answers in text, which have several names."""
     count, sampling = num_return_sequences, {"temperature": temperature, "top_p": top_p, "seed": seed}
     if not service.continues:
-        options, _ = answer_options(service, count, max_new_tokens, sampling)
+        options, _ = service.options(count, max_new_tokens, sampling)
         return [
             {"generated_text": each.output, "translation_text": each.output}
             for answer in await _answered(service, questions, options)

@@ -1,6 +1,7 @@
 """A model behind HTTP: what all paths share."""
 
 import asyncio
+import inspect
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from starlette.responses import Response
 
 from plugformer.errors import ConfigurationError, DataError, LengthError, PlugformerError
 from plugformer.interfaces import Level, Prediction, TaskType
+from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
 from plugformer_serving.answering import AnswerOptions, Question, RequestedText, ServedModel
 from plugformer_serving.limits import ServerLimits
@@ -84,6 +86,39 @@ class Service:
         """Whether an answer has attention maps: the model reads one text at most."""
         inputs = self.task_type.inputs
         return len(inputs) < 2 and not any(part.many for part in inputs) and not self.finds
+
+    def options(
+        self, count: int, max_tokens: int | None, asked: Mapping[str, float | None]
+    ) -> tuple[AnswerOptions, bool]:
+        """Returns how outputs are computed, and whether they are drawn at random.
+
+        Args:
+            count: Outputs of each text.
+            max_tokens: Of an output; None for what the task says.
+            asked: `temperature`, `top_p` and `seed`; None for what the task says.
+
+        Raises:
+            HTTPException: The decoding has no such option, or outputs cannot be as long (400).
+        """
+        if max_tokens is not None and max_tokens > self.limits.tokens:
+            raise HTTPException(400, f"max_tokens is {max_tokens:,}; ask for {self.limits.tokens:,} at most")
+        block = self.trained.task.decoding
+        if max_tokens is not None and block.length is not None:
+            raise HTTPException(
+                400, "max_tokens: the task's decoding.length fixes the length of outputs; leave it out"
+            )
+        decoding = self.trained.experiment.create(Kind.DECODING, block)
+        known = inspect.signature(type(decoding)).parameters
+        options: dict[str, float] = {}
+        for name, usual in (("temperature", 0.0), ("top_p", 1.0), ("seed", asked["seed"])):
+            if (value := asked[name]) is not None and name in known:
+                options[name] = max(value, 1e-6) if name == "temperature" else value  # its limit: no chance
+            elif value not in (None, usual):
+                hint = "serve with --set decoding.name=sampling"
+                raise HTTPException(400, f"{name} is {value:g}, but decoding {block.name!r} has none; {hint}")
+        return AnswerOptions(
+            n_best=count, max_tokens=max_tokens, decoding=tuple(options.items())
+        ), "seed" in known
 
     async def answer(
         self, questions: "Sequence[Question | RequestedText]", options: AnswerOptions
