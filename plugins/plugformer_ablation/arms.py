@@ -1,5 +1,6 @@
 """The arms of a study: tasks that have been checked, with the mistakes of all arms in one error."""
 
+import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,7 @@ class Arm:
             addition are two, and `elements`, the numbers that all other operators write.
         cost: What an update costs relative to the baseline's; see `relative_cost`. None if not measured.
         notes: Differences from the baseline besides the factors.
+        edges: Which tuned numbers are the smallest or the largest of those tried, by path.
         failure: Why tuning could not choose any settings, or None.
     """
 
@@ -58,6 +60,7 @@ class Arm:
     counted: dict[str, float] = field(default_factory=dict)
     cost: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    edges: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
 
     @property
@@ -73,7 +76,7 @@ class Arm:
         """Returns the arm's record in the results; see `StudyResults`."""
         task = written(self.resolved.task)
         task["training"].pop("seed")
-        kept = {name: getattr(self, name) for name in ("name", "values", "baseline", "tuned")}
+        kept = {name: getattr(self, name) for name in ("name", "values", "baseline", "tuned", "edges")}
         cost = {**self.counted, "update": self.cost}
         return {**kept, "task": task, "notes": list(self.notes), "cost": cost}
 
@@ -96,7 +99,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     for name, baseline, changes in designed(study):
         values = {factor: change.label for factor, change in changes.items()}
         paths = {factor: study.factors[factor].path for factor in changes if factor in study.factors}
-        for tuned in tunings(study):
+        for tuned in tunings(study, values.get("arm", "")):
             places = [(path, changes[factor].place) for factor, path in paths.items()]
             places += [(path, change.place) for path, change in tuned.items()]
             for where, message in replacements(study, places):
@@ -223,16 +226,26 @@ def _settings_change(study: Study, key: str, name: str) -> Change:
     """Returns the change of an arm or a scale, whose keys may have dots."""
     place = (key, name)
     settings = study.tree.get(place)
-    return Change(name, settings, place, [study.layer(str(key), (*place, key)) for key in settings])
+    keys = [key for key in settings if (*place, key) != ("arms", name, "tune")]
+    return Change(name, settings, place, [study.layer(str(key), (*place, key)) for key in keys])
 
 
-def tunings(study: Study) -> list[dict[str, Change]]:
-    """Returns the tuning grid, each point by path; a single empty point if nothing is tuned."""
+def tunings(study: Study, arm: str = "") -> list[dict[str, Change]]:
+    """Returns what an arm tries, each point by path; a single empty point if nothing is tuned.
+
+    With a number of trials, so many points of the grid: Bergstra and Bengio (2012), section 2,
+    https://jmlr.org/papers/v13/bergstra12a.html.
+    """
+    places = study.tune_of(arm)
     values = [
-        [_change(study, path, ("tune", path, number)) for number in range(len(tried))]
-        for path, tried in study.tune.items()
+        [_change(study, path, (*place, number)) for number in range(len(study.tree.get(place)))]
+        for path, place in places.items()
     ]
-    return [dict(zip(study.tune, changes, strict=True)) for changes in product(*values)]
+    points = [dict(zip(places, changes, strict=True)) for changes in product(*values)]
+    if (most := study.tuning.trials) is not None and len(points) > most:
+        chosen = random.Random(0).sample(range(len(points)), most)  # noqa: S311 (not secret)
+        points = [points[number] for number in sorted(chosen)]
+    return points
 
 
 def _change(study: Study, path: str, place: Place) -> Change:

@@ -1,6 +1,7 @@
 """Figures of a study: differences and learning curves."""
 
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -22,6 +23,7 @@ _VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
 _BAR = "#e9ebee"
 _NAME = 34  # characters on a line
 _ROWS, _PANELS = 40, 24  # of arms, as many as a figure can show
+_TUNED = 10  # arms in a figure of what was tried
 _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
 
 
@@ -29,7 +31,7 @@ _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
 def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator[Drawing]]:
     """Yields all figures, in a style that holds until the context is left."""
     with drawing_style([findings.metric, *(arm["arm"] for arm in findings.record["arms"])], notify):
-        yield chain(_differences(findings), _curves(findings))
+        yield chain(_differences(findings), _tuning(findings), _curves(findings))
 
 
 def _differences(findings: Findings) -> Iterator[Drawing]:
@@ -127,6 +129,40 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
             "sides; the baseline is gray in every panel." + omitted
         )
         yield Drawing(f"curves-{kind}", f"Learning curves: {title}", caption, figure)
+
+
+def _tuning(findings: Findings) -> Iterator[Drawing]:
+    """Yields for each tuned number the losses with its values, the other settings as arms chose them."""
+    chosen = {arm["arm"]: arm["tuned"] for arm in findings.record["arms"]}
+    for path in dict.fromkeys(path for settings in chosen.values() for path in settings):
+        curves: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for trial in findings.record["trials"]:
+            value, loss = trial["tuned"].get(path), trial["loss"]
+            others = {**chosen[trial["arm"]], path: value} == trial["tuned"]
+            if others and type(value) in (int, float) and loss is not None:
+                curves[trial["arm"]][value].append(loss)
+        shown = [arm for arm, curve in curves.items() if len(curve) > 1][:_TUNED]
+        if not shown:
+            continue
+        figure, (axes,) = panels(1, 1, (6.4, 3.6))
+        for number, arm in enumerate(shown):
+            values = sorted(curves[arm])
+            means = [float(np.mean(curves[arm][value])) for value in values]
+            axes.plot(values, means, marker="o", markersize=4, label=_wrapped(arm), color=f"C{number}")
+            best = chosen[arm][path]
+            axes.plot(
+                [best], [means[values.index(best)]], "o", markersize=9, fillstyle="none", color=f"C{number}"
+            )
+        if min(min(curves[arm]) for arm in shown) > 0:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
+        axes.set_xlabel(path)
+        axes.set_ylabel(LOSS)
+        figure.legend(loc="outside right upper")
+        caption = (
+            f"Means over the seeds of tuning; a ring marks what an arm has chosen, by its {findings.metric}."
+        )
+        yield Drawing(f"tuning-{path}", f"What tuning tried: {path}", caption, figure)
 
 
 def band_of(findings: Findings, arm: str, name: str) -> DataFrame:

@@ -1,11 +1,12 @@
 """The findings of a study: a summary of each arm, and a verdict on each comparison."""
 
+import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from statistics import median
+from statistics import fmean, median
 
 from jaxtyping import Float
 from numpy import ndarray
@@ -87,6 +88,7 @@ def find(results: StudyResults) -> Findings:
         "higher_is_better": higher_is_better,
         "arms": [_arm(results, arm, metric) for arm in results.arms],
         "comparisons": comparisons,
+        "trials": list(results.trials),
         "contrasts": judge_contrasts(planned_contrasts(results.arms), scores, results.study["seeds"]),
         "looks": _looks(results, comparisons),
         "made_of": results.made_of,
@@ -132,21 +134,28 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
         "cost": {**arm["cost"], **measured},
         "tuned": arm["tuned"],
-        "edges": _edges(arm["tuned"], results.study.get("tune", {})) if cells else {},
+        "edges": arm["edges"],
+        "sensitivity": _sensitivity(results.trials, arm["name"]),
         "remarks": list(arm["notes"]),
         "task": arm["task"],
     }
 
 
-def _edges(tuned: Record, tried: Record) -> dict[str, str]:
-    """Returns which tuned numbers are the smallest or the largest of those tried, by path."""
-    edges: dict[str, str] = {}
-    for path, value in tuned.items():
-        values = tried.get(path, [value])
-        if all(type(number) in (int, float) for number in values) and min(values) < max(values):
-            ends = {min(values): "smallest", max(values): "largest"}
-            edges |= {path: ends[value]} if value in ends else {}
-    return edges
+def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
+    """Returns the mean excess of the validation loss over the best, of an arm that tuned one setting alone.
+
+    A trial that diverged has the loss of its untrained model. For a learning rate this is its sensitivity of
+    Wortsman et al. (2023), section 2.2, https://arxiv.org/abs/2309.14322.
+    """
+    losses: dict[str, list[float]] = defaultdict(list)
+    own = [trial for trial in trials if trial["arm"] == arm and trial["loss"] is not None]
+    paths = {path for trial in own for path in trial["tuned"]}
+    for trial in own:
+        losses[json.dumps(trial["tuned"], sort_keys=True)].append(trial["loss"])
+    if len(paths) != 1 or len(losses) < 3:
+        return {}
+    means = [fmean(each) for each in losses.values()]
+    return {path: fmean(means) - min(means) for path in paths}
 
 
 def _comparisons(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -84,7 +84,7 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
     pairs = [*zip(arms, facts, strict=True)]
     baselines = {(arm.name, arm.tried): summary for arm, summary in pairs if not arm.baseline}
     for arm, summary in pairs:
-        kept = baselines[arm.baseline or arm.name, arm.tried].kept
+        kept = _baseline_of(arm, baselines).kept
         for split in ("validation", deciding_split(study, facts[0].hashes)):
             if summary.kept.get(split) != kept[split]:
                 raise ConfigurationError(
@@ -94,7 +94,7 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
                 )
     pairs = [
         (
-            replace(arm, notes=tuple(_other_data(summary, baselines[arm.baseline or arm.name, arm.tried]))),
+            replace(arm, notes=tuple(_other_data(summary, _baseline_of(arm, baselines)))),
             summary,
         )
         for arm, summary in pairs
@@ -107,6 +107,12 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
         _refuse_unequal(same, study)
         equal += same
     return equal
+
+
+def _baseline_of(arm: Arm, known: Mapping[tuple[str, str], DataSummary]) -> DataSummary:
+    """Returns the data of an arm's baseline, with the same settings if that tries them, too."""
+    name = arm.baseline or arm.name
+    return known.get((name, arm.tried)) or next(data for (other, _), data in known.items() if other == name)
 
 
 def _refuse_unequal(arms: Sequence[Arm], study: Study) -> None:
@@ -168,7 +174,7 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
     wanted = study.split
     if wanted is None:
         wanted = next((name for name in known if name.startswith("test")), "validation")
-    if wanted == "validation" and study.tune:
+    if wanted == "validation" and study.tunes:
         message = (
             "the settings are chosen on validation, which also decides this study: choose a test split with "
             "`split` (data without one: `data.split.test: 0.1`), or write the settings under `set`"

@@ -1,7 +1,10 @@
 """What a study would train: its arms, and about how much time and disk that takes."""
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import groupby
+from operator import mul
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -36,8 +39,10 @@ def plan(study: Study, registry: Registry, executor: Executor, notify: Callable[
         PlugformerError: What `matched` refuses, or the baseline cannot be trained.
     """
     arms = matched(resolve_arms(study, registry), study, notify)
-    choices = len(arms) // len({arm.name for arm in arms})
-    each = len(study.seed_list) / choices + bool(study.tune)  # trainings of an arm with settings to try
+    choices = Counter(arm.name for arm in arms)
+    each = [
+        len(study.seed_list) / n + (n > 1) * study.tuning.seeds for arm in arms if (n := choices[arm.name])
+    ]
     update, run = _timed(arms[0], executor.threads)
     work = [1.0 if study.match == "time" else _work(arm, run) / _work(arms[0], run) for arm in arms]
     return {
@@ -50,15 +55,15 @@ def plan(study: Study, registry: Registry, executor: Executor, notify: Callable[
                 "ffn_width": arm.resolved.task.model.ffn_width,
                 "notes": list(arm.notes),
             }
-            for arm in arms[::choices]
+            for arm in (next(same) for _, same in groupby(arms, key=lambda arm: arm.name))
         ],
         "seeds": study.seed_list,
-        "trainings": len(arms) // choices * len(study.seed_list),
-        "tuning_trainings": len(arms) if study.tune else 0,
+        "trainings": len(choices) * len(study.seed_list),
+        "tuning_trainings": study.tuning.seeds * sum(number for number in choices.values() if number > 1),
         "workers": executor.workers,
         "update_seconds": update,
-        "seconds": each * update * run.steps * sum(work),
-        "bytes": round(sum(each * _bytes(arm) for arm in arms)),
+        "seconds": update * run.steps * sum(map(mul, each, work)),
+        "bytes": round(sum(number * _bytes(arm) for number, arm in zip(each, arms, strict=True))),
     }
 
 

@@ -1,12 +1,11 @@
 """Running a study: arms are made comparable, settings are chosen, and cells without a result are trained."""
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ from plugformer_ablation.findings import find
 from plugformer_ablation.matching import deciding_split, matched
 from plugformer_ablation.report import Report
 from plugformer_ablation.results import CellResult, StudyResults, metrics_of, read_looks, write
-from plugformer_ablation.study import TUNING_SEED, Study, read_study
+from plugformer_ablation.study import Study, read_study
+from plugformer_ablation.tuning import tuned
 from plugformer_cli.progress import is_live
 
 
@@ -106,11 +106,13 @@ def run_study(
                 arm for each in by_scale(arms) for arm in with_equal_time(each, out, executor.threads, notify)
             ]
         results = _new_results(study, arms[0])
-        if arms[0].tuned:
-            trials = [make_cells(arm, [TUNING_SEED], out, "validation", tried=arm.tried)[0] for arm in arms]
-            outcomes = zip(arms, _finished(trials, out, results.metrics, executor, console), strict=True)
-            groups = groupby(outcomes, key=lambda trial: trial[0].name)
-            arms = [_best(list(outcome), results) for _, outcome in groups]
+        if study.tunes:
+
+            def trained(cells: Sequence[Cell]) -> list[CellResult]:
+                return _finished(cells, out, results.metrics, executor, console)
+
+            arms, trials = tuned(arms, study, results, out, trained, rows)
+            results = replace(results, trials=tuple(trials))
         split, seeds = results.study["split"], study.seed_list
         results = replace(results, arms=tuple(arm.record() for arm in arms), looks=looks)
         finished = [
@@ -257,21 +259,6 @@ def _new_results(study: Study, baseline: Arm) -> StudyResults:
         "looks": study.looks,
     }
     return StudyResults(record, (), (), {}, metrics)
-
-
-def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Arm:
-    """Returns the best trial of an arm, of equals the one of lower loss; the first if all have failed."""
-    metric = results.study["metric"]
-    sign = -1.0 if results.metrics[metric].higher_is_better else 1.0
-
-    def rank(trial: tuple[Arm, CellResult]) -> tuple[float, float]:
-        value = trial[1].metrics[metric]
-        return (math.inf if math.isnan(value) else sign * value, trial[1].loss)
-
-    finished = [trial for trial in trials if trial[1].failure is None]
-    if not finished:
-        return replace(trials[0][0], failure=f"every trial failed: {trials[0][1].failure}")
-    return min(finished, key=rank)[0]
 
 
 class StudyProgress(Progress):

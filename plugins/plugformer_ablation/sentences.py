@@ -195,10 +195,10 @@ def _about_looks(findings: Findings) -> Iterator[str]:
 def remarks(findings: Findings) -> list[str]:
     """Returns the choices of tuning, and remarks on single arms: mismatches, failures, missing tests."""
     arms, lines = findings.record["arms"], []
-    for path in findings.results.study.get("tune", {}):
+    for path in dict.fromkeys(path for arm in arms for path in arm["tuned"]):
         chosen: dict[tuple[str, str], list[str]] = defaultdict(list)
         for arm in arms:
-            if arm["cells"]:
+            if arm["cells"] and path in arm["tuned"]:
                 chosen[label(arm["tuned"][path]), arm["edges"].get(path, "")].append(arm["arm"])
         choices = [
             f"{value} for {', '.join(takers)}"
@@ -206,6 +206,10 @@ def remarks(findings: Findings) -> list[str]:
             for (value, end), takers in chosen.items()
         ]
         lines += [f"tuning chose {path} {'; '.join(choices)}"] if choices else []
+    known = {arm["arm"]: arm["sensitivity"] for arm in arms if arm["sensitivity"]}
+    for path in dict.fromkeys(path for each in known.values() for path in each):
+        values = ", ".join(f"{name} {each[path]:.3g}" for name, each in known.items() if path in each)
+        lines.append(f"sensitivity to {path} (mean excess loss over the values tried): {values}")
     lines += _selection(findings)
     notes = {comparison["arm"]: comparison["notes"] for comparison in findings.comparisons}
     for arm in arms:

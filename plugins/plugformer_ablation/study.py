@@ -55,6 +55,25 @@ class Factor(Settings):
     )
 
 
+class Tuning(Settings):
+    """How settings are tuned, the same for all arms."""
+
+    trials: int | None = Field(
+        default=None,
+        ge=2,
+        description="So many combinations for each arm, drawn at random; all of them if null.",
+    )
+    seeds: int = Field(
+        default=1, ge=1, le=100, description="Trainings of each combination; none has a seed of the verdict."
+    )
+    extend: int = Field(
+        default=2,
+        ge=0,
+        description="How often an arm that chooses the smallest or the largest of several numbers may try "
+        "one more, in the same ratio or, of numbers that are not positive, at the same distance.",
+    )
+
+
 class Looks(Settings):
     """Seeds that are trained in steps, until a comparison is decided."""
 
@@ -147,7 +166,25 @@ class Study(Settings):
         """After how many seeds the arms are compared."""
         return self.seeds.looks if isinstance(self.seeds, Looks) else [len(self.seed_list)]
 
+    tuning: Tuning = Tuning()
+
     _tree: Tree = PrivateAttr()
+
+    def settings_of(self, arm: str) -> dict[str, Any]:
+        """Returns the settings of one of `arms`."""
+        return {key: value for key, value in self.arms[arm].items() if key != "tune"}
+
+    def tune_of(self, arm: str) -> dict[str, Place]:
+        """Returns the paths that are tuned for an arm, with the place of their values."""
+        own = self.arms.get(arm, {}).get("tune", {})
+        return {path: ("tune", path) for path in self.tune} | {
+            path: ("arms", arm, "tune", path) for path in own
+        }
+
+    @property
+    def tunes(self) -> bool:
+        """Whether anything is tuned."""
+        return bool(self.tune) or any("tune" in settings for settings in self.arms.values())
 
     @property
     def title(self) -> str:
@@ -286,18 +323,20 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
     arms *= len(study.scales) or 1
     trials = prod(map(len, study.tune.values())) if study.tune else 0
+    trials = min(trials, study.tuning.trials or trials) * study.tuning.seeds
     seeds = study.looks[-1]
     if (trainings := arms * (seeds + trials)) > MOST:
         advice = "use fewer values, seeds or settings to try, or write `design: one-factor`"
         yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"
         return  # looking further would take long
+    yield from _own_tuning(study)
     tuned: list[tuple[Place, str, str]] = [(("tune", path), path, f"tune {path!r}") for path in study.tune]
     factors = [
         (("factors", name, "path"), factor.path, f"the factor {name!r}")
         for name, factor in study.factors.items()
     ]
     arms_settings = [
-        (("arms", name), path, "") for name, settings in study.arms.items() for path in _leaves(settings)
+        (("arms", name), path, "") for name in study.arms for path in _leaves(study.settings_of(name))
     ]
     scales = [
         (("scales", name), path, "") for name, settings in study.scales.items() for path in _leaves(settings)
@@ -321,6 +360,23 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
                 yield ("set", path), f"has no effect: {by} gives another value"
         if path == "training.seed":
             yield ("set", path), "is given by the study: write the seeds under `seeds`"
+
+
+def _own_tuning(study: Study) -> Iterator[tuple[Place, str]]:
+    """Yields what is wrong with the settings that arms tune for themselves."""
+    for name, settings in study.arms.items():
+        own = settings.get("tune", {})
+        if not isinstance(own, dict) or not all(isinstance(tried, list) and tried for tried in own.values()):
+            yield (
+                ("arms", name, "tune"),
+                "expected settings by dotted keys, each with a list of values to try",
+            )
+            return
+        for path in own:
+            if _within(path, "evaluation") or _within(path, "training.monitor"):
+                yield ("arms", name, "tune", path), f"{path!r} decides how arms are measured: use `set`"
+            if _overlap(path, "training.seed"):
+                yield ("arms", name, "tune", path), "the seeds are given by the study"
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -81,6 +81,7 @@ def made_up() -> MakeUp:
                 if index == 1
                 else [],
                 "tuned": {},
+                "edges": {},
                 "cost": {
                     "parameters": 200_000 + 600 * index,
                     "flops": 390_000.0 * (1 + 0.1 * index),

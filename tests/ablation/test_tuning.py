@@ -1,0 +1,126 @@
+"""Tuning: what is tried, what is chosen, and how a range is extended; nothing is trained."""
+
+from math import log10
+from types import SimpleNamespace
+
+import pytest
+from tests.ablation.studies import SWAP, declared
+
+from plugformer.configuration import read_dictionary
+from plugformer.errors import ConfigurationError
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.results import CellResult
+from plugformer_ablation.study import TUNING_SEED, read_study
+from plugformer_ablation.tuning import tuned
+from plugformer_plugins.metric.accuracy import ExactMatch
+
+LR = "training.optimizer.lr"
+RESULTS = SimpleNamespace(study={"metric": "exact_match"}, metrics={"exact_match": ExactMatch()})
+
+
+class Trained:
+    """Scores cells by their learning rate, best at some value; `noise` is by seed."""
+
+    def __init__(self, best, noise=()):
+        self.best, self.noise, self.cells = best, dict(noise), []
+
+    def __call__(self, cells):
+        self.cells += cells
+        return [self.result(cell) for cell in cells]
+
+    def result(self, cell):
+        lr = cell.ingredients["task"]["training"]["optimizer"]["lr"]
+        score = 1 - 0.1 * abs(log10(lr / self.best)) + self.noise.get((lr, cell.seed), 0)
+        return CellResult(cell.arm, cell.seed, loss=1 - score, metrics={"exact_match": score})
+
+
+def tune(study, registry, out, train):
+    return tuned(resolve_arms(study, registry), study, RESULTS, out, train, None)
+
+
+def written(registry, **keys):
+    """Returns a study of two arms with a dict's keys."""
+    study = {"task": "dates", "set": {"data.size": 60}, **keys}
+    return read_study(read_dictionary(study, "study", registry)[0])
+
+
+@pytest.mark.parametrize(
+    ("best", "chosen", "trials", "edge"),
+    [
+        (0.001, 0.001, 3, {}),
+        (0.1, 0.1, 5, {}),  # one beyond the largest, then one beyond that
+        (1e-7, 1e-6, 5, {LR: "smallest"}),  # two more, and still at the end
+    ],
+)
+def test_a_range_is_extended_as_long_as_its_end_is_best(registry, tmp_path, best, chosen, trials, edge):
+    study = declared(tune=[f"{LR}=[0.0001, 0.001, 0.01]"])
+    arms, records = tune(study, registry, tmp_path, Trained(best))
+    assert [arm.tuned[LR] for arm in arms] == pytest.approx([chosen] * 2)
+    assert [arm.edges for arm in arms] == [edge] * 2
+    assert [record["arm"] for record in records].count("baseline") == trials
+    assert {record["seed"] for record in records} == {TUNING_SEED}
+
+
+def test_no_range_is_extended_if_the_study_says_so(registry, tmp_path):
+    study = written(
+        registry,
+        factors={"attention": {"path": "model.attention", "values": ["mha", "mqa"]}},
+        tune={LR: [0.001, 0.01]},
+        tuning={"extend": 0},
+    )
+    arms, records = tune(study, registry, tmp_path, Trained(1.0))
+    assert [arm.edges for arm in arms] == [{LR: "largest"}] * 2
+    assert len(records) == 4
+
+
+def test_several_seeds_choose_by_their_mean(registry, tmp_path):
+    study = written(
+        registry,
+        factors={"attention": {"path": "model.attention", "values": ["mha", "mqa"]}},
+        tune={LR: [0.001, 0.01, 0.1]},
+        tuning={"seeds": 2},
+    )
+    lucky = Trained(0.01, {(0.001, TUNING_SEED): 0.15})
+    arms, _ = tune(study, registry, tmp_path, lucky)
+    assert {cell.seed for cell in lucky.cells} == {TUNING_SEED, TUNING_SEED + 1}
+    assert [arm.tuned[LR] for arm in arms] == [0.01] * 2
+
+
+def test_arms_tune_settings_of_their_own(registry, tmp_path):
+    arms = {
+        "adam": {
+            "training.optimizer": {"name": "adamw"},
+            "tune": {"training.optimizer.weight_decay": [0.0, 0.1, 0.2]},
+        },
+        "lion": {"training.optimizer": {"name": "lion"}},
+    }
+    study = written(registry, arms=arms, set={"data.size": 60, "training.optimizer.lr": 0.001})
+    tried = [arm.tuned for arm in resolve_arms(study, registry)]
+    assert tried == [{"training.optimizer.weight_decay": value} for value in (0.0, 0.1, 0.2)] + [{}]
+    chosen, records = tune(study, registry, tmp_path, Trained(0.001))
+    assert [arm.name for arm in chosen] == ["adam", "lion"]
+    assert {record["arm"] for record in records} == {"adam"}
+
+
+def test_a_number_of_trials_is_the_same_for_all_arms(registry):
+    study = written(
+        registry,
+        factors={"attention": {"path": "model.attention", "values": ["mha", "mqa"]}},
+        tune={LR: [0.001, 0.002, 0.004, 0.008], "model.dropout": [0.0, 0.1, 0.2]},
+        tuning={"trials": 5},
+    )
+    arms = resolve_arms(study, registry)
+    tried = [[arm.tuned for arm in arms if arm.name == name] for name in ("baseline", arms[-1].name)]
+    assert len(tried[0]) == 5
+    assert tried[0] == tried[1]
+
+
+@pytest.mark.parametrize("own", [3, {"x.y": 3}, {"x.y": []}, {"evaluation.metrics": [["chrf"]]}])
+def test_a_wrong_tuning_of_an_arm_is_refused_at_its_place(registry, own):
+    with pytest.raises(ConfigurationError, match=r"arms\.mqa\.tune"):
+        written(registry, arms={"mha": {}, "mqa": {"model.attention": "mqa", "tune": own}})
+
+
+def test_all_arms_of_a_command_are_tuned_alike(registry):
+    arms = resolve_arms(declared(SWAP, tune=[f"{LR}=[0.001, 0.01]"]), registry)
+    assert [arm.tuned[LR] for arm in arms] == [0.001, 0.01] * 2
