@@ -60,7 +60,7 @@ def rooms(root: Path) -> list[tuple[Room, set[str]]]:
         }
         for room in sorted(found, key=lambda room: room.name)
     }
-    order = [*TopologicalSorter(imports).static_order()]
+    order = [*TopologicalSorter({name: sorted(others) for name, others in imports.items()}).static_order()]
     return [(named[name], imports[name]) for name in reversed(order)]
 
 
