@@ -1,14 +1,11 @@
 """Metrics of outputs beside their sources: length, and the repeats of couplets."""
 
-from unittest.mock import Mock
-
 import pytest
 from datasets import Dataset
 
 from plugformer.data.arrow import encoded_examples
 from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation.evaluator import Evaluator, measure
-from plugformer.evaluation.predictor import Predictor
+from plugformer.evaluation.evaluator import arguments, measure
 from plugformer.interfaces import Level, Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.metric.accuracy import ExactMatch, MirroredRepeats, SameLength
@@ -62,9 +59,9 @@ def test_every_answer_stands_beside_its_own_source() -> None:
     data = Dataset.from_dict({"text": texts, "encoded_input": [[4]] * len(texts)})
     split = EncodedSplit(*encoded_examples(data, Level.SEQUENCE), Classification(), EncoderOnly())
     split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
-    evaluator = Evaluator(Mock(spec=Predictor), {"length": SameLength(), "exact": ExactMatch()})
+    metrics = {"length": SameLength(), "exact": ExactMatch()}
     answers = [Prediction("wxyz", 0.0), Prediction("u", 0.0)]
-    given = evaluator._columns(split, [3, 1], answers, None)
+    given = arguments(metrics, split, [3, 1], answers)
     assert given["length"] == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])
     assert measure(SameLength(), *given["length"])[0]["value"] == 0.5
     assert measure(ExactMatch(), *given["exact"])[1].tolist() == [[0.0], [0.0]]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from plugformer.yaml_tree import Key
 CHECKED = 200
 """Maximum number of examples whose right answers `unscored` gives to metrics."""
 
+K = TypeVar("K")
 OfFamily = OutputMetric | SourceMetric | LikelihoodMetric
 
 
@@ -105,34 +106,10 @@ class Evaluator:
         """Returns each metric's value; metrics of outputs are measured on the answered rows alone."""
 
         def aggregates() -> dict[str, float]:
-            columns = self._columns(split, rows, answers, right)
+            columns = arguments(self.metrics, split, rows, answers, right)
             return {name: aggregated(metric, *columns[name])[0] for name, metric in self.metrics.items()}
 
         return self.processes.on_main(aggregates)
-
-    def _columns(
-        self,
-        split: EncodedSplit,
-        rows: Sequence[int],
-        answers: Sequence[Prediction],
-        right: Likelihoods | None,
-    ) -> dict[str, tuple[Any, ...]]:
-        """Returns the arguments of each metric's `statistics`; `right` is None if no metric needs it."""
-        ranked = [[output.output for output in (answer, *answer.alternatives)] for answer in answers]
-        references = [split.references(row) for row in rows]
-        sources = [split.input(row) for row in rows]
-        columns: dict[str, tuple[Any, ...]] = {}
-        for name, metric in self.metrics.items():
-            if not isinstance(metric, LikelihoodMetric):
-                outputs = [each[: metric.depth] if metric.depth else each[0] for each in ranked], references
-                columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
-            elif right is not None:
-                targets = right.targets.numpy()
-                correct = np.zeros_like(targets) if right.correct is None else right.correct.numpy()
-                units = targets if metric.unit == "targets" else split.units(metric.unit, targets)
-                likely = -right.losses if right.log_probabilities is None else right.log_probabilities
-                columns[name] = likely.numpy(), units, correct
-        return columns
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
         """Returns the scores on a whole split, as a report about a run's split of that name.
@@ -149,7 +126,7 @@ class Evaluator:
             raise not_finite(int(broken.nonzero()[0]))
 
         def measure_all() -> dict[str, tuple[Score, ndarray]]:
-            columns = self._columns(split, rows, answers, right)
+            columns = arguments(self.metrics, split, rows, answers, right)
             return {name: measure(metric, *columns[name]) for name, metric in self.metrics.items()}
 
         results = self.processes.on_main(measure_all)
@@ -157,6 +134,31 @@ class Evaluator:
         statistics = {name: statistics for name, (_, statistics) in results.items()}
         kept: dict[str, Any] = {"statistics": statistics, "encoded": split, "answers": answers}
         return Report(run, name, scores, len(split), time.perf_counter() - started, **kept)
+
+
+def arguments(
+    metrics: Mapping[K, OfFamily],
+    split: EncodedSplit,
+    rows: Sequence[int],
+    answers: Sequence[Prediction],
+    right: Likelihoods | None = None,
+) -> dict[K, tuple[Any, ...]]:
+    """Returns the arguments of each metric's `statistics`; without `right` only of those of outputs."""
+    ranked = [[output.output for output in (answer, *answer.alternatives)] for answer in answers]
+    references = [split.references(row) for row in rows]
+    sources = [split.input(row) for row in rows]
+    columns: dict[K, tuple[Any, ...]] = {}
+    for name, metric in metrics.items():
+        if not isinstance(metric, LikelihoodMetric):
+            outputs = [each[: metric.depth] if metric.depth else each[0] for each in ranked], references
+            columns[name] = (sources, *outputs) if isinstance(metric, SourceMetric) else outputs
+        elif right is not None:
+            targets = right.targets.numpy()
+            correct = np.zeros_like(targets) if right.correct is None else right.correct.numpy()
+            units = targets if metric.unit == "targets" else split.units(metric.unit, targets)
+            likely = -right.losses if right.log_probabilities is None else right.log_probabilities
+            columns[name] = likely.numpy(), units, correct
+    return columns
 
 
 def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "examples statistics"]]:
@@ -256,18 +258,11 @@ def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
 def unscored(experiment: Experiment, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
     """Yields the metrics that refuse right answers, such as tags in another scheme, and their messages."""
     rows = spread(range(len(split)), CHECKED)
-    references = [split.references(row) for row in rows]
-    sources = [split.input(row) for row in rows]
-    certain = np.ones(len(rows), dtype=np.int64)
-    for index, block in enumerate(experiment.task.evaluation.metrics):
-        metric = experiment.create(Kind.METRIC, block)
-        answers = [right[:1] if metric.depth else right[0] for right in references]
+    blocks = enumerate(experiment.task.evaluation.metrics)
+    metrics: dict[int, Any] = {index: experiment.create(Kind.METRIC, block) for index, block in blocks}
+    answers = [Prediction(split.references(row)[0]) for row in rows]
+    for index, given in arguments(metrics, split, rows, answers).items():
         try:
-            if isinstance(metric, OutputMetric):
-                aggregated(metric, answers, references)
-            elif isinstance(metric, SourceMetric):
-                aggregated(metric, sources, answers, references)
-            elif isinstance(metric, LikelihoodMetric):
-                aggregated(metric, -0.1 * certain, certain, certain)
+            aggregated(metrics[index], *given)
         except PlugformerError as error:
             yield ("evaluation", "metrics", index), str(error)
