@@ -26,7 +26,6 @@ from plugformer.interfaces import (
     TaskType,
     as_text,
 )
-from plugformer.interfaces.batch import ranges
 
 Lengths = Int[ndarray, "examples sequences"]
 Counts = Int[ndarray, "#examples #sequences"]
@@ -99,36 +98,27 @@ def encoded_rows(columns: Mapping[str, Sequence[Any]], task_type: TaskType) -> E
     return Encoded(inputs, **parts)
 
 
-class Packed:
-    """Pieces of a stream of tokens: BEGIN, then each text followed by END.
+def packed(texts: Ragged, rows: Int[ndarray, " rows"], length: int) -> Ragged:
+    """Returns a stream of tokens, BEGIN and then each text followed by END, in pieces of `length` tokens.
 
-    Every token but BEGIN is in exactly one piece of `length` tokens; the last may be shorter. Training begins
-    pieces at another offset in each epoch, so that the context of a token changes. All tokens of `rows` are
-    in memory, four bytes each.
+    Every token but BEGIN is in exactly one piece; the last may be shorter. A piece starts at the token before
+    it, from which its first token is predicted. All tokens of `rows` are in memory, four bytes each.
     """
+    whole = texts.take(rows)
+    tokens = np.insert(whole.values.astype(np.int32), np.cumsum(whole.lengths), END)
+    lengths = np.diff(np.arange(0, len(tokens), length), append=len(tokens))
+    return Ragged(np.insert(tokens, 0, BEGIN), lengths)
 
-    def __init__(self, texts: Ragged, rows: Int[ndarray, " rows"], length: int) -> None:
-        whole = texts.take(rows)
-        tokens = np.insert(whole.values.astype(np.int32), np.cumsum(whole.lengths), END)
-        self._stream = np.insert(tokens, 0, BEGIN)
-        self.length = length
 
-    def __len__(self) -> int:
-        return -(-(len(self._stream) - 1) // self.length)
+def pieces_of(stream: Ragged, chosen: Int[ndarray, " chosen"], offset: int = 0) -> Encoded:
+    """Returns some pieces of a packed stream, each after a given token.
 
-    @property
-    def lengths(self) -> Int[ndarray, " pieces"]:
-        """The length of every piece, in tokens."""
-        lengths = np.full(len(self), self.length)
-        lengths[-1:] = len(self._stream) - 1 - (len(self) - 1) * self.length
-        return lengths
-
-    def take(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> tuple[Ragged, Ragged]:
-        """Returns some pieces `offset` tokens later, but within the stream, and the token before each."""
-        lengths = self.lengths[pieces]
-        starts = np.minimum(1 + pieces * self.length + offset, len(self._stream) - lengths)
-        before = Ragged(self._stream[starts - 1], np.ones(len(pieces), dtype=np.int64))
-        return Ragged(self._stream[ranges(starts, lengths)], lengths), before
+    In training they begin `offset` tokens later, but within the stream, so that a token's context changes.
+    """
+    lengths = stream.lengths[chosen]
+    before = np.minimum(stream.starts[chosen] + offset, len(stream.values) - 1 - lengths)
+    output, one = Ragged(stream.gather(before + 1, lengths), lengths), np.ones_like(lengths)
+    return Encoded(output=output, start=Ragged(stream.gather(before, one), one), complete=False)
 
 
 class EncodedSplit:
@@ -180,8 +170,8 @@ class EncodedSplit:
         self._packed = None
         parts = self._numbers.parts
         if piece is not None:
-            self._packed = Packed(parts.pop("output"), self._rows, piece)
-            self._rows = np.arange(len(self._packed))
+            self._packed = packed(parts.pop("output"), self._rows, piece)
+            self._rows = np.arange(len(self._packed.lengths))
         shape = len(self), len(names) + 1
         lengths, counts = np.full(shape, -1), np.ones(shape, dtype=np.int64)
         for number, name in enumerate((*names, "output")):
@@ -242,10 +232,9 @@ class EncodedSplit:
     def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:
         """Returns some rows as their task type encoded them; pieces begin elsewhere in every epoch."""
         if self._packed is not None:
-            length = self._packed.length
+            length = int(self._packed.lengths.max(initial=1))
             offset = 0 if epoch is None else int(np.random.default_rng([3, *epoch]).integers(length))
-            pieces, before = self._packed.take(chosen, offset)
-            return Encoded(output=pieces, start=before, complete=False)
+            return pieces_of(self._packed, chosen, offset)
         encoded = self._numbers.take(chosen, self._limits)
         if self._inference and encoded.output is not None:  # a prompt
             start = Ragged.repeated(BEGIN, len(chosen)).followed_by(encoded.output)

@@ -197,13 +197,13 @@ class Ragged:
         counts = None
         if self.counts is not None:
             counts = self.counts[rows]
-            rows = ranges((np.cumsum(self.counts) - self.counts)[rows], counts)
+            rows = _ranges((np.cumsum(self.counts) - self.counts)[rows], counts)
         lengths = self.lengths[rows].clip(max=limit)
         return Ragged(self.gather(self.starts[rows], lengths), lengths, counts)
 
     def gather(self, starts: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Returns the values of ranges, end to end."""
-        values: NDArray[Any] = self.values[ranges(starts, lengths)]
+        values: NDArray[Any] = self.values[_ranges(starts, lengths)]
         return values
 
     @property
@@ -219,7 +219,7 @@ class Ragged:
         return [row.tolist() for row in np.split(values, np.cumsum(self.lengths))[:-1]]
 
 
-def ranges(starts: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+def _ranges(starts: NDArray[np.integer[Any]], lengths: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """Returns ranges of numbers, end to end."""
     before = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
     return cast("NDArray[np.integer[Any]]", before + np.arange(lengths.sum()))
