@@ -11,6 +11,7 @@ from torch import nn
 
 from plugformer.callbacks import HookManager, create_hooks
 from plugformer.configuration.resolving import ResolvedTask, tokenizer_of
+from plugformer.configuration.structure import components, kind_at
 from plugformer.configuration.task import Component, DecodingBlock, TokenizerSettings
 from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError, RegistryError
@@ -22,6 +23,7 @@ from plugformer.interfaces import (
     Head,
     Level,
     Metric,
+    Optimizer,
     OutputType,
     TaskType,
     Tokenizer,
@@ -221,31 +223,21 @@ def _data_problems(experiment: Experiment) -> list[Finding]:
 
 def _constructed(experiment: Experiment) -> Iterator[Finding]:
     """Constructs the components that are not part of the model, and the optimizer; yields errors by place."""
-    task, registry, create = experiment.task, experiment.registry, experiment.create
+    task, registry = experiment.task, experiment.registry
+    found: list[Any] = [(path, kind_at(path), block) for path, block in components(task)]
+    if task.decoding.pattern is not None:
+        found.append((("decoding", "pattern"), Kind.CONSTRAINT, task.decoding.output_constraint))
+    for path, kind, block in found:
+        alone = path[0] != "model" or kind is Kind.INITIALIZATION
+        if alone and kind not in (Kind.HOOK, Kind.TASK_TYPE) and block.name:
+            yield from _finding(path, partial(experiment.create, kind, block))
 
     def optimize() -> None:
-        optimizer = create(Kind.OPTIMIZER, task.training.optimizer)
-        parameters = nn.Linear(2, 2).named_parameters()
+        optimizer: Optimizer = experiment.create(Kind.OPTIMIZER, task.training.optimizer)
         entry = registry.find(Kind.OPTIMIZER, task.training.optimizer.name)
-        guarded(entry, "building it", lambda: optimizer.build(parameters))
+        guarded(entry, "building it", lambda: optimizer.build(nn.Linear(2, 2).named_parameters()))
 
-    tokenizer, source, target = Kind.TOKENIZER, task.tokenizer.source, task.tokenizer.target
-    actions: dict[KeyPath, Callable[[], object]] = {
-        ("data",): lambda: experiment.data,
-        ("tokenizer", "source"): partial(registry.create, tokenizer, source.name, **source.options),
-        ("tokenizer", "target"): partial(registry.create, tokenizer, target.name, **target.options),
-        ("model", "initialization"): partial(create, Kind.INITIALIZATION, task.model.initialization),
-        ("training", "optimizer"): optimize,
-        ("training", "schedule"): partial(create, Kind.SCHEDULE, task.training.schedule),
-        ("decoding",): partial(create, Kind.DECODING, task.decoding),
-    }
-    for index, block in enumerate(task.evaluation.metrics):
-        actions["evaluation", "metrics", index] = partial(create, Kind.METRIC, block)
-    if (constraint := task.decoding.output_constraint) is not None:
-        make = partial(registry.create, Kind.CONSTRAINT, constraint.name, **constraint.options)
-        actions["decoding", task.decoding.constraint_key] = make
-    for path, action in actions.items():
-        yield from _finding(path, action)
+    yield from _finding(("training", "optimizer"), optimize)
 
 
 def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
