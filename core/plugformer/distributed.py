@@ -208,10 +208,10 @@ ONE_REQUEST = 1.0
 
 
 class Interruption:
-    """Whether somebody has asked the run to stop.
+    """Listens to the signals that ask a run to stop: Ctrl-C, SIGTERM, the end of the terminal.
 
     Attributes:
-        requested: The name of the signal, or None.
+        requested: The name of the first signal; None as long as there was none.
     """
 
     requested: str | None = None

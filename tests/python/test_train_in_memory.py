@@ -66,14 +66,6 @@ def test_rows_of_any_form_give_the_same_model(form, run, tmp_path):
     assert torch.equal(parameters(again), parameters(reference))
 
 
-def test_a_table_in_memory_gives_the_model_of_its_file(run, tmp_path):
-    pd.DataFrame(ROWS).to_csv(tmp_path / "rows.csv", index=False)
-    data = {**TASK["data"], "name": "table", "files": {"train": str(tmp_path / "rows.csv")}}
-    from_file = train(tmp_path / "run", None, {**TASK, "data": data})
-    reference = plugformer.load(run, components={"attention": {"mine": attention()}})
-    assert torch.equal(parameters(from_file), parameters(reference))
-
-
 def test_splits_are_used_as_they_are_given(tmp_path):
     task = {**TASK, "data": {}, "model": {**TASK["model"], "attention": (attention(), {"kv_heads": 1})}}
     splits = {"train": ROWS[:20], "validation": ROWS[20:30], "test": ROWS[30:]}
@@ -106,15 +98,6 @@ def test_resuming_with_the_same_rows_is_exact(tmp_path):
         tmp_path / "part", data=ROWS, components=components, overrides=["training.steps=6"], notify=str
     )
     assert torch.equal(parameters(resumed), parameters(whole))
-
-
-def test_another_class_of_the_same_name_is_not_the_same(run):
-    class MyAttention(GroupedQueryAttention):
-        def forward(self, x, context):
-            return 2 * super().forward(x, context)
-
-    with pytest.raises(RunError, match="attention/mine"):
-        plugformer.resume(run, data=ROWS, components={"attention": {"mine": MyAttention}}, notify=str)
 
 
 @pytest.mark.parametrize(

@@ -102,15 +102,14 @@ def test_no_checkpoint_holds_parameters_that_are_not_finite(train_tiny, tmp_path
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
 
 
-@pytest.mark.parametrize("clipping", ["1.0", "null"])
-def test_gradients_alone(train_tiny, tmp_path, clipping):
+def test_gradients_alone(train_tiny, tmp_path):
     class Breaker:
         @hookimpl
         def run_started(self, run):
             run.model.head.weight.register_hook(lambda gradient: gradient * torch.inf)
 
     with pytest.raises(NotFiniteError) as caught:
-        train_tiny(tmp_path / "run", f"training.gradient_clipping={clipping}", observers=[Breaker()])
+        train_tiny(tmp_path / "run", "training.gradient_clipping=null", observers=[Breaker()])
     assert "Non-finite gradients: head.weight." in str(caught.value)
 
 

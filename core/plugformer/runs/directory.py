@@ -221,7 +221,7 @@ def training_lock(run: Path, processes: Processes = SINGLE_PROCESS) -> Iterator[
 
 
 def is_being_trained(run: Path) -> bool:
-    """Returns whether a process holds the lock of a directory; False where files cannot be locked."""
+    """Returns whether a process holds the lock of a run; False where files cannot be locked."""
     if not (run / TRAINING_LOCK).exists():
         return False
     try:

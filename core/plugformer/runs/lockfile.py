@@ -45,7 +45,7 @@ ANSWERING = frozenset(Kind) - NOT_ANSWERING
 
 
 def make_lockfile(experiment: Experiment, data: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the lock of an experiment, with a fingerprint of each split of its data.
+    """Returns the lockfile of an experiment, with a fingerprint of each split of its data.
 
     Installed hooks are not in it, because they do not change the result.
     """
@@ -119,7 +119,7 @@ def _refuse_other_task(directory: RunDirectory, tree: Tree) -> None:
 
 
 def other_runs(task: Task) -> dict[str, Any]:
-    """Returns `other_runs`, the lock's record of the runs that a resolved task names, with checksums."""
+    """Returns `other_runs`, the lockfile's record of the runs that a resolved task names, with checksums."""
     records: dict[str, Any] = {}
     for value in (value for hook in task.training.hooks for value in hook.options.values()):
         if isinstance(value, str | Path) and (model := RunDirectory(Path(value)).model).is_file():
@@ -301,7 +301,7 @@ def require_installed(
 
 
 def _is_offered(registry: Registry, kind: Kind, name: str, distribution: str) -> bool:
-    """Returns whether the distribution that a lock names offers a component; local ones may be installed."""
+    """Returns whether a distribution in a lockfile offers a component; local ones may be installed by now."""
     bare = name.rpartition(":")[2]
     owners = {normalized(entry.distribution) for entry in registry.entries(kind) if entry.name == bare}
     return bool(owners if distribution == LOCAL else owners & {normalized(distribution), LOCAL})

@@ -90,7 +90,7 @@ class NotFiniteGuard:
             problem += f" {progress.skipped_in_a_row} updates in a row had to be skipped."
         plain = [replace(batch, asked=Batch.asked) for batch in update.batches]  # without the split
         batches = [batch for share in self.processes.gather(plain) for batch in share]
-        with self.strategy.full_model() as model, self.strategy.computing():
+        with self.strategy.full_model() as model, self.strategy.autocast():
             cause = self.processes.on_main(lambda: explained(model, batches, self.objective))
         self._end(problem, cause)
 

@@ -73,7 +73,7 @@ class Sharded(TrainingStrategy):
         """Returns a hook whose saved state has full tensors; it restores the shards of this process."""
         return _HookOfShards(hook, dict(self.model.named_parameters()))
 
-    def exchanging(self, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002 (each is the last)
+    def gradient_sync(self, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002 (each syncs)
         """A context in which every batch's gradients are exchanged."""
         return nullcontext()
 

@@ -61,7 +61,7 @@ class TrainingStrategy:
             return model
         return DistributedDataParallel(model, None if self.device.type == "cpu" else [self.device])
 
-    def computing(self) -> AbstractContextManager[object]:
+    def autocast(self) -> AbstractContextManager[object]:
         """A context in which the model computes in the task's precision."""
         if self._precision == "float32":
             return nullcontext()
@@ -76,14 +76,14 @@ class TrainingStrategy:
     def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
         given = {} if objective is None else {"objective": objective}
-        with self.computing():
+        with self.autocast():
             return cast("Loss", self.model(batch, **given))
 
     def with_full_state(self, hook: Hook) -> Stateful:
         """Returns a hook whose saved state covers the whole model."""
         return hook
 
-    def exchanging(self, *, last: bool) -> AbstractContextManager[object]:
+    def gradient_sync(self, *, last: bool) -> AbstractContextManager[object]:
         """A context for a batch: gradients add up, and with the last become the processes' mean.
 
         Gradients are sent while others are computed: with several processes, the loss of the last batch has
@@ -109,7 +109,7 @@ class TrainingStrategy:
         yield self.trained
 
     @contextmanager
-    def other_values(self, values: Mapping[str, Tensor]) -> Iterator[None]:
+    def temporary_values(self, values: Mapping[str, Tensor]) -> Iterator[None]:
         """Inside, parameters have other values, given by name; RegistryError if they have none such."""
         parameters = dict(self.trained.named_parameters())
         for name, value in values.items():

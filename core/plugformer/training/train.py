@@ -161,8 +161,8 @@ def resume(
         data: The rows, if the run was trained on rows in memory.
         components: The classes that the run was trained with and that no manifest names.
         overrides: `training.steps`, `training.epochs` or `training.early_stopping` as `KEY=VALUE`, to train
-            longer than the run's task says. Task and lock record it.
-        allow_changes: Resume although components have changed since the run began; its lock then says so.
+            longer than the run's task says. Task and lockfile record it.
+        allow_changes: Resume although components have changed since the run began; its lockfile then says so.
         device: Any; the run may have been trained on another one.
         registry: As installed now.
         observers: They are not saved in a run.
@@ -216,7 +216,7 @@ def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) 
 def _other_duration(
     directory: RunDirectory, experiment: Experiment, data: PreparedData, overrides: Sequence[str]
 ) -> list[str]:
-    """Returns what the lock records about another duration; ConfigurationError if it is less than made."""
+    """Returns what the lockfile records about another duration; ConfigurationError if it is too short."""
     if not overrides:
         return []
     training, made = experiment.task.training, newest_step(directory.checkpoints)
@@ -244,8 +244,8 @@ def _make_directory(path: Path, experiment: Experiment, data: PreparedData, wher
         save_tokenizers(data.processor.tokenizers, directory.path)
         counts = {name: len(split) for name, split in data.splits.items()}
         hashes = {"task": task_hashes(directory), "files": file_hashes(directory)}
-        lock = {**make_lockfile(experiment, data.hashes), **hashes, "examples": counts}
-        write_json(directory.lockfile, {**lock, **other_runs(experiment.task), "environment": where})
+        lockfile = {**make_lockfile(experiment, data.hashes), **hashes, "examples": counts}
+        write_json(directory.lockfile, {**lockfile, **other_runs(experiment.task), "environment": where})
 
 
 def _prepare(

@@ -95,7 +95,7 @@ class Trainer:
         self.strategy.shard_from_full()
         self.processes.on_main(self._tidy_up)
         if resumed:
-            self._say_where()
+            self._notify_resumed()
         try:
             self.hooks.call("run_started", run=self.run)
             if not resumed:
@@ -119,7 +119,7 @@ class Trainer:
         drop_old(self.directory.checkpoints, self.settings.keep_checkpoints)
         self.directory.rewind(self.progress.step)
 
-    def _say_where(self) -> None:
+    def _notify_resumed(self) -> None:
         self.notify(f"resumed after update {self.progress.step} of {self.run.steps}")
         if self.has_stalled and self.progress.step < self.run.steps:
             longer = f"--set training.early_stopping.patience={2 * self.progress.waited}"
@@ -214,7 +214,7 @@ class Trainer:
         losses: list[Tensor] = []
         for number, counted in enumerate(batches):
             self._seed_hooks("training_loss", number)
-            with self.strategy.exchanging(last=number == len(batches) - 1):
+            with self.strategy.gradient_sync(last=number == len(batches) - 1):
                 loss = self.strategy.loss(counted.batch.to(self.strategy.device), self.objective)
                 mean = loss.total / divisor + loss.auxiliary / self.settings.batches_per_update
                 # The mean of the processes' gradients is exchanged; their sum is needed.
@@ -310,7 +310,7 @@ class Trainer:
     def _evaluated_parameters(self) -> AbstractContextManager[None]:
         """A context in which the model has the values that hooks want evaluated and saved."""
         wanted = self.hooks.ask("evaluated_parameters", run=self.run, model=self.strategy.trained)
-        return nullcontext() if wanted is None else self.strategy.other_values(wanted)
+        return nullcontext() if wanted is None else self.strategy.temporary_values(wanted)
 
     def _average(self) -> None:
         """Ends with the average of several evaluations' parameters, if a hook makes one."""
