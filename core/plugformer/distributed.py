@@ -85,7 +85,7 @@ class Processes:
         Raises:
             ConfigurationError: There is no such device, or several processes are given one.
         """
-        if not launched():
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=None if device is None else chosen_device(device))
         if device is not None:
             raise ConfigurationError(
@@ -181,11 +181,6 @@ class Processes:
 
 SINGLE_PROCESS = Processes()
 """The process of a training that no launcher has started."""
-
-
-def launched() -> bool:
-    """Returns whether a launcher has started several processes, of which this is one."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 @cache

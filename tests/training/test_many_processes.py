@@ -17,9 +17,9 @@ from tests.training.processes import (
     train_command,
     wait_for,
 )
+from tests.training.test_resuming import Interrupter
 
 from plugformer.errors import InterruptedRunError
-from plugformer.hooks import hookimpl
 from plugformer.training.train import resume
 
 EXPERTS = "model.feed_forward={name: moe, experts: 8}"  # of which some see no token of a batch
@@ -151,22 +151,14 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
     assert all(torch.equal(mine[name], yours[name]) for name in mine)
 
 
-class StopAfterThree:
-    @hookimpl
-    def step_ended(self, update):
-        if update.step == 3:
-            signal.raise_signal(signal.SIGINT)
-
-
 @pytest.mark.long
 def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
     """Three processes share the two batches of an update: one computes in vain."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train_tiny(whole, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2")
     with pytest.raises(InterruptedRunError):
-        train_tiny(
-            parts, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2", observers=[StopAfterThree()]
-        )
+        observers = [Interrupter(signal.SIGINT, [3])]
+        train_tiny(parts, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2", observers=observers)
     with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         main, *_ = ends(processes)
     assert main.status == 0, main.messages

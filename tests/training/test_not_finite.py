@@ -9,6 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 from tests.batches import pairs
+from tests.training.test_resuming import Interrupter
 
 from plugformer.errors import InterruptedRunError, NotFiniteError
 from plugformer.hooks import hookimpl
@@ -149,17 +150,11 @@ def test_skipped_updates_are_counted_and_shown(train_tiny, tmp_path, poisoned, r
 def test_resumed_equals_uninterrupted_with_skipped_updates(train_tiny, tmp_path, poisoned, recorder):
     train_tiny(tmp_path / "whole", SKIP, observers=[recorder])
     at = {update.step for update in recorder.of("step_ended", "update") if update.left_out}
-
-    class Interrupter:
-        @hookimpl
-        def step_ended(self, update):
-            if update.step in at:
-                signal.raise_signal(signal.SIGINT)
-
+    observers = [Interrupter(signal.SIGINT, at)]
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", SKIP, observers=[Interrupter()])
+        train_tiny(tmp_path / "run", SKIP, observers=observers)
     with pytest.raises(InterruptedRunError):
-        resume(tmp_path / "run", observers=[Interrupter()], notify=str)
+        resume(tmp_path / "run", observers=observers, notify=str)
     resume(tmp_path / "run", notify=str)
     assert figures(tmp_path / "run") == figures(tmp_path / "whole")
     mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("run", "whole"))

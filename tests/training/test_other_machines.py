@@ -5,10 +5,10 @@ import signal
 
 import pytest
 import torch
+from tests.training.test_resuming import Interrupter
 from torch import nn
 
 from plugformer.errors import InterruptedRunError
-from plugformer.hooks import hookimpl
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume
@@ -39,49 +39,34 @@ def state(device):
     return TrainingState(model, torch.optim.AdamW(model.parameters()), device=torch.device(device))
 
 
-@pytest.mark.parametrize(("before", "after"), [("cuda:3", "cuda:0"), ("mps", "mps")])
-def test_a_state_belongs_to_the_device_of_the_process_whatever_its_number(
-    monkeypatch, tmp_path, before, after
-):
+@pytest.mark.parametrize(
+    ("before", "after"), [("cuda:3", "cuda:0"), ("mps", "mps"), ("cuda:1", "mps"), ("cpu", "cuda")]
+)
+def test_the_state_of_a_device_is_for_one_of_its_type(monkeypatch, tmp_path, before, after):
+    """Whatever its number is; one of another type draws from its own seed, and a notice says so."""
     saved = FakeGenerator(monkeypatch, seed=1)
     save_checkpoint(tmp_path, state(before), keep=1)
-    expected = saved.draw()
-    restored = FakeGenerator(monkeypatch, seed=2)
-    assert load_checkpoint(tmp_path, state(after), pytest.fail)
-    assert restored.draw() == expected
-    numbered = before != "mps"  # a machine has one of those
-    assert saved.asked[:1] == [torch.device(before)] * numbered
-    assert restored.asked[-1:] == [torch.device(after)] * numbered
-
-
-@pytest.mark.parametrize(("before", "after"), [("cuda:1", "mps"), ("cpu", "cuda")])
-def test_a_device_of_another_type_draws_from_its_own_seed(monkeypatch, tmp_path, before, after):
-    FakeGenerator(monkeypatch, seed=1)
-    save_checkpoint(tmp_path, state(before), keep=1)
-    common = torch.rand(3).tolist()
-    notices, fake = [], FakeGenerator(monkeypatch, seed=2)
+    expected, common = saved.draw(), torch.rand(3).tolist()
+    notices, restored = [], FakeGenerator(monkeypatch, seed=2)
     assert load_checkpoint(tmp_path, state(after), notices.append)
     assert torch.rand(3).tolist() == common
-    assert fake.draw() == FakeGenerator(monkeypatch, seed=2).draw()
-    (notice,) = notices
-    assert [torch.device(each).type in notice for each in (before, after)] == [True, True]
-
-
-class StopAfter:
-    def __init__(self, step):
-        self.step = step
-
-    @hookimpl
-    def step_ended(self, update):
-        if update.step == self.step:
-            signal.raise_signal(signal.SIGINT)
+    types = [torch.device(each).type for each in (before, after)]
+    if types[0] == types[1]:
+        assert (restored.draw(), notices) == (expected, [])
+        numbered = types[0] != "mps"  # a machine has one of those
+        assert [saved.asked[:1], restored.asked[-1:]] == [
+            [torch.device(each)] * numbered for each in (before, after)
+        ]
+    else:
+        assert restored.draw() == FakeGenerator(monkeypatch, seed=2).draw()
+        assert [each in notices[0] for each in types] == [True, True]
 
 
 def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     """Its checkpoint has two processes' states of GPUs, and the settings of an optimizer that was there."""
     out, notices = tmp_path / "run", []
     with pytest.raises(InterruptedRunError):
-        train_tiny(out, observers=[StopAfter(3)])
+        train_tiny(out, observers=[Interrupter(signal.SIGINT, [3])])
     (checkpoint,) = (out / "checkpoints").iterdir()
     file = checkpoint / "training.safetensors"
     tensors, record = load_tensors(file), json.loads((checkpoint / "state.json").read_text())

@@ -22,7 +22,6 @@ from plugformer.runs.store import (
     remove_leftovers,
     replacing,
     temporary_name,
-    write_json,
     write_text,
 )
 
@@ -112,10 +111,6 @@ class RunDirectory:
     def read_lockfile(self) -> dict[str, Any]:
         """Returns the content of `lock.json`; raises RunError if the file is damaged."""
         return cast("dict[str, Any]", read_json(self.lockfile))
-
-    def write_evaluation(self, split: str, report: dict[str, Any]) -> None:
-        """Adds a split's final evaluation to `evaluation.json`."""
-        write_json(self.path / "evaluation.json", {**self.evaluations(), split: report})
 
     def evaluations(self) -> dict[str, Any]:
         """Returns the final evaluations by split; none if the run has not ended."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +21,7 @@ from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.references import unreachable
-from plugformer.evaluation.report import SelfCheck
+from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment, by_split
 from plugformer.model import build
 from plugformer.registry import Registry
@@ -273,12 +272,13 @@ def _finish(
     trainer.fit()
     restore(trained.model, load_tensors(directory.model), directory.model)  # the best, or the average
     trained.model.to(processes.device)
-    reports = []
+    reports: dict[str, Report] = {}
     tests = sorted(name for name in data.splits if name.startswith("test")) if final == "test" else []
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
-        reports.append(trained.measure(data.splits[name], name, processes))
-        processes.on_main(partial(directory.write_evaluation, name, reports[-1].as_json()))
+        reports[name] = trained.measure(data.splits[name], name, processes)
+    evaluations = {**directory.evaluations(), **{name: report.as_json() for name, report in reports.items()}}
+    processes.on_main(lambda: write_json(directory.path / "evaluation.json", evaluations))
     trainer.hooks.call("run_evaluated", run=trainer.run)
 
     def check_itself() -> SelfCheck:
@@ -289,5 +289,6 @@ def _finish(
 
     check = processes.on_main(check_itself)
     seconds = time.perf_counter() - started
-    trained.report = replace(reports[0], seconds=seconds, others=reports[1:], self_check=check)
+    first, *others = reports.values()
+    trained.report = replace(first, seconds=seconds, others=others, self_check=check)
     return trained
