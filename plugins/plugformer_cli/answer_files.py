@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, RunError
 from plugformer_cli.answering import lines, one_line, prediction_of
-from plugformer_cli.questions import TABLES, Question, ending, portions
+from plugformer_cli.questions import Question, ending, portions
 
 if TYPE_CHECKING:
     from plugformer.interfaces import TaskType
@@ -147,28 +147,12 @@ class AnswerFile:
             DataError: A column of Parquet has values of different types.
             RunError: The file cannot be written.
         """
-        from plugformer.runs import replacing
-
-        form, names = ending(self.out), [*map(self._renamed, columns), *self.answer]
-        with replacing(self.out) as temporary:
-            if form == ".parquet":
-                write_parquet(temporary, names, (self._row(*each) for each in answers))
-                return
-            with temporary.open("wb") as file:
-                packed = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if self.out.suffix == ".gz" else file
-                with io.TextIOWrapper(packed, "utf-8", errors="replace", newline="") as text:
-                    if form in (".csv", ".tsv"):
-                        rows = (self._row(*each) for each in answers)
-                        cells = ([_cell(row.get(name)) for name in names] for row in rows)
-                        write_separated(text, chain([names], cells), "\t" if form == ".tsv" else ",")
-                        return
-                    for question, found in answers:
-                        if form == ".jsonl":
-                            row = self._row(question, found)
-                            text.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
-                        else:
-                            answer = lines(found, self.n_best, scores=self.scores)
-                            text.writelines(f"{line}\n" for line in answer)
+        if ending(self.out) == ".txt":
+            found = chain.from_iterable(lines(found, self.n_best, scores=self.scores) for _, found in answers)
+            write_lines(self.out, (f"{line}\n" for line in found))
+        else:
+            names = [*map(self._renamed, columns), *self.answer]
+            write_table(self.out, names, (self._row(*each) for each in answers))
 
     def _row(self, question: Question, found: Mapping[str, Any]) -> Row:
         """Returns the cells of a row: those of the question, then those of its answer."""
@@ -191,25 +175,56 @@ class AnswerFile:
         return f"input_{name}" if name in self.answer else name
 
 
-def check_form(out: Path) -> None:
-    """Raises ConfigurationError unless the name of a file of answers says its form."""
-    known = (".txt", *TABLES)
+def check_form(option: str, out: Path, known: Sequence[str]) -> None:
+    """Raises ConfigurationError unless the name of a file, perhaps with .gz, has one of the known endings."""
     if ending(out) not in known or out.name.endswith(".parquet.gz"):
         raise ConfigurationError(
-            f"--out {out}: unknown ending; expected {', '.join(known)}, all but .parquet also with .gz"
+            f"{option} {out}: unknown ending; expected {', '.join(known)}, all but .parquet also with .gz"
         )
 
 
-def write_separated(text: io.TextIOBase, rows: Iterable[Sequence[str]], delimiter: str) -> None:
-    """Writes comma- or tab-separated cells.
+def write_table(file: Path, names: Sequence[str], rows: Iterable[Row]) -> None:
+    """Writes rows in one step, in the form that the file's name says; see `TABLES`.
 
-    With tabs, double quotes have no meaning, and spaces replace tabs and ends of lines in cells.
+    Raises:
+        DataError: A column of Parquet has values of different types.
+        RunError: The file cannot be written.
     """
-    if delimiter == "\t":
-        for row in rows:
-            text.write("\t".join(one_line(cell).replace("\t", " ") for cell in row) + "\n")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    form = ending(file)
+    if form == ".parquet":
+        write_parquet(file, names, rows)
+    elif form == ".jsonl":
+        write_lines(file, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
     else:
-        csv.writer(text, lineterminator="\n").writerows(rows)
+        cells = chain([names], ([_cell(row.get(name)) for name in names] for row in rows))
+        write_lines(file, _tab_separated(cells) if form == ".tsv" else _comma_separated(cells))
+
+
+def write_lines(file: Path, lines: Iterable[str]) -> None:
+    """Writes lines in one step, compressed if the file's name ends in .gz; RunError if that is impossible."""
+    from plugformer.runs import replacing
+
+    with replacing(file) as temporary, temporary.open("wb") as raw:
+        packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if file.suffix == ".gz" else raw
+        with io.TextIOWrapper(packed, "utf-8", errors="replace", newline="") as text:
+            text.writelines(lines)
+
+
+def _tab_separated(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields lines in which double quotes have no meaning; spaces replace tabs and ends of lines in cells."""
+    for row in rows:
+        yield "\t".join(one_line(cell).replace("\t", " ") for cell in row) + "\n"
+
+
+def _comma_separated(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    line = io.StringIO()
+    writer = csv.writer(line, lineterminator="\n")
+    for row in rows:
+        writer.writerow(row)
+        yield line.getvalue()
+        line.seek(0)
+        line.truncate()
 
 
 def _cell(value: object) -> str:
@@ -225,7 +240,9 @@ def write_parquet(file: Path, names: Sequence[str], rows: Iterable[Row]) -> None
         DataError: A column has values of different types.
     """
     import pyarrow
-    from pyarrow.parquet import write_table
+    from pyarrow import parquet
+
+    from plugformer.runs import replacing
 
     def table(rows: Iterable[Row]) -> pyarrow.Table:
         return pyarrow.table({name: [_encodable(row.get(name)) for row in rows] for name in names})
@@ -241,7 +258,8 @@ def write_parquet(file: Path, names: Sequence[str], rows: Iterable[Row]) -> None
     for place, column in enumerate(whole.schema):  # many readers know no columns without a type
         if pyarrow.types.is_null(column.type):
             whole = whole.set_column(place, column.name, pyarrow.nulls(len(whole), pyarrow.string()))
-    write_table(whole, file)
+    with replacing(file) as temporary:
+        parquet.write_table(whole, temporary)
 
 
 def _encodable(value: Any) -> Any:

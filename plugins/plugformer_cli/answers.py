@@ -1,18 +1,15 @@
-"""The answers of an evaluation as a table: of pandas, or as a file."""
+"""The answers of an evaluation as a table: of pandas, and as a file."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plugformer.errors import ConfigurationError
+from plugformer_cli.answer_files import write_table
 
 if TYPE_CHECKING:  # pandas takes half a second
     from pandas import DataFrame
 
     from plugformer.evaluation import Report
     from plugformer.runs import TrainedModel
-
-ENDINGS = (".csv", ".jsonl", ".parquet")
 
 
 def predictions(trained: "TrainedModel", report: "Report") -> "DataFrame":
@@ -55,22 +52,6 @@ def predictions(trained: "TrainedModel", report: "Report") -> "DataFrame":
 
 
 def write_predictions(table: "DataFrame", file: Path) -> None:
-    """Writes a table as CSV, JSON lines or Parquet, as the file's name ends; CSV has lists as JSON."""
-    refuse_ending(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if file.suffix == ".parquet":
-        table.to_parquet(file, index=False)
-    elif file.suffix == ".jsonl":
-        table.to_json(file, orient="records", lines=True, force_ascii=False)
-    else:
-        table.map(_cell).to_csv(file, index=False)
-
-
-def refuse_ending(file: Path) -> None:
-    """Raises ConfigurationError unless the name says in which form to write."""
-    if file.suffix not in ENDINGS:
-        raise ConfigurationError(f"{file}: unknown ending {file.suffix!r}; expected {' or '.join(ENDINGS)}")
-
-
-def _cell(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+    """Writes a table in the form that the file's name says."""
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    write_table(file, [*table.columns], rows)

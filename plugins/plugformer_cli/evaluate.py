@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from plugformer.errors import ConfigurationError
+from plugformer_cli.answer_files import check_form
 from plugformer_cli.answers import predictions as predictions_of
-from plugformer_cli.answers import refuse_ending, write_predictions
+from plugformer_cli.answers import write_predictions
 from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, load_run
 from plugformer_cli.printing import print_report
+from plugformer_cli.questions import TABLES
 
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
@@ -38,7 +40,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write answers and scores of each example: .csv, .jsonl or .parquet.",
+            help="Write answers and scores of each example: .csv, .tsv, .jsonl or .parquet.",
         ),
     ] = None,
     settings: RunSettings = None,
@@ -55,7 +57,7 @@ def command(
     if split and data:
         raise ConfigurationError("--split and --data exclude each other: give one")
     if predictions is not None:
-        refuse_ending(predictions)
+        check_form("--predictions", predictions, TABLES)
     model = load_run(ctx, run, settings, device, registry)
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         notify = partial(typer.echo, err=True)

@@ -154,7 +154,7 @@ def command(
         if refused:
             raise ConfigurationError(problem)
     if out is not None:
-        check_form(out)
+        check_form("--out", out, (".txt", *TABLES))
     places = places_of(column or [])
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # as the texts, whatever the system's is

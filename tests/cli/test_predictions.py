@@ -56,7 +56,7 @@ def test_files_hold_the_table(run, table, trained, tmp_path, ending):
 def test_another_ending_is_refused_before_the_evaluation(run, trained):
     outcome = run("evaluate", str(trained.report.run), "--predictions", "answers.xls")
     assert outcome.status == 2
-    assert "answers.xls: unknown ending '.xls'; expected .csv or .jsonl or .parquet" in outcome.err
+    assert "--predictions answers.xls: unknown ending; expected .csv" in outcome.err
 
 
 def test_the_worst_are_on_the_page(run, table, trained, tmp_path):
