@@ -6,7 +6,7 @@ pages are made by `drawing`, which needs matplotlib, and `page`.
 """
 
 from plugformer_cli.answering import record
-from plugformer_cli.answers import predictions
+from plugformer_cli.evaluate import predictions
 from plugformer_cli.options import (
     AsJson,
     Device,

@@ -14,14 +14,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from plugformer_cli import record
-from plugformer_serving.answering import AnswerOptions
-from plugformer_serving.attention_maps import attention_maps
+from plugformer_inspection import inspect_attention
+from plugformer_serving.answering import AnswerOptions, Question, ServedModel
 from plugformer_serving.bodies import Count, Questions, Record, body_of, read
 from plugformer_serving.completions import complete, list_models
 from plugformer_serving.description import Operation, about, openapi, questions_type
 from plugformer_serving.guard import Guard
 from plugformer_serving.hugging_face import infer, shape_of
 from plugformer_serving.service import Service, json_response
+
+MAX_TOKENS = 64
+"""Tokens of either axis that are sent."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -103,6 +106,32 @@ async def attention(service: Service, *, inputs: Questions) -> dict[str, Any]:
         raise HTTPException(400, "inputs takes one text")
     await service.check_size([inputs])
     return await service.result_of(service.worker.call(lambda model: attention_maps(model, inputs)))
+
+
+def attention_maps(model: ServedModel, question: Question) -> dict[str, Any]:
+    """Returns a model's answer to a question with the weights of each attention that has some.
+
+    Each map has the tokens that read (`query`), those that are read (`key`), and `weights` by head: lists of
+    rows with three decimals.
+    """
+    inspection = inspect_attention(model, question)
+    maps = []
+    for view in inspection.attentions:
+        if view.weights is None:
+            continue
+        stack, layer, kind = view.place
+        weights = view.weights[:, :MAX_TOKENS, :MAX_TOKENS]
+        maps.append(
+            {
+                "name": f"{stack} {kind}-attention, layer {layer}",
+                "query": view.query[:MAX_TOKENS],
+                "key": view.key[:MAX_TOKENS],
+                "weights": [
+                    [[round(weight, 3) for weight in row] for row in head] for head in weights.tolist()
+                ],
+            }
+        )
+    return {"input": question, "output": inspection.output, "maps": maps}
 
 
 async def health(_: Service) -> dict[str, str]:
