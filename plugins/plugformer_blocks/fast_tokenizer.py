@@ -64,7 +64,7 @@ class PipelineTokenizer(Tokenizer):
 
 
 class ForeignTokenizer(PipelineTokenizer):
-    """A tokenizer.json that somebody else has trained; a subclass numbers its tokens.
+    """A tokenizer.json that was trained elsewhere; a subclass numbers its tokens.
 
     Its post-processor, padding and truncation are not used.
 

@@ -66,12 +66,12 @@ def token_targets(
 
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-    """Returns the next token of all positions but the last, and a mask: both tokens are real."""
+    """Returns the targets of teacher forcing, the next token of each position, and which of them are real."""
     return target.ids[:, 1:], target.mask[:, 1:]
 
 
 def before_next(target: Tokens) -> Tokens:
-    """Returns the tokens that another real one follows, from which it is predicted."""
+    """Returns the tokens that another real token follows: the inputs of teacher forcing."""
     marks = {name: mark[:, :-1] for name, mark in target.marks.items()}
     return Tokens(target.ids[:, :-1], target.mask[:, 1:], target.full, marks=marks)
 

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention over heads: the kernel when nobody looks, the formula when somebody does.
+"""Scaled dot-product attention over heads: a fused kernel, or the formula where weights are observed.
 
 The formula's two halves, `attention_scores` and `attention_weights`, serve attentions that do something
 between them or after them, which no kernel does.

@@ -45,7 +45,7 @@ class Verification:
 
     @property
     def figures(self) -> dict[str, str]:
-        """The same in words, for people and model cards."""
+        """What it has found, as text for people and model cards."""
         exact = self.compute_type == "float32"
         bound = f", tolerance {self.tolerance:g} (absolute and relative)" if exact else ""
         ties = f", {self.ties} of them ties" if self.ties else ""
@@ -196,7 +196,7 @@ class Comparison:
         return f"example {self.rows[row] + 1} of {self.name}, {self.split.input(row)!r:.80}"
 
     def _fail(self, words: str) -> None:
-        what = f"{self.target.name}: the export computes something else than the run; nothing was written"
+        what = f"{self.target.name}: the export and the run compute different things; nothing was written"
         raise ExportError(f"{what}\n  {words}")
 
 

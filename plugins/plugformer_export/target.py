@@ -32,7 +32,7 @@ from plugformer.runs import TrainedModel
 
 
 class ExportError(PlugformerError):
-    """An export computes something else than the model that it was made of."""
+    """An export computes something other than the model that it was made from."""
 
 
 class UnsupportedExport(ConfigurationError):  # noqa: N818 (what it is, as its message says it)

@@ -48,7 +48,7 @@ def probes(tokenizer: Tokenizer, numbers: Sequence[int]) -> list[str]:
 def tokenizer_problems(trained: TrainedModel) -> list[str]:
     """Returns the tokenizers whose files do not say all that they do."""
     return [
-        f"tokenizer ({side}): its file alone, read by `tokenizers`, encodes otherwise; it"
+        f"tokenizer ({side}): its file alone, read by `tokenizers`, encodes texts differently; it"
         for side, tokenizer in sides(trained).items()
         if not is_enough(tokenizer)
     ]

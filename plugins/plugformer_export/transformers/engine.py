@@ -34,7 +34,7 @@ class TransformersEngine(SearchEngine):
     """A model that Transformers has loaded. Its tokens have the numbers there.
 
     Raises:
-        ExportError: Its tokenizer cuts texts otherwise than that of the run.
+        ExportError: Its tokenizer splits texts differently from that of the run.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TransformersEngine(SearchEngine):
         self._here = {there: here for here, there in enumerate(numbers)}  # END counts last
         texts = exported.texts()
         if exported.encoded(texts) != tokenizer(texts, add_special_tokens=False)["input_ids"]:
-            raise ExportError("transformers: the tokenizer of the export cuts texts otherwise than the run's")
+            raise ExportError("transformers: the tokenizer of the export splits texts differently")
 
     @torch.no_grad()
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:

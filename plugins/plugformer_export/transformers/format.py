@@ -50,7 +50,7 @@ class Transformers(Target):
         """Returns the model that Transformers loads, after a look at its tokenizer.
 
         Raises:
-            ExportError: The tokenizer cuts texts otherwise.
+            ExportError: The tokenizer splits texts differently.
         """
         return TransformersEngine(trained, folder, self._fit.class_name, self._tokenizer)
 

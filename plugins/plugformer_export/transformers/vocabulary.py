@@ -71,7 +71,7 @@ class ExportedTokenizer:
         pipeline = self.pipeline()
         texts = self.texts()
         if self.encoded(texts) != [pipeline.encode(text, add_special_tokens=False).ids for text in texts]:
-            return ["tokenizer: its file alone, read by `tokenizers`, encodes otherwise; it"]
+            return ["tokenizer: its file alone, read by `tokenizers`, encodes texts differently; it"]
         return []
 
     def texts(self) -> list[str]:

@@ -105,7 +105,7 @@ class RowData(Data):
         """Returns the splits unread; each source is a shard.
 
         Raises:
-            ConfigurationError: As for `load`, or there are classes, and nobody has named them.
+            ConfigurationError: As for `load`, or there are classes without given names.
             DataError: A file is missing or empty.
         """
         from datasets import IterableDataset, IterableDatasetDict

@@ -131,7 +131,7 @@ class TabularData(FileData):
         return [one_or_more(self._columns[name]) for name in names]
 
     def _joined(self, cells: list[Any], column: Column, place: str) -> Any:
-        """Returns a cell, or the joined texts of several, of which one may be empty."""
+        """Returns a cell, or the joined texts of several cells, some of which may be empty."""
         if len(cells) == 1:
             return cells[0]
         try:

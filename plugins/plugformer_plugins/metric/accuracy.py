@@ -61,7 +61,8 @@ class ExactMatch(Accuracy):
     """
 
 
-MOST = 100  # classes of a table: numbers are as many as their square, and nobody reads millions
+MOST = 100
+"""Maximum number of classes in a table, which has the square of it as numbers."""
 
 
 class ConfusionMatrix(Accuracy):

@@ -65,7 +65,7 @@ class Muon(Optimizer):
         others: list[tuple[str, nn.Parameter]] = []
         for name, parameter in parameters:
             if isinstance(parameter, DTensor):
-                message = "muon needs whole matrices, of which processes hold shards: set it to false"
+                message = "muon needs whole matrices, and processes hold shards of them: set it to false"
                 raise ConfigurationError(f"training.shard: {message}, or choose another optimizer")
             if parameter.ndim != 2 or OUTER & set(name.split(".")):
                 others.append((name, parameter))

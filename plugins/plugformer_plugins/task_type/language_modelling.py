@@ -1,4 +1,4 @@
-"""Language modelling: texts, of which every token is predicted from those before it."""
+"""Language modelling: every token of a text is predicted from the tokens before it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""A vocabulary that somebody else has trained."""
+"""A tokenizer that was trained elsewhere."""
 
 from collections.abc import Sequence
 from pathlib import Path

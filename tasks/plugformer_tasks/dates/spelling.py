@@ -175,7 +175,7 @@ class Speller:
 
     @property
     def exchanged(self) -> Sequence[str]:
-        """The same with day and month exchanged; none where the year comes first, which nobody writes so."""
+        """The same with day and month exchanged; none where the year comes first."""
         month, day = "{number of month}", "{number}"
         return [
             form.replace(month, "{}").replace(day, month).replace("{}", day)
