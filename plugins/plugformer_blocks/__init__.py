@@ -13,7 +13,7 @@ from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.tables import TableColumn, find_column, table_cells
-from plugformer_blocks.tracing import deciding_lines, untraceable
+from plugformer_blocks.tracing import untraceable
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "attention_weights",
     "before_next",
     "check_file",
-    "deciding_lines",
     "exported",
     "exporting",
     "find_column",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import NotExportableError, described
 from plugformer.interfaces import Batch, Generative, HeadInput, Level, Model, Tokens, evaluating
-from plugformer_blocks.tracing import deciding_lines, frames_of, untraceable
+from plugformer_blocks.tracing import frames_of, untraceable
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -222,7 +222,7 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
     except NotExportableError as error:
         raise NotExportableError(f"{part_of(model, error)}: {described(error)}") from error
     except Exception as error:
-        reason = untraceable(error, deciding_lines(error), list(program.arguments))
+        reason = untraceable(error, names=list(program.arguments))
         raise NotExportableError(f"{part_of(model, error)} cannot be traced: {reason}") from error
 
 

@@ -28,7 +28,30 @@ def frames_of(error: BaseException) -> Iterator[tuple[FrameType, int]]:
         cause = cause.__cause__ or cause.__context__
 
 
-def deciding_lines(found: "BaseException | ExportedProgram") -> list[Line]:
+def untraceable(
+    error: BaseException, traced: "ExportedProgram | None" = None, names: Sequence[str] = ()
+) -> str:
+    """Returns why a program cannot be traced for any batch and length, with the lines that decide it.
+
+    Args:
+        error: What tracing has raised, or the call of a program that was traced.
+        traced: That program.
+        names: Names of the program's tensors.
+    """
+    lines = _deciding_lines(traced or error)
+
+    def axis(match: "re.Match[str]") -> str:
+        return f"axis {match[2]} of {names[int(match[1])]}"
+
+    first = _REST.sub("", str(error).partition("\n")[0])
+    reason = f"{type(error).__name__}: {_AXIS.sub(axis, first) if names else first}"
+    if not lines:
+        return reason
+    shown = ", ".join(f"{file}:{line}" for file, line in lines[:3])
+    return f"{reason}; in {shown} Python decides by a size or a value, as `if`, `int` and `len` do"
+
+
+def _deciding_lines(found: "BaseException | ExportedProgram") -> list[Line]:
     """Returns the lines outside of torch at which tracing compared sizes, or else the one that raised."""
     values: list[Any] = []
     raised: list[Line] = []
@@ -48,17 +71,3 @@ def deciding_lines(found: "BaseException | ExportedProgram") -> list[Line]:
 
 def _outside(lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if not line[0].startswith(_FOLDERS)]
-
-
-def untraceable(error: BaseException, lines: Sequence[Line], names: Sequence[str] = ()) -> str:
-    """Returns why a program, whose tensors have these names, cannot be traced for any batch and length."""
-
-    def axis(match: "re.Match[str]") -> str:
-        return f"axis {match[2]} of {names[int(match[1])]}"
-
-    first = _REST.sub("", str(error).partition("\n")[0])
-    reason = f"{type(error).__name__}: {_AXIS.sub(axis, first) if names else first}"
-    if not lines:
-        return reason
-    shown = ", ".join(f"{file}:{line}" for file, line in lines[:3])
-    return f"{reason}; in {shown} Python decides by a size or a value, as `if`, `int` and `len` do"

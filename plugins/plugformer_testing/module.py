@@ -20,7 +20,7 @@ from plugformer.interfaces import Positions
 from plugformer.model.build import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
-from plugformer_blocks import deciding_lines, exporting, untraceable
+from plugformer_blocks import exporting, untraceable
 from plugformer_testing import head, position, require
 from plugformer_testing.contract import NotApplicable, Violation, contract_check
 from plugformer_testing.placed_attention import PlacedAttention, in_steps
@@ -266,7 +266,7 @@ def exports(subject: Subject) -> str | None:
         except NotExportableError as error:
             return f"it refuses to be exported: {error}"
         except Exception as error:
-            reason = untraceable(error, deciding_lines(traced or error))
+            reason = untraceable(error, traced)
             raise Violation(f"it cannot be traced for any batch and length: {reason}") from error
         for found, expected in zip(chain(*outputs), chain(*(program(*each) for each in given)), strict=True):
             require.close(found, expected, "exported, it computes something else")

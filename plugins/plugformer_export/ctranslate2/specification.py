@@ -47,13 +47,11 @@ class Parts:
         make: Any = self.model.parts[path].make
         return self._names.get(make, "")
 
-    def stated(self, path: str) -> str:
-        """Returns the settings of the part at a path, and what it is."""
-        return stated(self.trained, path)
-
     def problems(self) -> list[str]:
         """Returns why the model does not fit, each part once."""
-        found = [self.stated(path) for path in self.model.parts if path != "head" and not self.name(path)]
+        found = [
+            stated(self.trained, path) for path in self.model.parts if path != "head" and not self.name(path)
+        ]
         if not found:  # parts are read only where they are known
             found += stack_problems(self.trained)
             for name, stack in self.model.stacks.items():
@@ -68,7 +66,7 @@ class Parts:
         level = self.model.level
         if level is Level.NEXT_TOKEN:
             if not is_built_in(self.trained, "head", Kind.HEAD, "language_model"):
-                yield self.stated("head")
+                yield stated(self.trained, "head")
         elif set(self.model.stacks) != {"encoder"}:
             name = self.trained.task.model.architecture.name
             yield f"model.architecture: {name!r} without generation (level {level}; an encoder alone fits)"
@@ -84,23 +82,24 @@ class Parts:
     def _stack_problems(self, name: str, stack: Any) -> Iterable[str]:
         causal = name == "decoder"
         position = self.name(f"{name}.position")
-        stated = self.stated(f"{name}.position")
+        shown = stated(self.trained, f"{name}.position")
         if position == "alibi" and not causal:
-            yield f"{stated} in an encoder"
+            yield f"{shown} in an encoder"
         if position == "t5" and stack.position.bidirectional is causal:
-            yield f"{stated} with bidirectional={stack.position.bidirectional} in the {name}"
+            yield f"{shown} with bidirectional={stack.position.bidirectional} in the {name}"
         for slot in ("attention", "cross_attention", "feed_forward", "residual"):
             paths = [f"{name}.layers.{number}.{slot}" for number in range(len(stack.layers))]
             specs = [self.model.parts[path] for path in paths if path in self.model.parts]
             if any(spec != specs[0] for spec in specs):
-                yield f"{self.stated(paths[-1])}, another than in the layer below,"
+                yield f"{stated(self.trained, paths[-1])}, another than in the layer below,"
         norms = {type(norm) for norm in stack.modules() if isinstance(norm, nn.LayerNorm | nn.RMSNorm)}
         if len(norms) > 1:
             yield f"model.norm: several norms in the {name}"
         parts = stack.layers[0].parts
         cross = parts.get("cross_attention")
         if cross is not None and cross.kv_heads != parts["attention"].kv_heads:
-            yield f"{self.stated('decoder.layers.0.cross_attention')}, another than in self-attention,"
+            path = f"{name}.layers.0.cross_attention"
+            yield f"{stated(self.trained, path)}, another than in self-attention,"
 
     def shape(self, name: str) -> dict[str, Any]:
         """Returns the arguments of the constructors of CTranslate2's specifications of a stack."""

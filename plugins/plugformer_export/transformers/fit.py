@@ -47,7 +47,7 @@ def nearest_fit(trained: TrainedModel) -> Fit:
     names = [
         name
         for name, family in FAMILIES.items()
-        if built is _architecture(trained, family.defaults(config[name])["architecture"])
+        if built is trained.registry.load(Kind.ARCHITECTURE, f"plugformer:{family.architecture}")
     ]
     if not names:
         architecture = trained.task.model.architecture.name
@@ -55,10 +55,6 @@ def nearest_fit(trained: TrainedModel) -> Fit:
         return Fit(family, {}, [f"model.architecture: architecture {architecture!r}"], "")
     fits = [_fit(trained, FAMILIES[name], config[name]) for name in names]
     return min(fits, key=lambda fit: len(fit.problems))
-
-
-def _architecture(trained: TrainedModel, name: str) -> Any:
-    return trained.registry.load(Kind.ARCHITECTURE, f"plugformer:{name}")
 
 
 def _fit(trained: TrainedModel, family: Family, config: Config) -> Fit:
