@@ -70,6 +70,21 @@ def test_one_class_is_no_choice(registry, tmp_path):
     assert "'good'" in notice
 
 
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        ([f"{number / 37:.4f}" for number in range(96)], "192 training examples have 96 different labels"),
+        ([f"intent {number % 77}" for number in range(350)], ""),
+    ],
+)
+def test_numbers_are_hardly_classes(registry, tmp_path, labels, warned):
+    found = [
+        notice for notice in notices(registry, tmp_path, ",".join(labels)) if "different labels" in notice
+    ]
+    assert len(found) == bool(warned)
+    assert all(warned in notice for notice in found)
+
+
 def test_a_class_that_is_a_missing_value(registry, tmp_path):
     (notice,) = notices(registry, tmp_path, "good,NaN")
     assert "'NaN'" in notice

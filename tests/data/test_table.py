@@ -265,29 +265,6 @@ def test_joined_columns_have_a_separator(tmp_path: Path, separator: str, texts: 
         load(LABELS, {"train": empty}, columns=columns, separator=separator)
 
 
-def labeled(tmp_path: Path, labels: list[str]) -> str:
-    return written(tmp_path, "labels.tsv", "".join(f"t\t{label}\n" for label in labels))
-
-
-@pytest.mark.parametrize(
-    ("labels", "warned"),
-    [
-        ([f"{number / 37:.4f}" for number in range(96)], "96 training examples have 96 different labels"),
-        ([f"intent {number % 77}" for number in range(700)], ""),
-        ([str(1 + number % 5) for number in range(20)], ""),
-    ],
-)
-def test_numbers_as_classes_are_warned_of(tmp_path: Path, labels: list[str], warned: str) -> None:
-    file = written(tmp_path, "scores.tsv", "".join(f"t\tx\t{label}\n" for label in labels))
-    table = REGISTRY.create(
-        "data", "table", files={"train": file}, header=False, columns={"text": 1, "label": 3}
-    )
-    table.load(LABELS)
-    assert len(table.notices()) == bool(warned)
-    for notice in table.notices():
-        assert warned in notice
-
-
 @pytest.mark.parametrize(
     ("name", "content", "bad"),
     [

@@ -19,6 +19,9 @@ _LATIN = str.maketrans(
 """Letters that look like Latin ones: https://www.unicode.org/reports/tr39/#Confusable_Detection."""
 
 
+MANY, SELDOM = 50, 3
+"""So many labels with fewer examples each are probably numbers that measure something."""
+
 _MISSING = ("nan", "nat", "null", "<na>")
 """Values that libraries write where there is none."""
 
@@ -68,6 +71,12 @@ def doubtful_classes(
             used = {train.features[column.name].names[number] for number in train.unique(column.name)}
             if unused := [name for name in names if name not in used]:
                 notices.append(f"train: no example has the class {', '.join(map(repr, unused))}")
+            if len(names) >= MANY and len(train) < SELDOM * len(names):
+                notices.append(
+                    f"WARNING: {len(train):,} training examples have {len(names):,} different labels, such "
+                    f"as {names[0]!r}, and each becomes a class; name the column with the classes in "
+                    "data.columns, or choose the task type regression"
+                )
     if len(used) == 1 and task_type.output_type is not OutputType.LABELS:
         notices.append(
             f"WARNING: {min(used)!r} is the only one of the {kind} in train: every answer is right; name the "

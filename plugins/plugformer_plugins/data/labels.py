@@ -2,18 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from plugformer.errors import DataError
 
-if TYPE_CHECKING:
-    from datasets import Dataset
-
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _DIGITS = re.compile(r"([0-9]+)")
-
-MANY, SELDOM = 50, 3
-"""So many labels with fewer examples each are probably no classes."""
 
 
 def class_names(labels: Iterable[str]) -> list[str]:
@@ -27,19 +20,6 @@ def class_names(labels: Iterable[str]) -> list[str]:
         return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
     return sorted(names, key=natural)
-
-
-def warn_of_numbers(train: "Dataset", label: str) -> list[str]:
-    """Returns a warning if the labels of the training examples look like measurements, not like classes."""
-    names: list[str] = getattr(train.features.get(label), "names", [])
-    rows = len(train)
-    if len(names) < MANY or rows >= SELDOM * len(names):
-        return []
-    return [
-        f"WARNING: {rows:,} training examples have {len(names):,} different labels, such as {names[0]!r}, "
-        "and each becomes a class; name the column with the classes in data.columns, or choose the task "
-        "type regression"
-    ]
 
 
 def first_number(names: Sequence[str], written: Collection[str], *, zero_based: bool | None) -> int | None:

@@ -15,7 +15,6 @@ from plugformer_plugins.data.labels import (
     class_names,
     class_numbers,
     first_number,
-    warn_of_numbers,
 )
 
 if TYPE_CHECKING:
@@ -97,8 +96,6 @@ class RowData(Data):
         if label is not None:
             examples = self._with_classes(examples, label, stats)
         self._notices = [notice for split, count in stats.items() for notice in count.notices(split)]
-        if label is not None and "train" in examples:
-            self._notices += warn_of_numbers(examples["train"], label.name)
         return examples
 
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
