@@ -1,6 +1,6 @@
 """Lion, which steps by the sign of a momentum."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated
 
 import torch
@@ -52,17 +52,19 @@ class SignOptimizer(torch.optim.Optimizer):
         del closure
         for group in self.param_groups:
             fast, slow = group["betas"]
-            for some in _portions([each for each in group["params"] if each.grad is not None]):
-                parameters = [_own(parameter) for parameter in some]
-                gradients = [_own(each.grad) for each in some if each.grad is not None]
-                momenta = [_own(self._momentum(parameter)) for parameter in some]
-                directions = torch._foreach_mul(momenta, fast)
-                torch._foreach_add_(directions, gradients, alpha=1 - fast)
-                torch._foreach_sign_(directions)
-                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(parameters, directions, alpha=-group["lr"])
-                torch._foreach_mul_(momenta, slow)
-                torch._foreach_add_(momenta, gradients, alpha=1 - slow)
+            moved = [each for each in group["params"] if each.grad is not None]
+            if not moved:
+                continue
+            parameters = [_own(parameter) for parameter in moved]
+            gradients = [_own(each.grad) for each in moved]
+            momenta = [_own(self._momentum(parameter)) for parameter in moved]
+            directions = torch._foreach_mul(momenta, fast)
+            torch._foreach_add_(directions, gradients, alpha=1 - fast)
+            torch._foreach_sign_(directions)
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(parameters, directions, alpha=-group["lr"])
+            torch._foreach_mul_(momenta, slow)
+            torch._foreach_add_(momenta, gradients, alpha=1 - slow)
 
     def _momentum(self, parameter: nn.Parameter) -> Tensor:
         state = self.state[parameter]
@@ -70,12 +72,6 @@ class SignOptimizer(torch.optim.Optimizer):
             state["momentum"] = torch.zeros_like(parameter)
         momentum: Tensor = state["momentum"]
         return momentum
-
-
-def _portions(parameters: Sequence[nn.Parameter]) -> list[Sequence[nn.Parameter]]:
-    """Returns all parameters at once; on a CPU one by one, whose numbers then stay in its cache."""
-    on_cpu = any(parameter.device.type == "cpu" for parameter in parameters)
-    return [[parameter] for parameter in parameters] if on_cpu else [parameters][: len(parameters)]
 
 
 def _own(tensor: Tensor) -> Tensor:
