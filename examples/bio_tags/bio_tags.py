@@ -72,8 +72,8 @@ class BIOTags(TaskType):
             raise ConfigurationError(
                 f"{n_best} answers are asked for, tags have no alternatives; ask for one"
             )
-        best, (_, real) = model.best(batch), model.targets(batch)
-        rows = zip(best.outputs, real, best.log_probabilities.tolist(), strict=True)
+        (outputs, scores), (_, real) = model.best(batch), model.targets(batch)
+        rows = zip(outputs, real, scores.tolist(), strict=True)
         return [Prediction([self.state[tag] for tag in tags[words]], score) for tags, words, score in rows]
 
     def _numbers(self, row: int, tags: Sequence[str]) -> list[int]:

@@ -218,11 +218,11 @@ def the_best_is_as_probable_as_it_says(case: _HeadCase) -> None:
     head, classes = case.head, not case.targets.is_floating_point()
     if not classes or not head.probabilities:
         return
-    best = head.best(case.hidden, case.context)
-    found = replace(case, targets=best.outputs).likelihoods()
+    outputs, log_probabilities = head.best(case.hidden, case.context)
+    found = replace(case, targets=outputs).likelihoods()
     if found.log_probabilities is not None:
         probable = found.log_probabilities.double()
-        require.close(best.log_probabilities.double(), probable, "best returns other log-probabilities")
+        require.close(log_probabilities.double(), probable, "best returns other log-probabilities")
     if found.correct is not None:
         require.equal(
             found.correct.tolist(), found.targets.tolist(), "how many of its best outputs are right"

@@ -322,9 +322,9 @@ MUTANTS = {
         after(
             "Unnormalized",
             TokenClassifier,
-            best=lambda self, best, hidden, real: best._replace(log_probabilities=best.log_probabilities - 1),
+            best=lambda self, best, hidden, real: (best[0], best[1] - 1),
         ),
-        after("Worst", Classifier, best=lambda self, best, *_: best._replace(outputs=(best.outputs + 1) % 7)),
+        after("Worst", Classifier, best=lambda self, best, *_: ((best[0] + 1) % 7, best[1])),
     ),
     "a_step_along_the_gradient_lowers_the_loss": (Detached, Doubled),
     "the_order_of_the_batch_does_not_matter": (Earlier, NotInBatch),

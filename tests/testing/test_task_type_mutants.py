@@ -135,8 +135,8 @@ class NeverEnoughAnswers(MultiLabel):
 
 class ATagForEachToken(Tagging):
     def answer(self, model, batch, tokenizers, n_best):
-        best = model.best(batch)
-        return [Prediction([self.state[tag] for tag in row.tolist()]) for row in best.outputs]
+        outputs, _ = model.best(batch)
+        return [Prediction([self.state[tag] for tag in row.tolist()]) for row in outputs]
 
 
 def answering(name, base, change):

@@ -18,7 +18,7 @@ from plugformer.interfaces.decoding import (
     Hypothesis,
     Session,
 )
-from plugformer.interfaces.head import Best, Head, HeadInput, Likelihoods
+from plugformer.interfaces.head import Head, HeadInput, Likelihoods
 from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
@@ -55,7 +55,6 @@ __all__ = [
     "Architecture",
     "Attention",
     "Batch",
-    "Best",
     "Column",
     "ColumnKind",
     "Constraint",

@@ -98,19 +98,6 @@ class Likelihoods(NamedTuple):
         return float(self.correct.numpy().sum() / self.targets.numpy().sum())
 
 
-class Best(NamedTuple):
-    """The most probable outputs.
-
-    Attributes:
-        outputs: Their numbers from 0: (batch, length), with any value at positions without a prediction, or
-            (batch,) for whole sequences.
-        log_probabilities: Natural logarithm of the joint probability of each example's outputs; 0 for none.
-    """
-
-    outputs: Int[Tensor, " batch *length"]
-    log_probabilities: Float[Tensor, " batch"]
-
-
 class Head(nn.Module, ABC):
     """Predictions from the last hidden states, and their loss.
 
@@ -214,11 +201,17 @@ class Head(nn.Module, ABC):
         known = None if targets.is_floating_point() else correct.long()
         return Likelihoods(losses, counts, likely if self.probabilities else None, known)
 
-    def best(self, hidden: Hidden, context: HeadInput) -> Best:
-        """Returns the most probable outputs, by default of independent targets."""
+    def best(
+        self, hidden: Hidden, context: HeadInput
+    ) -> tuple[Int[Tensor, " batch *length"], Float[Tensor, " batch"]]:
+        """Returns the most probable outputs, by default of independent targets, and their log-probability.
+
+        Outputs are numbers from 0, with any value at positions without a prediction. The natural logarithm of
+        the joint probability of each example's outputs is 0 for none.
+        """
         scores, outputs = self.logits(hidden, context).float().log_softmax(dim=-1).max(dim=-1)
         whole = scores.dim() == 1
-        return Best(outputs, scores if whole else scores.masked_fill(~context.real, 0.0).sum(dim=1))
+        return outputs, scores if whole else scores.masked_fill(~context.real, 0.0).sum(dim=1)
 
     def _pieces(self, hidden: Hidden, context: HeadInput) -> Iterator[tuple[Int[Tensor, " places"], Logits]]:
         """Yields places in the flattened batch and their logits: those of a vocabulary need much memory."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens
-from plugformer.interfaces.head import Best, Head, HeadInput, Likelihoods
+from plugformer.interfaces.head import Head, HeadInput, Likelihoods
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
@@ -152,8 +152,8 @@ class Model(nn.Module, ABC):
         hidden, context = self.read(batch)
         return self.head.likelihoods(hidden, self.targets(batch)[0], context)
 
-    def best(self, batch: Batch) -> Best:
-        """Returns the most probable outputs."""
+    def best(self, batch: Batch) -> tuple[Int[Tensor, " batch *length"], Float[Tensor, " batch"]]:
+        """Returns the most probable outputs, and the log-probability of those of each example."""
         return self.head.best(*self.read(batch))
 
 

@@ -117,9 +117,10 @@ class TaskType(ABC):
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the answer to each question of a batch; not called at level `next-token`.
 
-        `model.best(batch)` returns the most probable outputs, and `model.targets(batch)[1]` the mask of the
-        tokens that have a prediction. `batch.asked` holds the inputs, for answers that quote them. With
-        `n_best` answers, the others are the first one's `alternatives`.
+        `model.best(batch)` returns the most probable outputs and their log-probabilities, and
+        `model.targets(batch)[1]` the mask of the tokens that have a prediction. `batch.asked` holds the
+        inputs, for answers that quote them. With `n_best` answers, the others are the first one's
+        `alternatives`.
 
         Raises:
             ConfigurationError: There are fewer answers.

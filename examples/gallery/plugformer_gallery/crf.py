@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from plugformer.interfaces import Best, Head, HeadContext, HeadInput, Level, Likelihoods
+from plugformer.interfaces import Head, HeadContext, HeadInput, Level, Likelihoods
 
 
 class CRF(Head):
@@ -60,11 +60,13 @@ class CRF(Head):
         context: HeadInput,
     ) -> Likelihoods:
         """Returns how probable each text's tags are together, and how many the best tags have right."""
-        right = (self.best(hidden, context).outputs == targets) & context.real
+        right = (self.best(hidden, context)[0] == targets) & context.real
         found = self._log_probabilities(hidden, targets, context)
         return Likelihoods(context.weighted(-found), context.real.sum(dim=1), found, right.sum(dim=1))
 
-    def best(self, hidden: Float[Tensor, "batch length width"], context: HeadInput) -> Best:
+    def best(
+        self, hidden: Float[Tensor, "batch length width"], context: HeadInput
+    ) -> tuple[Int[Tensor, "batch length"], Float[Tensor, " batch"]]:
         """Returns the most probable tags of each text, by Viterbi's algorithm, and their log-probability."""
         order, scores, there = _words(self.logits(hidden, context).float(), context.real)
         total, choices = self.ends[0] + scores[:, 0], []
@@ -80,7 +82,7 @@ class CRF(Head):
             tags.append(tag)
         outputs = torch.zeros_like(order).scatter(1, order, torch.stack(tags[::-1], dim=1))
         found = (score - self._normalizer(scores, there)).masked_fill(~there[:, 0], 0.0)
-        return Best(outputs, found)
+        return outputs, found
 
     def _log_probabilities(
         self,

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from plugformer.interfaces import Best, Head, HeadContext, HeadInput, Level, Likelihoods, OutputType
+from plugformer.interfaces import Head, HeadContext, HeadInput, Level, Likelihoods, OutputType
 
 _NEVER = -1e9
 """The score of a place that nothing points at."""
@@ -55,11 +55,13 @@ class Pointers(Head):
         context: HeadInput,
     ) -> Likelihoods:
         """Returns how probable each text's tokens are, and of how many the best outputs are right."""
-        right = (self.best(hidden, context).outputs == targets) & context.real
+        right = (self.best(hidden, context)[0] == targets) & context.real
         found = self._log_probabilities(hidden, targets, context)
         return Likelihoods(context.weighted(-found), context.real.sum(dim=1), found, right.sum(dim=1))
 
-    def best(self, hidden: Float[Tensor, "batch length width"], context: HeadInput) -> Best:
+    def best(
+        self, hidden: Float[Tensor, "batch length width"], context: HeadInput
+    ) -> tuple[Int[Tensor, "batch length"], Float[Tensor, " batch"]]:
         """Returns the best tokens in the order of the outputs, each behind the one before."""
         first, *others = self._pointed(hidden, context).unbind(dim=-1)
         total, choices = first, []
@@ -76,7 +78,7 @@ class Pointers(Head):
         for number, place in enumerate(reversed(places), start=1):
             outputs.scatter_(1, place[:, None], number)
         there = score > _NEVER / 2  # else there are fewer tokens than pointers
-        return Best(outputs * there[:, None], score.masked_fill(~there, 0.0))
+        return outputs * there[:, None], score.masked_fill(~there, 0.0)
 
     def _log_probabilities(
         self,

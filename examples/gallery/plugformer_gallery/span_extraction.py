@@ -86,10 +86,10 @@ class SpanExtraction(TaskType):
             raise ConfigurationError(
                 f"{n_best} outputs are asked for, but a span has no alternatives; ask for one"
             )
-        best, (_, real) = model.best(batch), model.targets(batch)
+        (outputs, scores), (_, real) = model.best(batch), model.targets(batch)
         answers = []
-        for row, score in enumerate(best.log_probabilities.tolist()):
-            marks, context = best.outputs[row][real[row]].tolist(), batch.asked(row)["context"]
+        for row, score in enumerate(scores.tolist()):
+            marks, context = outputs[row][real[row]].tolist(), batch.asked(row)["context"]
             first = marks.index(FIRST) if FIRST in marks else len(marks)
             behind = next((place for place in range(first, len(marks)) if marks[place] == BEHIND), first)
             words = list(_WORD.finditer(context))[first:behind]

@@ -83,11 +83,11 @@ class MaskedLanguageModelling(TaskType):
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns each text with the most probable tokens in place of its masks."""
         refuse_alternatives(n_best, "masks have")
-        best, (_, real) = model.best(batch), model.targets(batch)
-        filled = batch.source.ids.where(~real, best.outputs)
+        (outputs, scores), (_, real) = model.best(batch), model.targets(batch)
+        filled = batch.source.ids.where(~real, outputs)
         rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.mask, strict=True)]
         texts = tokenizers.source.decode(rows)
-        return list(map(Prediction, texts, best.log_probabilities.tolist()))
+        return list(map(Prediction, texts, scores.tolist()))
 
     def references(self, example: Example) -> list[Any]:
         """Returns the text."""

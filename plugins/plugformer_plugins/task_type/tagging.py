@@ -71,10 +71,10 @@ class Tagging(TaskType):
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the tags of each text."""
         refuse_alternatives(n_best, "tags have")
-        best, (_, real) = model.best(batch), model.targets(batch)
+        (outputs, scores), (_, real) = model.best(batch), model.targets(batch)
         return [
             Prediction([self.state[tag] for tag in tags[words].tolist()], score)
-            for tags, words, score in zip(best.outputs, real, best.log_probabilities.tolist(), strict=True)
+            for tags, words, score in zip(outputs, real, scores.tolist(), strict=True)
         ]
 
     def answer_with_probabilities(
