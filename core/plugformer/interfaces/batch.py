@@ -24,10 +24,10 @@ class Tokens:
 
     Attributes:
         ids: Token ids, PADDING for padding.
-        mask: True for real tokens, BEGIN and END included; False for padding.
+        mask: The padding mask: True for real tokens, BEGIN and END included.
         full: Whether there is no padding, known without reading a device.
-        rows_of: Numbers of each example's rows, -1 where it has no further one; None if each has one.
-        marks: Numbers of the tokens by name, which views read, such as 1 for those of a prefix.
+        rows_of: The numbers of each example's rows, filled up with -1; None if each example has one row.
+        marks: A number of each token by name, which views read, such as 1 for tokens of a prefix.
     """
 
     ids: Int[Tensor, "batch length"]
@@ -53,7 +53,7 @@ class Tokens:
         return int(self.mask.sum())
 
     def by_example(self, values: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "examples rows ..."]:
-        """Returns a value of each row by example and row; zeros where an example has no further row."""
+        """Returns the values of rows grouped by example; zeros where an example has fewer rows."""
         if self.rows_of is None:
             return values[:, None]
         missing = self.rows_of.view(*self.rows_of.shape, *[1] * (values.dim() - 1)) < 0

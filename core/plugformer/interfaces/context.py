@@ -19,13 +19,13 @@ Tensors = tuple[Shaped[Tensor, "rows ..."], ...]
 
 @dataclass(eq=False)
 class Slots:
-    """Where a cache has room for new tokens of each row: behind those that the row has so far.
+    """The slots of a cache into which the new tokens of each row are written, after the row's last token.
 
     Attributes:
-        start: Of the first new token, where all rows have as many so far; None if they differ.
-        index: Of each new token; None if all rows have `start`.
-        end: Behind the last new token of the longest row.
-        capacity: How many the cache shall have.
+        start: Slot of the first new token, where rows have equally many tokens; None where they differ.
+        index: Slot of each new token; None if `start` says it for all rows.
+        end: Number of slots that are in use afterwards, by the longest row.
+        capacity: Number of slots that a cache without room allocates.
     """
 
     start: int | None
@@ -42,14 +42,14 @@ class Slots:
 
 @dataclass(eq=False)
 class State:
-    """What one sublayer keeps of a sequence between two steps of decoding: see `Context.cached` and `keep`.
+    """The key-value cache of one sublayer, or what else it keeps between two steps of decoding.
 
     Attributes:
-        owner: The state of a layer below that the sublayer reads in place of one of its own.
-        tokens: Tensors with an entry for each slot on their last axis but one.
-        kept: Tensors of a fixed shape.
-        shared: What `Context.cached` or `once` has returned last, for layers that share it.
-        weights: Joint weights of `Context.product`, made once.
+        owner: The state of a layer below that the sublayer reads in place of its own.
+        tokens: What `Context.cached` keeps, such as keys and values; the last axis but one has the slots.
+        kept: What `Context.keep` or `once` keeps: tensors of a fixed shape.
+        shared: What `Context.cached` or `once` has returned last, for layers above that read it.
+        weights: Concatenated weights for `Context.product`, made once.
         fixed: Whether `kept` stays at its address while the number of rows is the same.
     """
 
@@ -117,15 +117,15 @@ class Context:
 
     Attributes:
         query: Positions of the tokens that the sublayer computes.
-        key: Positions of the tokens that it may read: of the same ones; in decoding also of those before
-            them; in cross-attention of the other stack's.
-        view: Which keys a query sees, padding aside.
-        cross: Whether the keys belong to another stack.
-        memory: That stack's output, (batch, key, width), for `once`; None elsewhere.
-        observer: Receives the name and the value of each tensor that attention records; None for no observer.
-        state: What the sublayer that computes keeps; None where nothing is kept.
-        slots: Where decoding keeps new tokens; None in training.
-        partial: Whether tokens between others are left out, see `only`.
+        key: Positions of the tokens that it may read: the same ones; in decoding also those before them; in
+            cross-attention the other stack's.
+        view: Which keys a query sees, padding aside, such as those of a causal mask.
+        cross: Whether this is cross-attention: keys belong to another stack.
+        memory: In cross-attention that stack's output, (batch, key, width), for `once`; otherwise None.
+        observer: Receives the name and the value of each tensor that attention records.
+        state: The cache of the sublayer that computes; None where nothing is kept.
+        slots: Where decoding writes new tokens; None in training.
+        partial: Whether keys between other keys are masked, see `only`.
     """
 
     query: Positions
@@ -141,22 +141,22 @@ class Context:
 
     @property
     def real(self) -> Bool[Tensor, "batch length"] | None:
-        """True for real tokens among those that are computed, False for padding; None for no padding."""
+        """The padding mask of the tokens that are computed: True for real ones; None without padding."""
         return self.query.mask
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Rotates heads of the tokens that the sublayer computes, as the positional encoding says.
+        """Applies the positional encoding's rotation to query or key heads of the tokens that are computed.
 
         Keys of cross-attention, which belong to the memory, are rotated by `context.key.rotate`.
         """
         return self.query.rotate(heads)
 
     def product(self, x: Float[Tensor, "*batch width"], *maps: nn.Linear) -> Float[Tensor, "*batch outputs"]:
-        """Returns the outputs of linear maps of `x` side by side, computed as one product.
+        """Returns the concatenated outputs of linear maps of `x`, computed as one matrix product.
 
-        Each map keeps its own parameters, with the initial values, names and updates of a map by itself.
+        Each map keeps parameters of its own, with their names, initial values and updates.
         """
         biased = maps[0].bias is not None
         if not all(_is_plain(each) and (each.bias is not None) == biased for each in maps):
@@ -169,11 +169,11 @@ class Context:
         return linear(x, *kept[key])
 
     def cached(self, *new: Shaped[Tensor, "rows ..."]) -> Tensors:
-        """Returns tensors of the tokens that may be read, from those of the tokens that are computed.
+        """Writes keys and values into the key-value cache; returns those of all tokens so far.
 
-        Each has an entry for each token on its last axis but one: keys and values are (batch, heads, length,
-        head width). In training they are returned as they are. Decoding keeps them, and returns those of all
-        tokens so far. What is behind the tokens of a row is arbitrary, and masked.
+        In training they are returned as they are. Tensors other than keys and values, which are (batch,
+        heads, length, head width), have the length on their last axis but one, too. Entries after the last
+        token of a row are arbitrary, and masked.
         """
         if self.state is None:
             return new
@@ -181,7 +181,7 @@ class Context:
         return self.state.shared
 
     def once(self, make: Callable[[Tensor], Tensors]) -> Tensors:
-        """Returns what `make` makes of the memory; decoding calls it once, and keeps the result."""
+        """Returns `make(memory)`, such as keys and values; decoding calls it once, and keeps the result."""
         if self.state is None or not self.state.kept:
             assert self.memory is not None  # noqa: S101 (this is cross-attention)
             made = make(self.memory)
@@ -205,10 +205,10 @@ class Context:
         return self.state.kept if self.state is not None and self.state.kept else None
 
     def keep(self, *summary: Shaped[Tensor, "rows ..."]) -> None:
-        """Keeps a summary of all tokens so far, of a fixed shape, for the next step; in training nothing.
+        """Keeps a running state, a summary of all tokens so far, for the next step; in training nothing.
 
-        What is not `real` must not change it: padding, behind the tokens of a row, and tokens that a layer
-        leaves out, also between others.
+        Its shape is fixed. Tokens that are not `real` must not change it: padding at the end of a row, and
+        tokens that a layer leaves out, also between others.
 
         Raises:
             RegistryError: A tensor has another shape than at the last step.
@@ -224,7 +224,7 @@ class Context:
             self.state.keep(summary)
 
     def only(self, tokens: Bool[Tensor, "batch length"], state: State | None) -> "Context":
-        """Returns the context in which only these tokens are queries and keys; `state` keeps them."""
+        """Returns a context in which all other keys are masked; `state` keeps which tokens these were."""
         query = replace(self.query, mask=tokens)
         key = query
         if self.slots is not None and state is not None:
@@ -244,7 +244,7 @@ class Context:
             self.observer(name, value)
 
     def prepare(self) -> None:
-        """Computes the mask and the bias that layers share, outside of layers that are computed twice."""
+        """Computes the mask and the bias that layers share, before layers that compute again or compiled."""
         if not self.is_causal or self.bias is not None:
             _ = self.attn_mask
 
@@ -300,7 +300,7 @@ class Context:
 
 
 def _joint(maps: Sequence[nn.Linear], biased: bool) -> tuple[Tensor, Tensor | None]:
-    """Returns the weights and the biases of linear maps side by side."""
+    """Returns the concatenated weights and biases of linear maps."""
     bias = torch.cat([each.bias for each in maps]) if biased else None
     return torch.cat([each.weight for each in maps]), bias
 

@@ -85,9 +85,9 @@ class FeedForward(nn.Module, ABC):
 class Sublayer:
     """A sublayer of one layer, as a function of hidden states, with dropout on its output.
 
-    Given a mask `tokens`, only these real tokens are queries, keys and inputs of the feed-forward network, at
-    their own positions; at all others the output is zero. Given `most`, too, which is known without reading a
-    device and at least the number of `tokens` in each row, training computes no more than so many of a row.
+    A mask `tokens` chooses the real tokens that it computes: only these are queries and keys, at their own
+    positions, and at all others the output is zero. With an upper bound `most` of their number in each row,
+    known without reading a device, training gathers them, and computes no others.
 
     Attributes:
         function: Returns the output for hidden states (batch, length, width), `tokens` and `most`.

@@ -16,13 +16,13 @@ class Positions:
     """The positions of a batch of tokens, with their encoding; all layers of a stack share them.
 
     Attributes:
-        index: Each token's position, (1 or batch, length). The first one may be another number than 0, as
-            behind a cache, so that it is no index into this sequence. Padding has any position.
-        mask: True for real tokens, False for padding; None if there is no padding.
+        index: Each token's position, (1 or batch, length). In steps of decoding the first one is not 0, so
+            that positions are no indices of this tensor. Padding has any position.
+        mask: The padding mask: True for real tokens; None if there is no padding.
         encoding: The positional encoding of the stack.
-        end: An upper bound of the positions, exclusive, known without reading a device; None in steps whose
-            operators are recorded, which nobody may wait for: who makes them keeps to the longest sequence.
-        start: The first position where all rows count on from it one by one; None if they do not.
+        end: An upper bound of the positions, exclusive, known without reading a device; None in steps that
+            are exported or captured, whose callers keep to the maximum length.
+        start: The first position, if those of all rows are start, start + 1 and so on; otherwise None.
         marks: Numbers of the tokens by name, which views read.
     """
 

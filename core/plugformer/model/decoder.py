@@ -21,19 +21,19 @@ BUCKET = 32
 
 @dataclass(eq=False)
 class Cache:
-    """What the layers of a decoder keep of a batch that is being decoded.
+    """The key-value cache of a decoder: what its layers keep of a batch that is being decoded.
 
-    The token at position p of a row is in slot p. Rows may have different numbers of tokens: what is behind
-    the last one of a row is masked, and written over by the next.
+    The token at position p of a row is in slot p. Rows may differ in length: slots after the last token of a
+    row are masked, and the next token overwrites them.
 
     Attributes:
-        layers: What the sublayers of each layer keep.
-        memory: What cross-attention reads; None if the decoder reads no encoder.
+        layers: The states of each layer's sublayers.
+        memory: The encoder's output; None if the decoder reads no encoder.
         lengths: Number of tokens of each row; None before the first.
-        even: Whether all rows have as many, known without reading a device.
+        even: Whether all rows have the same length, known without reading a device.
         end: Number of slots in use.
-        fixed: Whether steps have fixed shapes and addresses, as a graph needs: they read all slots.
-        numbers: Of each token its position, whether it is real, and its marks, if views read marks.
+        fixed: Whether steps have fixed shapes and addresses, as a captured graph needs: they read all slots.
+        numbers: For views that read marks, each token's position, whether it is real, and its marks.
     """
 
     layers: list[LayerStates]

@@ -156,17 +156,17 @@ class Layer(nn.Module):
         elif tokens is None:
             output = part(hidden, context)
         elif most is not None and context.slots is None:
-            return computed_together(part, hidden, context, tokens, most)
+            return gathered(part, hidden, context, tokens, most)
         else:
             kept = states["tokens"] if states is not None and isinstance(part, Attention) else None
             output = part(hidden, context.only(tokens, kept))
         return cast("Tensor", output if tokens is None else output.masked_fill(~tokens[..., None], 0.0))
 
 
-def computed_together(
+def gathered(
     part: nn.Module, hidden: Stream, context: Context, tokens: Bool[Tensor, "batch length"], most: int
 ) -> Stream:
-    """Returns a sublayer's output at some tokens, moved together in order; elsewhere the result is zero."""
+    """Gathers some tokens, in order, computes a sublayer, and scatters its output; zeros elsewhere."""
     columns = (~tokens).long().argsort(dim=1, stable=True)[:, :most]
     at, places = context.query, columns[..., None].expand(-1, -1, hidden.shape[-1])
     taken = replace(
