@@ -1,10 +1,9 @@
-"""Positions: indices count from the beginning of each row, in whatever pieces it comes."""
+"""Positions: where they begin, what padding has, and rows that are selected."""
 
 import pytest
 import torch
 
-from plugformer.interfaces import CAUSAL, PositionalEncoding, Positions, Tokens
-from plugformer.model import Cache
+from plugformer.interfaces import PositionalEncoding, Positions
 
 
 def real(*rows: str) -> torch.Tensor:
@@ -18,21 +17,6 @@ def test_index_counts_from_the_start(start):
     assert positions.index.tolist() == [[start, start + 1, start + 2]]
     assert (positions.length, positions.start, positions.end) == (3, start, start + 3)
     assert positions.real_index.tolist() == [[start, start + 1, start + 2], [start, 0, 0]]
-
-
-@pytest.mark.parametrize("rows", [["xxxxx", "xxxxx"], ["xxxxx", "xxx.."], ["xx...", "x...."]])
-@pytest.mark.parametrize("cut", [1, 2, 4])
-def test_pieces_make_the_whole(rows, cut):
-    encoding, whole, cache = PositionalEncoding(), real(*rows), Cache([])
-    counts, found = whole.sum(dim=1), []
-    for mask in (whole[:, :cut], whole[:, cut:]):
-        query, key, _ = cache.extend(Tokens(mask.long(), mask, bool(mask.all())), CAUSAL, encoding)
-        index = query.index.expand_as(mask)
-        found.append([index[row, mask[row]].tolist() for row in range(2)])
-    assert [first + second for first, second in zip(*found, strict=True)] == [[*range(n)] for n in counts]
-    seen = torch.ones(2, 5, dtype=torch.bool) if key.mask is None else key.mask
-    assert seen.sum(dim=1).tolist() == counts.tolist()
-    assert torch.equal(key.index.expand_as(seen)[seen], torch.cat([torch.arange(n) for n in counts]))
 
 
 def test_select_takes_rows_in_order():

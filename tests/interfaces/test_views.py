@@ -77,34 +77,6 @@ def test_a_prefix_is_what_takes_the_fused_kernel_away():
     assert key.mark("in_prefix").tolist() == [[1, 0, 0]]
 
 
-def test_documents_go_on_where_the_cache_ends():
-    """Positions and documents of steps, after rows were selected, are those of one pass."""
-    view, rows = Within(CAUSAL), [[5, 6, END, 7, END], [5, END, 6, 7, 8]]
-    whole = positions(view, tokens(rows))
-    assert whole.index.tolist() == [[0, 1, 0, 1, 0], [0, 0, 1, 2, 3]]
-    order = torch.tensor([1, 0, 0])
-    cache = Cache([])
-    cache.extend(tokens([row[:2] for row in rows]), view, NONE)
-    cache.select(order)
-    for column in range(2, 5):
-        _, key, _ = cache.extend(tokens([[rows[row][column]] for row in order]), view, NONE)
-    assert torch.equal(key.index, whole.index[order])
-    assert torch.equal(key.mark("document"), whole.mark("document")[order])
-
-
-def test_documents_of_rows_of_different_length_go_on_where_each_ends():
-    view, rows = Within(CAUSAL), [[5, END, 6, END, 8], [END, 6, 7, 8, 9]]
-    whole, cache = positions(view, tokens(rows)), Cache([])
-    cache.extend(tokens([rows[0][:3], [*rows[1][:1], 0, 0]]), view, NONE)
-    for step in range(2):
-        query, key, _ = cache.extend(tokens([[rows[0][3 + step]], [rows[1][1 + step]]]), view, NONE)
-        for row, at in enumerate((3 + step, 1 + step)):
-            assert query.index[row].tolist() == whole.index[row, [at]].tolist()
-            seen = key.mask[row]
-            assert torch.equal(key.index[row, seen], whole.index[row, : at + 1])
-            assert torch.equal(key.mark("document")[row, seen], whole.mark("document")[row, : at + 1])
-
-
 def test_marks_travel_with_tokens():
     marked = tokens([[5, 6, 7]], in_prefix=[[1, 0, 0]])
     for device in ("cpu", "meta"):
