@@ -9,7 +9,7 @@ from pathlib import Path
 from generators.markdown import definition, first_sentence, table
 from plugformer import interfaces
 from plugformer.registry import Kind, interface_of
-from plugformer_testing.runner import checks_of
+from plugformer_testing.checks import checks_of
 
 CONTRACTS = Path(__file__).resolve().parents[1] / "reference" / "contracts"
 

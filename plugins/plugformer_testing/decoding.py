@@ -134,7 +134,7 @@ def _tokens(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
     return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
 
 
-@contract_check(SCRIPTS)
+@contract_check(cases=SCRIPTS)
 def outputs_are_possible(subject: Subject, script: Script) -> None:
     """Each sentence has hypotheses, in the order of the batch, that could be generated.
 
@@ -153,7 +153,7 @@ def outputs_are_possible(subject: Subject, script: Script) -> None:
             require.that(possible, f"{what} is {tokens}, whose probability is zero")
 
 
-@contract_check(SCRIPTS)
+@contract_check(cases=SCRIPTS)
 def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
     """A hypothesis' score is the sum of the logarithms of its tokens' probabilities, END included."""
     for sentence, hypotheses in enumerate(_search(subject, script)):
@@ -163,7 +163,7 @@ def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
             require.that(close, f"{output.tokens} scores {output.score!r}, expected {expected:.4g}")
 
 
-@contract_check(SCRIPTS[2:])
+@contract_check(cases=SCRIPTS[2:])
 def searching_is_repeatable(subject: Subject, script: Script) -> None:
     """The same batch gives the same outputs each time, from the same object and from a new one."""
     decoding: Decoding = subject.create()
@@ -172,7 +172,7 @@ def searching_is_repeatable(subject: Subject, script: Script) -> None:
     require.that(same, "the same batch gives other outputs each time")
 
 
-@contract_check(SCRIPTS[2:])
+@contract_check(cases=SCRIPTS[2:])
 def looking_seldom_changes_nothing(subject: Subject, script: Script) -> None:
     """A search that reads tokens at some steps alone, as from a device, gives the same outputs."""
     decoding: Decoding = subject.create()
@@ -182,7 +182,7 @@ def looking_seldom_changes_nothing(subject: Subject, script: Script) -> None:
     )
 
 
-@contract_check(SCRIPTS[3:])
+@contract_check(cases=SCRIPTS[3:])
 def sentences_are_independent(subject: Subject, script: Script) -> None:
     """A sentence gets the same alone and in a batch, in any order of the batch."""
     together = _tokens(_search(subject, script))

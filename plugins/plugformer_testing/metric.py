@@ -71,7 +71,7 @@ def _require_close(found: float, expected: float, what: str) -> None:
     require.that(close, f"{what} is {found}, expected {expected}")
 
 
-@contract_check(EXAMPLES)
+@contract_check(cases=EXAMPLES)
 def statistics_are_numbers(subject: Subject, case: Scored) -> None:
     """Statistics are (examples, statistics), finite, one row for each example, which is not changed."""
     metric: Any = subject.create()
@@ -86,7 +86,7 @@ def statistics_are_numbers(subject: Subject, case: Scored) -> None:
     require.that(np.isfinite(found).all(), "statistics are not finite")
 
 
-@contract_check(EXAMPLES[2:])
+@contract_check(cases=EXAMPLES[2:])
 def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
     """The score of an example does not depend on the other examples; the aggregate not on their order."""
     metric: Metric = subject.create()
@@ -98,7 +98,7 @@ def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
     _require_close(other, metric.aggregate(whole), "the aggregate in another order")
 
 
-@contract_check(EXAMPLES)
+@contract_check(cases=EXAMPLES)
 def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     """The aggregate is a finite number that depends only on statistics, which it does not change."""
     metric: Metric = subject.create()
@@ -112,7 +112,7 @@ def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     require.that(np.array_equal(statistics, before), "aggregate changes the statistics")
 
 
-@contract_check(EXAMPLES)
+@contract_check(cases=EXAMPLES)
 def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     """The interval is finite, contains the aggregate, is wider at a higher level, and repeatable."""
     metric: Metric = subject.create()
@@ -136,7 +136,7 @@ def right_predictions_score_best(subject: Subject) -> None:
     require.that(ordered, f"all right, half right and all wrong score {scores}, though {better} is better")
 
 
-@contract_check(("xo", "ox"))
+@contract_check(cases=("xo", "ox"))
 def any_joint_reference_counts(subject: Subject, references: str) -> None:
     """A text that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
@@ -147,7 +147,7 @@ def any_joint_reference_counts(subject: Subject, references: str) -> None:
         require.that(close, f"a prediction that equals one of 2 references scores {several}, expected {one}")
 
 
-@contract_check(EXAMPLES)
+@contract_check(cases=EXAMPLES)
 def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored) -> None:
     """A signature is one line of text; a table has a whole number for each column in every row."""
     metric: Metric = subject.create()

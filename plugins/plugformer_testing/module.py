@@ -4,12 +4,13 @@ import copy
 import logging
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from jaxtyping import config
 from safetensors.torch import load_file
@@ -21,33 +22,47 @@ from plugformer.model.build import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
 from plugformer_blocks import exporting, untraceable
-from plugformer_testing import head, position, require
-from plugformer_testing.contract import NotApplicable, Violation, contract_check
-from plugformer_testing.placed_attention import PlacedAttention, in_steps
-from plugformer_testing.probes import PADDED, Turning, example, gradients, require_gradients
-from plugformer_testing.subject import DECODER, PLACES, Subject
+from plugformer_testing import head, require
+from plugformer_testing.contract import contract_check
+from plugformer_testing.placed_attention import (
+    PlacedAttention,
+    Steps,
+    attentions,
+    built_in_attention,
+    in_steps,
+)
+from plugformer_testing.probes import (
+    BATCHES,
+    FULL,
+    PADDED,
+    PIECES,
+    PaddedBatch,
+    Pieces,
+    Turning,
+    example,
+    full,
+    gradients,
+    require_gradients,
+)
+from plugformer_testing.subject import DECODER, ENCODER, PLACES, Subject
 from plugformer_testing.tokenwise import compute
 
 _BATCH = PADDED[1]
-_AT = _BATCH.at(Turning())
 _STREAM = (Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL)
 
 
-def _run(subject: Subject, module: Any, x: Tensor) -> Tensor:
+def exercise(subject: Subject, module: Any, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Runs a component on the same small padded batch each time."""
+    x = example(*_BATCH.mask.shape, subject.model.width, dtype=dtype)
     match subject.kind:
         case Kind.ATTENTION:
-            return PlacedAttention(module, subject.place, _AT).read(x)
+            return PlacedAttention(module, subject.place, _BATCH.at(Turning())).read(x)
         case Kind.POSITION:
-            return position.everything(module, x, subject.model.heads, _BATCH)
+            attention = copy.deepcopy(built_in_attention(subject)).to(dtype)
+            return PlacedAttention(attention, DECODER, _BATCH.at(module)).read(x)
         case Kind.HEAD:
             return head.everything(subject, module, x, _BATCH.mask)
     return compute(module, x, _BATCH.mask)
-
-
-def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Runs a component on the same small padded batch each time."""
-    x = example(*_BATCH.mask.shape, subject.model.width, dtype=dtype)
-    return _run(subject, module, x)
 
 
 @contract_check()
@@ -56,29 +71,26 @@ def constructs(subject: Subject) -> None:
     try:
         module = subject.create()
     except ConfigurationError as error:
-        raise Violation(f"it refuses the sizes of the model ({error}); give others by model=") from error
+        pytest.fail(f"it refuses the sizes of the model ({error}); give others by model=", pytrace=False)
     require.finite(exercise(subject, module.eval(), torch.float32), "its output")
 
 
 @contract_check()
-def serves_or_refuses_each_place(subject: Subject) -> str | None:
+def serves_or_refuses_each_place(subject: Subject) -> None:
     """In each place of a model it works, or its constructor refuses the place with a ConfigurationError."""
-    refused: dict[str, str] = {}
+    refused = []
     for place in PLACES:
         there = subject.at(place)
         try:
             module = there.create()
         except ConfigurationError as refusal:
-            refused[str(place)] = "; ".join(str(refusal).splitlines())
+            refused.append("; ".join(str(refusal).splitlines()))
         except Exception as fault:
-            raise Violation(f"constructed for {place} it raises {type(fault).__name__}: {fault}") from fault
+            pytest.fail(f"constructed for {place} it raises {type(fault).__name__}: {fault}", pytrace=False)
         else:
             output = exercise(there, module.eval(), torch.float32)
             require.finite(output, f"constructed for {place} its output")
-    messages = "; ".join(dict.fromkeys(refused.values()))
-    if len(refused) == len(PLACES):
-        raise ConfigurationError(messages)
-    return f"not checked in places that it refuses: {', '.join(refused)}: {messages}" if refused else None
+    require.that(len(refused) < len(PLACES), f"it refuses every place: {'; '.join(dict.fromkeys(refused))}")
 
 
 @contract_check()
@@ -146,7 +158,7 @@ def runs_in_bfloat16(subject: Subject) -> None:
     _require_near(output, expected, 0.1, "in float32 mixed with bfloat16 (torch.autocast)")
 
 
-@contract_check((None,), *_STREAM)
+@contract_check(*_STREAM)
 def keeps_the_format(subject: Subject) -> None:
     """Of bfloat16 it makes bfloat16, whether its parameters are, too, or float32 under autocast."""
     for parameters in (torch.bfloat16, torch.float32):
@@ -190,6 +202,43 @@ def saves_and_loads(subject: Subject) -> None:
     require.close(exercise(subject, module), expected, "a deep copy shares parameters", tolerance=1e-9)
 
 
+@contract_check(Kind.POSITION, *_STREAM, cases=BATCHES)
+def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
+    """A sequence gives the same alone, without padding, as in a batch of longer and shorter ones."""
+    x = subject.tokens(*batch.mask.shape)
+    for where, run in _runs(subject):
+        whole = run(x, batch)
+        for row, length in enumerate(batch.mask.sum(dim=1).tolist()):
+            alone = run(x[row, :length][None], full(1, length))[0]
+            message = f"row {row} differs from the same tokens alone, without padding{where}"
+            require.close(whole[row, :length], alone, message)
+
+
+def _runs(subject: Subject) -> Iterator[tuple[str, Callable[[Tensor, PaddedBatch], Tensor]]]:
+    """Yields functions of hidden states and their batch, each with the place where it computes."""
+    if subject.kind not in (Kind.ATTENTION, Kind.POSITION):
+        module = subject.perturbed()
+        yield "", lambda x, batch: compute(module, x, batch.mask)
+        return
+    for placed in attentions(subject, FULL[0], ENCODER, DECODER):
+        yield f", in {placed.place}", partial(_read, placed)
+
+
+def _read(placed: PlacedAttention, x: Tensor, batch: PaddedBatch) -> Tensor:
+    return placed.at(batch.at(placed.positions.encoding)).read(x)
+
+
+@contract_check(Kind.ATTENTION, Kind.POSITION, cases=PIECES)
+def cached_pieces_equal_the_whole(subject: Subject, pieces: Pieces) -> None:
+    """Pieces and single tokens with a cache give the same as whole sequences, also of different length."""
+    x = subject.tokens(*pieces.whole.mask.shape)
+    for placed in attentions(subject, pieces.whole, DECODER):
+        with torch.no_grad():
+            found, expected = Steps(placed).read(x, pieces), placed.read(x)
+        advice = "what later tokens read is kept by `context.cached`, or summed up by `context.keep`"
+        require.close(found, expected, f"tokens read otherwise in steps, in {placed.place}; {advice}")
+
+
 @contract_check()
 def compiles(subject: Subject) -> None:
     """Under torch.compile it computes the same, forward and backward.
@@ -219,32 +268,32 @@ def compiles(subject: Subject) -> None:
 
 
 class _Program(nn.Module):
-    """What a component does to hidden states and heads of a batch whose first row is padded."""
+    """What a component does to hidden states of a batch whose first row is padded."""
 
-    def __init__(self, subject: Subject, component: Any) -> None:
+    def __init__(self, subject: Subject) -> None:
         super().__init__()
-        self.subject, self.component = subject, component
+        self.subject, self.component = subject, subject.perturbed()
+        self.attention = built_in_attention(subject) if subject.kind is Kind.POSITION else self.component
 
-    def forward(self, x: Tensor, heads: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         kind, (rows, length, _) = self.subject.kind, x.shape
         real = (torch.arange(rows)[:, None] > 0) | (torch.arange(length) < length - 1)
-        if kind is Kind.POSITION:
-            return position.effect(Positions.of(length, self.component, real), x, heads)
-        if kind is Kind.ATTENTION:
-            placed = PlacedAttention(
-                self.component, self.subject.place, Positions.of(length, Turning(), real)
-            )
-            steps = in_steps(placed, x, real) if placed.place.causal else ()  # as decoding takes them
-            return (placed.read(x), *steps)
-        return (compute(self.component, x, real),)
+        if kind not in (Kind.ATTENTION, Kind.POSITION):
+            return (compute(self.component, x, real),)
+        encoding, place = (
+            (Turning(), self.subject.place) if kind is Kind.ATTENTION else (self.component, DECODER)
+        )
+        placed = PlacedAttention(self.attention, place, Positions.of(length, encoding, real))
+        steps = in_steps(placed, x, real) if place.causal else ()  # as decoding takes them
+        return (placed.read(x), *steps)
 
 
-@contract_check((None,), Kind.POSITION, *_STREAM)
-def exports(subject: Subject) -> str | None:
+@contract_check(Kind.POSITION, *_STREAM)
+def exports(subject: Subject) -> None:
     """Traced once by torch.export, it computes the same for batches of another size and length.
 
-    Attentions also compute a beginning and a token behind it, with a cache. While it is traced,
-    `torch.compiler.is_exporting()` is true. A component that cannot be exported may say so with a
+    Attentions, also of an encoding, compute a beginning and a token after it, with a cache. While it is
+    traced, `torch.compiler.is_exporting()` is true. A component that cannot be exported may say so with a
     NotExportableError.
     """
     from torch.export import Dim, export
@@ -252,9 +301,9 @@ def exports(subject: Subject) -> str | None:
     _refuse_types()
     if subject.kind is Kind.ATTENTION:  # in a decoder, where it serves there
         subject = subject.serving(DECODER, subject.place)[0]
-    program = _Program(subject, subject.perturbed())
-    axes = tuple(dict.fromkeys(each, Dim.DYNAMIC) for each in ((0, 1), (0, 2)))
-    given = [_arguments(subject, rows, tokens) for rows, tokens in ((2, 5), (3, 4), (5, 9))]
+    program = _Program(subject)
+    axes = (dict.fromkeys((0, 1), Dim.DYNAMIC),)
+    given = [(subject.tokens(*shape),) for shape in ((2, 5), (3, 4), (5, 9))]
     traced: Any = None
     with torch.no_grad():
         try:
@@ -264,35 +313,28 @@ def exports(subject: Subject) -> str | None:
             call = traced.module()
             outputs = [call(*each) for each in given]
         except NotExportableError as error:
-            return f"it refuses to be exported: {error}"
+            pytest.skip(f"it refuses to be exported: {error}")
         except Exception as error:
             reason = untraceable(error, traced)
-            raise Violation(f"it cannot be traced for any batch and length: {reason}") from error
+            pytest.fail(f"it cannot be traced for any batch and length: {reason}", pytrace=False)
         for found, expected in zip(chain(*outputs), chain(*(program(*each) for each in given)), strict=True):
             require.close(found, expected, "exported, it computes something else")
-    return None
-
-
-def _arguments(subject: Subject, rows: int, length: int) -> tuple[Tensor, Tensor]:
-    """Returns hidden states and heads."""
-    heads = torch.randn(rows, subject.model.heads, length, position.HEAD_WIDTH, dtype=torch.float64)
-    return subject.tokens(rows, length), heads
 
 
 def _refuse_types() -> None:
     typed = any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path)
     if typed and not config.jaxtyping_disable:
-        raise NotApplicable("jaxtyping checks types at run time, which no compiler can trace; turn it off")
+        pytest.skip("jaxtyping checks types at run time, which no compiler can trace; turn it off")
 
 
-@contract_check((None,), Kind.ATTENTION, Kind.FEED_FORWARD)
+@contract_check(Kind.ATTENTION, Kind.FEED_FORWARD)
 def last_map_is_linear(subject: Subject) -> None:
     """The output is proportional to the last map of `residual_path`, which some initial values scale."""
     module = subject.perturbed()
     last = module.residual_path[-1]
     parameters = [p for name, p in module.named_parameters() if last in name.split(".")]
     if not parameters:
-        raise NotApplicable(f"no parameter is called {last!r}: name the maps in `residual_path`")
+        pytest.skip(f"no parameter is called {last!r}: name the maps in `residual_path`")
     expected = 2 * exercise(subject, module)
     for parameter in parameters:
         parameter.data.mul_(2)

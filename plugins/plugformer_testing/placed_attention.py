@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plugformer import create
 from plugformer.interfaces import (
     CAUSAL,
     Attention,
@@ -19,8 +20,17 @@ from plugformer.interfaces import (
 from plugformer.interfaces.context import State
 from plugformer.model import Cache
 from plugformer.model.encoder import Memory
+from plugformer.registry import Kind
 from plugformer_testing import require
-from plugformer_testing.probes import PaddedBatch, Pieces, SharedState, Sloping, Turning, full
+from plugformer_testing.probes import (
+    PaddedBatch,
+    Pieces,
+    SharedState,
+    Sloping,
+    Turning,
+    full,
+    perturbed,
+)
 from plugformer_testing.subject import Subject
 
 Observer = Callable[[str, Tensor], Any]
@@ -46,6 +56,7 @@ class PlacedAttention:
         The outputs at padding, where any finite ones are allowed, are zeros unless they are asked for.
         """
         at, cross = self.positions, self.place.cross
+        x = x if cross else at.encoding.embed(x, at)
         queries = x if query is None or not cross else query
         context = Context(
             full(*queries.shape[:2]).at(at.encoding) if cross else at,
@@ -76,6 +87,7 @@ class Steps:
         tokens, place = tokens or tokens_of(full(*x.shape[:2]).mask), self.placed.place
         memory, encoding = self.cache.memory, self.placed.positions.encoding
         query, key, slots = self.cache.extend(tokens, CAUSAL if place.cross else place.view, encoding)
+        x = x if place.cross else encoding.embed(x, query)
         context = Context(query, key, view=place.view, state=self.cache.layers[-1][self.name], slots=slots)
         if memory is None or memory.hidden is None:
             output: Tensor = self.placed.attention(x, context)
@@ -118,9 +130,25 @@ def in_steps(placed: PlacedAttention, x: Tensor, real: Tensor) -> tuple[Tensor, 
 def attentions(subject: Subject, batch: PaddedBatch, *places: Place) -> Iterator[PlacedAttention]:
     """Yields the attention, perturbed and in double precision, in those of the places that it serves.
 
-    Each comes with encodings that do nothing, rotate its heads, and add to its scores.
+    Each comes with encodings that do nothing, rotate its heads, and add to its scores. An encoding comes with
+    a built-in attention.
     """
+    if subject.kind is Kind.POSITION:
+        encoding = subject.once("perturbed", subject.perturbed)
+        for place in places:
+            yield PlacedAttention(built_in_attention(subject), place, batch.at(encoding))
+        return
     for there in subject.serving(*places):
         attention = there.once(("perturbed", there.place), there.perturbed)
         for encoding in (PositionalEncoding(), Turning(), Sloping(subject.model.heads)):
             yield PlacedAttention(attention, there.place, batch.at(encoding))
+
+
+def built_in_attention(subject: Subject) -> Attention:
+    """Returns the attention with which positional encodings are tried."""
+
+    def made() -> Attention:
+        attention: Attention = create("attention", "plugformer:mha", subject.model)
+        return perturbed(attention)
+
+    return subject.once("attention", made)

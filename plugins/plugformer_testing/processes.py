@@ -11,7 +11,8 @@ from pkgutil import resolve_name
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from plugformer_testing.contract import NotApplicable, Violation
+import pytest
+
 from plugformer_testing.subject import Subject
 
 T = TypeVar("T")
@@ -23,20 +24,13 @@ def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
     """Returns `function(component, options)`, computed in another process, if that can import the class."""
     module, name = subject.component.__module__, subject.component.__qualname__
     if "<locals>" in name or getattr(sys.modules.get(module), "__file__", None) is None:
-        raise NotApplicable(f"another process cannot import {name}, defined in a function or a notebook")
-    local = subject.entry.distribution == "local"
+        pytest.skip(f"another process cannot import {name}, defined in a function or a notebook")
     # Files of installed components do not change, so that they share a process; it takes seconds to start.
-    pool = _pool() if local else _shared_pool()
+    pool = _pool() if subject.entry.distribution == "local" else _shared_pool()
     try:
         return pool.submit(_call, function, f"{module}:{name}", dict(subject.options)).result()
     except ModuleNotFoundError as error:
-        raise NotApplicable(f"another process cannot import {name}: {error}") from error
-    except Exception as error:
-        _shared_pool.cache_clear()  # its process may have ended
-        raise Violation(f"in another process it fails: {type(error).__name__}: {error}") from error
-    finally:
-        if local:
-            pool.shutdown()
+        pytest.skip(f"another process cannot import {name}: {error}")
 
 
 def _call(function: Callable[..., T], target: str, options: dict[str, Any]) -> T:

@@ -1,18 +1,17 @@
-"""Requirements of contracts: each raises Violation with one sentence unless it holds."""
+"""Requirements of contracts: each fails the check with one sentence unless it holds."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import pytest
 import torch
 from torch import Tensor
 
-from plugformer_testing.contract import Violation
-
 
 def that(condition: object, message: str) -> None:
-    """Raises Violation with the message unless the condition is true."""
+    """Fails with the message unless the condition is true."""
     if not condition:
-        raise Violation(message)
+        pytest.fail(message, pytrace=False)
 
 
 def equal(found: object, expected: object, what: str) -> None:
@@ -42,7 +41,7 @@ def close(actual: Tensor, expected: Tensor, message: str, *, tolerance: float = 
     except AssertionError as error:
         lines = str(error).splitlines()
         difference = next((line for line in lines if "bsolute difference" in line), lines[0])
-        raise Violation(f"{message} ({difference})") from None
+        pytest.fail(f"{message} ({difference})", pytrace=False)
 
 
 def same(

@@ -19,7 +19,7 @@ from plugformer.data import EncodedSplit, Processor
 from plugformer.data.arrow import columns_of, encoded_examples
 from plugformer.data.encoding import encoded_rows
 from plugformer.data.processor import sample_subwords
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
     Column,
@@ -40,9 +40,8 @@ from plugformer.interfaces import (
 )
 from plugformer.model import LayerSpec, Limits, ModelSpec, PartSpec, Sizes, StackSpec, build
 from plugformer.registry import Kind, Registry
-from plugformer.validation import reads, serves
+from plugformer.validation import fitting, reads, serves
 from plugformer_testing import require
-from plugformer_testing.contract import Violation
 from plugformer_testing.probes import perturbed
 from plugformer_testing.subject import MODEL, OUTPUTS
 
@@ -286,55 +285,42 @@ class SmallTask:
 
     def architectures(self) -> list[Architecture]:
         """Returns the installed architectures that serve the type."""
-
-        def fits(found: Any) -> bool:
-            return reads(self.task_type, found)
-
-        otherwise = "no installed architecture serves its level and columns"
-        names = self._installed(Kind.ARCHITECTURE, fits, otherwise)
+        names = fitting(self._registry, Kind.ARCHITECTURE, partial(reads, self.task_type))
+        require.that(names, "no installed architecture serves its level and columns")
         return [self._registry.create(Kind.ARCHITECTURE, name) for name in names]
 
     def model(self, architecture: Architecture | None = None) -> Model:
         """Returns a small model with a head for the type's answers, by default of the first architecture."""
         if architecture is None:
             return self._first
-        answers = f"its answers are {self.task_type.output_type!r}, which no installed head predicts"
-        heads = self._installed(Kind.HEAD, lambda found: serves(found, self.task_type), answers)
-        head = next(filter(self._reads, heads), heads[0])
+        task_type = self.task_type
+        heads = fitting(self._registry, Kind.HEAD, lambda head: serves(head, task_type))
+        answers = f"its answers are {task_type.output_type!r}, which no installed head predicts"
+        require.that(heads, answers)
+        head = next((name for name, head in heads.items() if self._is_read_by(head)), next(iter(heads)))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            parts: dict[str, Any] = {
-                "inputs": self.task_type.inputs,
-                "view": self.task_type.view,
-                "head": head,
-                "max_length": LONGEST,
-                "registry": self._registry,
-            }
-            return small_model(architecture, self.task_type.level, self.known.sizes, **parts)
+            return small_model(
+                architecture,
+                task_type.level,
+                self.known.sizes,
+                inputs=task_type.inputs,
+                view=task_type.view,
+                head=head,
+                max_length=LONGEST,
+                registry=self._registry,
+            )
 
-    def _reads(self, head: str) -> bool:
+    def _is_read_by(self, head: type[Head]) -> bool:
         """Returns whether a head does not refuse the type's inputs."""
-        context = HeadContext(**vars(MODEL), outputs=OUTPUTS, inputs=self.task_type.inputs)
         with suppress(ConfigurationError):
-            self._registry.load(Kind.HEAD, head)(context)
+            head(HeadContext(**vars(MODEL), outputs=OUTPUTS, inputs=self.task_type.inputs))
             return True
         return False
 
     @cached_property
     def _first(self) -> Model:
         return self.model(self.architectures()[0])
-
-    def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> list[str]:
-        """Returns the components of a kind that fit, built-in ones first. Broken ones are skipped."""
-        names, entries = [], self._registry.entries(kind)
-        for entry in sorted(entries, key=lambda found: found.distribution != "plugformer"):
-            name = f"{entry.distribution}:{entry.name}"
-            with suppress(RegistryError):
-                if fits(self._registry.load(kind, name)):
-                    names.append(name)
-        if not names:
-            raise Violation(otherwise)
-        return names
 
     def answers(self, questions: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:
         """Returns the answers of its model to questions, by default the task's."""

@@ -17,7 +17,6 @@ from plugformer.registry import Entry, Kind, Registry, interface_of
 from plugformer.registry.options import checked_options
 from plugformer.runs import TrainedModel
 from plugformer_testing import require
-from plugformer_testing.contract import Violation
 from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed
 
 T = TypeVar("T")
@@ -52,7 +51,7 @@ class Subject:
     options: Mapping[str, Any]
     model: ModelContext
     expected_failures: Mapping[str, str]
-    registry: Registry | None
+    registry: Registry
     run: TrainedModel | None = None
     fixed: Place | None = None
     _memo: dict[Hashable, Any] = field(default_factory=dict)
@@ -69,6 +68,7 @@ class Subject:
         run: str | Path | None = None,
     ) -> "Subject":
         """Returns a subject for `kind/name`, `kind/distribution:name` or a class."""
+        registry = registry or Registry.discover()
         if isinstance(component, type):
             target = f"{component.__module__}:{component.__qualname__}"
             kind = next((kind for kind in Kind if issubclass(component, interface_of(kind))), None)
@@ -78,7 +78,6 @@ class Subject:
             entry = Entry(kind, component.__name__, target, distribution="local")
         else:
             path, _, name = component.partition("/")
-            registry = registry or Registry.discover()
             entry, component = registry.find(path, name), registry.load(path, name)
         expected = {**dict(entry.expected_failures), **(expected_failures or {})}
         if run is not None and entry.kind != Kind.HOOK:
@@ -97,6 +96,11 @@ class Subject:
         fields = options_model(self.component).model_fields
         required = [option.alias or name for name, option in fields.items() if option.is_required()]
         return [name for name in required if name not in self.options]
+
+    @property
+    def has_options(self) -> bool:
+        """Whether it has options."""
+        return bool(options_model(self.component).model_fields)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Returns `make()`, computed only once: for slow values that checks only read."""
@@ -137,8 +141,6 @@ class Subject:
                     return type(self.at(place).create())
             except ConfigurationError:
                 return None
-            except Violation:
-                raise
             except Exception:
                 return SharedState
 

@@ -77,7 +77,7 @@ def special_numbers_come_first(subject: Subject) -> None:
     require.that("<unk>" in shown, f"UNKNOWN is decoded as {shown!r}, expected '<unk>' in it")
 
 
-@contract_check(NASTY)
+@contract_check(cases=NASTY)
 def numbers_are_in_the_vocabulary(subject: Subject, text: str) -> None:
     """Every number is in the vocabulary and has a spelling. No text is encoded as PADDING, BEGIN or END."""
     tokenizer, row, _ = _encoded(subject, text)
@@ -90,7 +90,7 @@ def numbers_are_in_the_vocabulary(subject: Subject, text: str) -> None:
     require.that(fits, f"{len(row)} tokens are spelled as {spelled}")
 
 
-@contract_check((STRANGE[0], f"fox {STRANGE[1]}", f"fox{STRANGE[2]}", f"{STRANGE} fox"))
+@contract_check(cases=(STRANGE[0], f"fox {STRANGE[1]}", f"fox{STRANGE[2]}", f"{STRANGE} fox"))
 def unknown_characters_are_not_dropped(subject: Subject, text: str) -> None:
     """A character that the vocabulary cannot spell becomes UNKNOWN; it does not vanish."""
     _, row, kept = _encoded(subject, text)
@@ -120,7 +120,7 @@ def nothing_gives_nothing(subject: Subject) -> None:
     require.equal(tokenizer.decode([[]]), [""], "a row without tokens, decoded,")
 
 
-@contract_check(KNOWN)
+@contract_check(cases=KNOWN)
 def known_text_survives(subject: Subject, text: str) -> None:
     """Text made of training words is read back, except for spaces and case: nothing is lost or added."""
     _, row, again = _encoded(subject, text)
@@ -128,7 +128,7 @@ def known_text_survives(subject: Subject, text: str) -> None:
     require.that("".join(bare) == "".join(expected) and UNKNOWN not in row, f"it is read back as {again!r}")
 
 
-@contract_check(NASTY)
+@contract_check(cases=NASTY)
 def decoded_text_is_stable(subject: Subject, text: str) -> None:
     """Text that was decoded once comes back unchanged, except for spaces at its ends.
 
@@ -146,7 +146,7 @@ def decoded_text_is_stable(subject: Subject, text: str) -> None:
         require.equal(again.strip(), once.strip(), "what is read back from what was read back")
 
 
-@contract_check((2, 7, len(NASTY)))
+@contract_check(cases=(2, 7, len(NASTY)))
 def batches_equal_single_texts(subject: Subject, size: int) -> None:
     """A text is encoded, and a row decoded, the same in a batch as alone."""
     tokenizer, texts = trained(subject), NASTY[-size:]
@@ -158,7 +158,7 @@ def batches_equal_single_texts(subject: Subject, size: int) -> None:
         require.equal(decoded, again, "what is decoded in a batch")
 
 
-@contract_check(NASTY)
+@contract_check(cases=NASTY)
 def drawn_tokens_spell_the_same_text(subject: Subject, text: str) -> None:
     """Tokens drawn by `sampling` are in the vocabulary, and read as those of `encode` do."""
     tokenizer, row, expected = _encoded(subject, text)
@@ -214,7 +214,7 @@ def saved_and_loaded_is_the_same(subject: Subject) -> None:
     _require_same(_loaded(subject, save), trained(subject), "saved and loaded")
 
 
-@contract_check(("missing", "", "{", "[]", "\x00\xff"))
+@contract_check(cases=("missing", "", "{", "[]", "\x00\xff"))
 def broken_files_are_refused(subject: Subject, content: str) -> None:
     """Loading a file that is missing or damaged is a RunError."""
 
@@ -226,7 +226,7 @@ def broken_files_are_refused(subject: Subject, content: str) -> None:
     require.that(isinstance(raised, RunError), f"loading such a file raises {raised!r}, expected a RunError")
 
 
-@contract_check((0, 2))
+@contract_check(cases=(0, 2))
 def no_text_is_refused(subject: Subject, blank: int) -> None:
     """Training without any text is a DataError, unless there is nothing to train."""
     raised = _raised(lambda: _train(subject, [""] * blank))

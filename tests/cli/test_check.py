@@ -1,5 +1,7 @@
 """`plugformer check`: what it prints and returns."""
 
+import sys
+
 import pytest
 
 SCHEDULES = """
@@ -45,30 +47,29 @@ def local(manifest):
 def test_a_faulty_one_ends_with_status_1_and_the_smallest_case(run, local):
     outcome = run("check", "schedule/faulty", "--registry", local)
     assert outcome.status == 1
-    assert "schedule/faulty  2 of 3 checks passed, 1 failed  (local)\n" in outcome.out
-    assert (
-        "failed  only_the_last_update_may_stand_still: the factor of update 1 of 2 is zero: "
-        "nothing is learned there [smallest case: 2]" in outcome.out
-    )
-
-
-def test_failures_declared_in_the_manifest_are_no_failures(run, local):
-    outcome = run("check", "schedule/declared", "--registry", local)
-    assert outcome.status == 0
-    assert "2 of 3 checks passed, 1 failed as declared" in outcome.out
-    assert "expected failure  only_the_last_update_may_stand_still: it warms up (the factor" in outcome.out
+    name = "schedule/faulty::only_the_last_update_may_stand_still"
+    message = "the factor of update 1 of 2 is zero: nothing is learned there [smallest case: 2]"
+    assert f"FAILED {name} - Failed: {message}\n" in outcome.out
+    assert "1 failed, 2 passed" in outcome.out
 
 
 def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):
     outcome = run("check", "local", "--registry", local)
     assert outcome.status == 1
-    names = [line.split()[0] for line in outcome.out.splitlines() if line.startswith("schedule/")]
-    assert names == [f"schedule/{name}" for name in ("declared", "faulty", "missing", "powered", "sound")]
-    assert "schedule/missing   0 of 1 checks passed, 1 failed" in outcome.out
-    assert "failed  loads: schedule 'missing' (local): module local_schedules has no 'Missing'" in outcome.out
-    assert "schedule/powered   PARTIAL: 0 of 3 checks ran" in outcome.out
-    assert "skipped  all: needs a value for power, which has no default" in outcome.out
-    assert "5 components: PARTIAL: 10 of 13 checks ran, 2 failed, 1 failed as declared" in outcome.out
+    printed = " ".join(outcome.out.split())
+    assert "schedule/declared::only_the_last_update_may_stand_still XFAIL (it warms up)" in printed
+    assert "FAILED schedule/missing::loads - Failed: schedule 'missing' (local): module local" in outcome.out
+    assert "needs a value for power, which has no default" in printed
+    assert "2 failed, 7 passed, 3 skipped, 1 xfailed" in outcome.out
+
+
+def test_pytest_takes_the_arguments_after_two_hyphens(run, local, tmp_path):
+    file = tmp_path / "checks.xml"
+    arguments = ("-k", "factors_are_numbers", f"--junitxml={file}")
+    outcome = run("check", "schedule/faulty", "--registry", local, "--", *arguments)
+    assert outcome.status == 0
+    assert "1 passed, 2 deselected" in outcome.out
+    assert 'classname="schedule.faulty" name="factors_are_numbers"' in file.read_text()
 
 
 @pytest.mark.parametrize(
@@ -89,14 +90,19 @@ def test_mistakes(run, local, arguments, message):
     assert message in outcome.err
 
 
-def test_an_exception_is_shown_with_its_line_and_on_demand_with_its_traceback(run, local, tmp_path):
-    arguments = ("check", "schedule/powered", "--set", "power=2", "--registry", local)
-    brief = run(*arguments).out
+def test_without_pytest_the_extra_is_named(run, local, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plugformer_testing.checks", None)
+    outcome = run("check", "local", "--registry", local)
+    assert outcome.status == 2
+    assert "pip install 'plugformer[test]'" in outcome.err
+
+
+def test_an_exception_is_shown_from_the_check_to_its_line(run, local, tmp_path):
+    printed = run("check", "schedule/powered", "--set", "power=2", "--registry", local).out
     line = SCHEDULES.splitlines().index("    return [1.0][int(power > 1)]") + 1
-    place = f"{tmp_path / 'local_schedules.py'}:{line} (_scaled)"
-    assert f"raised IndexError: list index out of range, in {place}" in brief
-    assert "Traceback" not in brief
-    assert "        Traceback (most recent call last):\n" in run(*arguments, "--traceback").out
+    assert f"local_schedules.py:{line}: in _scaled" in printed
+    assert "E   IndexError: list index out of range" in printed
+    assert "_pytest" not in printed
 
 
 def test_commands_and_hooks_that_cannot_be_imported_are_reported_with_the_cause(run, manifest):
@@ -104,6 +110,6 @@ def test_commands_and_hooks_that_cannot_be_imported_are_reported_with_the_cause(
     file = manifest(entries + "hooks: [no_such_module]", own_parts="def fine(): pass")
     outcome = run("check", "local", "--registry", str(file))
     assert outcome.status == 1
-    assert "command/fine" in outcome.out
-    assert "importing own_parts:absent failed: AttributeError" in outcome.out
-    assert "importing no_such_module failed: ModuleNotFoundError" in outcome.out
+    assert "command/fine::loads PASSED" in outcome.out
+    assert "command/bad::loads - AttributeError" in outcome.out
+    assert "no_such_module::loads - ModuleNotFoundError" in outcome.out

@@ -2,8 +2,7 @@
 
 import numpy as np
 import torch
-from tests.testing.mutants import instead, mutant_tests
-from torch import nn
+from tests.testing.mutants import fault_test, instead
 
 from plugformer.interfaces import Initialization
 from plugformer.registry import Kind
@@ -32,30 +31,14 @@ class DrawsOnce(Initialization):
         values.copy_(self.drawn[path])
 
 
-class SmallerAndSmaller(Initialization):
-    """Counts calls instead of layers."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def draw(self, values, path, module, residual_layers):
-        self.calls += 1
-        nn.init.normal_(values, std=1 / self.calls)
-
-
 MUTANTS = {
-    "values_are_finite": (drawing("DividesByAxes", lambda values: values.normal_().div_(values.dim())),),
-    "parameters_stay_what_they_are": (
-        Copies,
-        drawing("Freezes", lambda values: values.requires_grad_(False)),
+    "values_are_finite": drawing("DividesByAxes", lambda values: values.normal_().div_(values.dim())),
+    "parameters_stay_what_they_are": Copies,
+    "values_follow_the_seed": drawing(
+        "NumPy", lambda values: values.copy_(torch.from_numpy(np.random.normal(size=values.shape)))
     ),
-    "values_follow_the_seed": (
-        drawing("NumPy", lambda values: values.copy_(torch.from_numpy(np.random.normal(size=values.shape)))),
-        drawing("OwnSeed", lambda values: values.normal_(generator=torch.Generator().manual_seed(1))),
-    ),
-    "each_parameter_is_drawn_alone": (DrawsOnce, SmallerAndSmaller),
-    "a_small_network_learns": (drawing("Zeros", nn.init.zeros_),),
+    "each_parameter_is_drawn_alone": DrawsOnce,
 }
 
 
-test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.INITIALIZATION)
+test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.INITIALIZATION)

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from plugformer_plugins.tokenizer.bpe_dropout import BPEDropout
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider widest"] * 5
 
-test_every_merge_dropped = contract_tests("tokenizer/bpe_dropout", options={"dropout": 1.0})
+
+@parametrize_with_checks("tokenizer/bpe_dropout", options={"dropout": 1.0})
+def test_every_merge_dropped(check):
+    check()
 
 
 def trained(dropout: float) -> BPEDropout:

@@ -16,22 +16,78 @@ from torch.nn.functional import cross_entropy
 import plugformer
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import HeadContext, HeadInput
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
-test_pointers = contract_tests("head/pointers")
-test_two_heads = contract_tests("head/two_heads", options={"weight": 0.3})
-test_candidates = contract_tests("head/candidates")
-test_multiple_choice = contract_tests("task_type/multiple-choice")
-test_span_extraction = contract_tests("task_type/span-extraction")
-test_label_and_number = contract_tests("task_type/label-and-number")
-test_squad_exact_match = contract_tests("metric/squad_exact_match")
-test_squad_f1 = contract_tests("metric/squad_f1")
-test_label_accuracy = contract_tests("metric/label_accuracy")
-test_number_error = contract_tests("metric/number_error")
-test_day = contract_tests("column/day")
-test_dating = contract_tests("task_type/dating")
-test_token_regression = contract_tests("task_type/token-regression")
-test_word_regressor = contract_tests("head/word_regressor")
+
+@parametrize_with_checks("head/pointers")
+def test_pointers(check):
+    check()
+
+
+@parametrize_with_checks("head/two_heads", options={"weight": 0.3})
+def test_two_heads(check):
+    check()
+
+
+@parametrize_with_checks("head/candidates")
+def test_candidates(check):
+    check()
+
+
+@parametrize_with_checks("task_type/multiple-choice")
+def test_multiple_choice(check):
+    check()
+
+
+@parametrize_with_checks("task_type/span-extraction")
+def test_span_extraction(check):
+    check()
+
+
+@parametrize_with_checks("task_type/label-and-number")
+def test_label_and_number(check):
+    check()
+
+
+@parametrize_with_checks("metric/squad_exact_match")
+def test_squad_exact_match(check):
+    check()
+
+
+@parametrize_with_checks("metric/squad_f1")
+def test_squad_f1(check):
+    check()
+
+
+@parametrize_with_checks("metric/label_accuracy")
+def test_label_accuracy(check):
+    check()
+
+
+@parametrize_with_checks("metric/number_error")
+def test_number_error(check):
+    check()
+
+
+@parametrize_with_checks("column/day")
+def test_day(check):
+    check()
+
+
+@parametrize_with_checks("task_type/dating")
+def test_dating(check):
+    check()
+
+
+@parametrize_with_checks("task_type/token-regression")
+def test_token_regression(check):
+    check()
+
+
+@parametrize_with_checks("head/word_regressor")
+def test_word_regressor(check):
+    check()
+
 
 NAMES, TOWNS = ("Ann", "Bob", "Eva"), ("New York", "Rome", "St. Ives")
 QUESTIONS = [

@@ -7,12 +7,19 @@ import pytest
 
 import plugformer
 from plugformer.errors import ConfigurationError
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
 ROWS = [[text, label] for text, label in (("yes", "good"), ("no", "bad")) for _ in range(8)]
 
-test_albert = contract_tests("architecture/albert")
-test_albert_with_groups = contract_tests("architecture/albert", options={"groups": 2})
+
+@parametrize_with_checks("architecture/albert")
+def test_albert(check):
+    check()
+
+
+@parametrize_with_checks("architecture/albert", options={"groups": 2})
+def test_albert_with_groups(check):
+    check()
 
 
 @pytest.mark.parametrize("groups", [1, 2])

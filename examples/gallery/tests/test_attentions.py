@@ -28,22 +28,51 @@ from plugformer.interfaces import (
 )
 from plugformer.interfaces.context import State
 from plugformer.model import Cache
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
 DECODER = Place(stack="decoder", view=CAUSAL)
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
-test_convolution = contract_tests("attention/convolution")
-test_cross_layer = contract_tests("attention/cross_layer")
-test_cross_layer_with_fewer_heads = contract_tests(
-    "attention/cross_layer", options={"sharing": 3, "kv_heads": 2}
-)
-test_retention = contract_tests("attention/retention")
-test_sliding_window = contract_tests("attention/sliding_window")
-test_a_narrow_window = contract_tests("attention/sliding_window", options={"window": 2})
-test_a_wider_window = contract_tests("attention/sliding_window", options={"window": 3})
-test_talking_heads = contract_tests("attention/talking_heads")
+
+@parametrize_with_checks("attention/convolution")
+def test_convolution(check):
+    check()
+
+
+@parametrize_with_checks("attention/cross_layer")
+def test_cross_layer(check):
+    check()
+
+
+@parametrize_with_checks("attention/cross_layer", options={"sharing": 3, "kv_heads": 2})
+def test_cross_layer_with_fewer_heads(check):
+    check()
+
+
+@parametrize_with_checks("attention/retention")
+def test_retention(check):
+    check()
+
+
+@parametrize_with_checks("attention/sliding_window")
+def test_sliding_window(check):
+    check()
+
+
+@parametrize_with_checks("attention/sliding_window", options={"window": 2})
+def test_a_narrow_window(check):
+    check()
+
+
+@parametrize_with_checks("attention/sliding_window", options={"window": 3})
+def test_a_wider_window(check):
+    check()
+
+
+@parametrize_with_checks("attention/talking_heads")
+def test_talking_heads(check):
+    check()
 
 
 @pytest.fixture

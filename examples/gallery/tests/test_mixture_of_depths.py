@@ -16,11 +16,14 @@ from plugformer.interfaces import (
     Sublayer,
 )
 from plugformer.model import Layer
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
 WIDTH = 8
 
-test_mixture_of_depths = contract_tests("residual/mixture_of_depths")
+
+@parametrize_with_checks("residual/mixture_of_depths")
+def test_mixture_of_depths(check):
+    check()
 
 
 def double(hidden: torch.Tensor, tokens: torch.Tensor | None, most: int | None) -> torch.Tensor:

@@ -4,9 +4,12 @@ import torch
 from plugformer_gallery.muon_adam import MuonAdam, orthogonal_factor
 from torch import nn
 
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
-test_muon_adam = contract_tests("optimizer/muon_adam")
+
+@parametrize_with_checks("optimizer/muon_adam")
+def test_muon_adam(check):
+    check()
 
 
 def test_the_factor_is_orthogonal_where_the_matrix_is_not_zero() -> None:

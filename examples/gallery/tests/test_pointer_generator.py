@@ -10,9 +10,13 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import AllowedOutputs, Generative, HeadContext, HeadInput, Session, Tokens
 from plugformer.validation import validate
 from plugformer_plugins.decoding.beam import Beam
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
-test_pointer_generator = contract_tests("head/pointer_generator")
+
+@parametrize_with_checks("head/pointer_generator")
+def test_pointer_generator(check):
+    check()
+
 
 SEEN, UNSEEN, STEPS = range(4, 104), range(104, 112), 300
 

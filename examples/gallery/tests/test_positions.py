@@ -18,14 +18,25 @@ from plugformer.interfaces import (
     PositionalEncoding,
     Positions,
 )
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=256)
 LENGTH, WIDTH = 7, 6
 
-test_shaw = contract_tests("position/shaw")
-test_near_distances = contract_tests("position/shaw", options={"max_distance": 1})
-test_yarn = contract_tests("position/yarn")
+
+@parametrize_with_checks("position/shaw")
+def test_shaw(check):
+    check()
+
+
+@parametrize_with_checks("position/shaw", options={"max_distance": 1})
+def test_near_distances(check):
+    check()
+
+
+@parametrize_with_checks("position/yarn")
+def test_yarn(check):
+    check()
 
 
 def positions(encoding: PositionalEncoding) -> Positions:

@@ -9,11 +9,14 @@ from torch import nn
 
 from plugformer import create
 from plugformer.interfaces import Place, ResidualContext, Sublayer
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
 WIDTH, EXAMPLES = 8, 4000
 
-test_stochastic_depth = contract_tests("residual/stochastic_depth")
+
+@parametrize_with_checks("residual/stochastic_depth")
+def test_stochastic_depth(check):
+    check()
 
 
 NAMES = ("attention", "feed_forward")

@@ -5,9 +5,13 @@ from plugformer_gallery.token_merging import TokenMerging, merge
 from torch import nn
 
 from plugformer.interfaces import ResidualContext, Sublayer
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
-test_token_merging = contract_tests("residual/token_merging")
+
+@parametrize_with_checks("residual/token_merging")
+def test_token_merging(check):
+    check()
+
 
 ANGLES = torch.tensor([[0.0, 0.1, 1.5, 0.7, 3.0, 3.1, 9.0]])
 X = torch.stack([ANGLES.cos(), ANGLES.sin()], dim=-1)

@@ -14,9 +14,12 @@ from plugformer.interfaces import (
     Positions,
     Ragged,
 )
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
-test_ul2 = contract_tests("task_type/ul2")
+
+@parametrize_with_checks("task_type/ul2")
+def test_ul2(check):
+    check()
 
 
 def test_texts_are_restored_from_questions_and_spans() -> None:

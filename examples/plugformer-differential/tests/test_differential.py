@@ -19,12 +19,15 @@ from plugformer.interfaces import (
     Positions,
     Tokens,
 )
-from plugformer_testing import contract_tests
+from plugformer_testing import parametrize_with_checks
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 REAL = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
-test_contract = contract_tests("attention/differential")
+
+@parametrize_with_checks("attention/differential")
+def test_contract(check):
+    check()
 
 
 @pytest.fixture

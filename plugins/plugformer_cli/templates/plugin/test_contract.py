@@ -1,5 +1,10 @@
 """The component fulfills the contract of its kind; add a test of its formula."""
 
-from plugformer_testing import contract_tests
+from collections.abc import Callable
 
-test_contract = contract_tests("new_kind/new_component")
+from plugformer_testing import parametrize_with_checks
+
+
+@parametrize_with_checks("new_kind/new_component")
+def test_contract(check: Callable[[], None]) -> None:
+    check()
