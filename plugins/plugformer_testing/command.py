@@ -26,7 +26,7 @@ def command(
     ] = None,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- ARGUMENT...]", help="Arguments of pytest, such as -k or --junitxml."),
+        typer.Argument(metavar="[-- ARGUMENT]", help="Arguments of pytest, such as -k or --junitxml."),
     ] = None,
     settings: Annotated[
         list[str] | None,
