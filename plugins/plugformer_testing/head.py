@@ -59,7 +59,8 @@ class _HeadCase:
         return Level.VECTOR in self.head.levels
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        return self.head.loss(self.hidden, self.targets, self.context)
+        with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in all passes
+            return self.head.loss(self.hidden, self.targets, self.context)
 
     def likelihoods(self) -> Likelihoods:
         return self.head.likelihoods(self.hidden, self.targets, self.context)
@@ -239,8 +240,7 @@ def padding_does_not_count(case: _HeadCase) -> None:
     other = case.targets.masked_fill(~real, 3) if case.by_token else case.targets
     for training in (True, False):
         head.train(training)
-        with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in both passes
-            loss, _ = head.loss(changed, other, case.context)
+        loss, _ = replace(case, hidden=changed, targets=other).loss()
         mode = f"in {'training' if training else 'evaluation'} mode"
         require.close(loss, case.loss()[0], f"{mode} the loss changes with values at padding")
         (gradient,) = torch.autograd.grad(loss, changed)
@@ -304,11 +304,7 @@ def weights_multiply_the_losses(case: _HeadCase) -> None:
         every.append(torch.full(case.mask.shape, 2.0, dtype=torch.float64))
     for training, twice in product((True, False), every):
         case.head.train(training)
-        losses = []
-        for each in (case, case.weighted(twice)):
-            with torch.random.fork_rng(devices=[]):  # a head may drop out: the same in both passes
-                losses.append(each.loss())
-        (loss, count), (other, number) = losses
+        (loss, count), (other, number) = case.loss(), case.weighted(twice).loss()
         mode = f"in {'training' if training else 'evaluation'} mode"
         require.close(other.double(), 2 * loss.double(), f"{mode}, the loss of targets with the weight 2")
         require.equal(int(number), int(count), "the number of targets with weights")
