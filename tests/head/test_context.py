@@ -10,7 +10,7 @@ from tests.recomputing import RecomputingSession
 from torch import nn
 
 import plugformer
-from plugformer.errors import ConfigurationError, NotExportableError, RegistryError
+from plugformer.errors import ConfigurationError, NotExportableError
 from plugformer.interfaces import AllowedOutputs, HeadInput, Session, Tokens, evaluating
 from plugformer_blocks import programs_of
 from plugformer_plugins.attention.grouped import MultiHeadAttention
@@ -192,10 +192,3 @@ def test_rows_are_selected_together():
         assert torch.equal(getattr(found, name), getattr(context, name)[rows])
     assert torch.equal(found.source.ids, source.ids[rows])
     assert torch.equal(found.source.mask, source.mask[rows])
-
-
-def test_a_head_reads_what_is_known():
-    with pytest.raises(RegistryError, match=r"Misled reads 'memories' \(did you mean 'memory'\?\).*source"):
-
-        class Misled(LanguageModel):
-            reads = frozenset({"memories"})

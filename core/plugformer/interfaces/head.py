@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.errors import ConfigurationError, RegistryError, nearest
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.prediction import Level, OutputType
 
@@ -19,8 +19,6 @@ Real = Bool[Tensor, "batch length"]
 Logits = Float[Tensor, "targets outputs"]
 Targets = Shaped[Tensor, " targets *axes"]
 _POSITIONS = 1024
-_READ = frozenset({"source", "memory", "cross_attention"})
-"""What `Head.reads` may name."""
 
 
 @dataclass(eq=False)
@@ -134,14 +132,6 @@ class Head(nn.Module, ABC):
     depends_on: ClassVar[Literal["target", "example", "batch"]] = "target"
     probabilities: ClassVar[bool] = True
     reads: ClassVar[frozenset[Literal["source", "memory", "cross_attention"]]] = frozenset()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Raises RegistryError if `reads` names something unknown."""
-        super().__init_subclass__(**options)
-        if unknown := sorted(cls.reads - _READ):
-            name = f"{unknown[0]!r}{nearest(unknown[0], _READ)}"
-            known = ", ".join(sorted(_READ))
-            raise RegistryError(f"{cls.__module__}:{cls.__qualname__} reads {name}; known: {known}")
 
     @classmethod
     def check_case(cls, real: Real) -> tuple[Targets, int] | None:  # noqa: ARG003 (a default)
