@@ -72,7 +72,7 @@ def validate(
             add(_model_problems(experiment, computes=("model", "head") not in refused))
         if not findings:
             add([*_refused_by_hooks(experiment), *_other_tokenizers(experiment)])
-    if data:
+    if data and ("data",) not in dict(findings):
         add(_data_problems(experiment))
     experiment.raise_for(findings)
     if experiment.task.training.optimizer.groups:
@@ -209,16 +209,15 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
 
 def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
-    columns, data = experiment.columns, experiment.data
+    columns = experiment.columns
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
-    if unfit := _finding(("data", "name"), lambda: data.check_columns(columns)):
+    if unfit := _finding(("data", "name"), lambda: experiment.data.check_columns(columns)):
         return unfit
-    findings: list[Finding] = []
-
-    def look() -> None:
-        findings.extend((("data", *path), message) for path, message in data.problems(columns))
-
-    return _finding(("data",), lambda: guarded(entry, "looking for problems", look)) or findings
+    try:
+        problems = guarded(entry, "looking for problems", lambda: [*experiment.data.problems(columns)])
+    except PlugformerError as error:
+        return [(("data",), str(error))]
+    return [(("data", *path), message) for path, message in problems]
 
 
 def _constructed(experiment: Experiment) -> Iterator[Finding]:

@@ -88,3 +88,10 @@ def test_a_metric_that_cannot_be_loaded_is_not_offered(validated, registry, tmp_
     with pytest.raises(ConfigurationError, match=r"answers with text; expected .*'bleu'") as caught:
         validate(resolve(str(tmp_path / "top.yaml"), registry=local))
     assert "broken" not in str(caught.value)
+
+
+def test_data_that_refuse_their_options_are_located_with_all_else(validated):
+    with pytest.raises(ConfigurationError) as caught:
+        validated("data: {name: hub, dataset: a/b/c}\ntype: classification")
+    places = [line.partition(": ")[0] for line in str(caught.value).splitlines()]
+    assert [place.rpartition("  ")[2] for place in places] == ["model.head", "data"]
