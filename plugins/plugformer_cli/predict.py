@@ -7,11 +7,11 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,9 @@ from plugformer_cli.questions import (
     TABLES,
     Question,
     arriving,
+    columns_and_count,
     ending,
+    inputs_of,
     kept_input,
     lines_of,
     places_of,
@@ -34,7 +36,6 @@ from plugformer_cli.questions import (
 
 if TYPE_CHECKING:
     from plugformer.distributed import Processes
-    from plugformer.runs import TrainedModel
 
 PORTION = 2000
 """Questions that are answered and saved together. What is written does not depend on it."""
@@ -131,28 +132,7 @@ def command(
     by_vector = vectors or among is not None
     is_table = file is not None and not json_lines and ending(file) in TABLES
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1  # processes, by a launcher
-    for refused, problem in (
-        (vectors and among is not None, "--among and --vectors exclude each other: give one"),
-        (by_vector and json_lines, "--json-lines goes with neither --among nor --vectors: leave one out"),
-        (file is not None and texts, "TEXT and --file exclude each other: give one"),
-        (out is not None and texts, "--out and TEXT exclude each other: write the texts into a --file"),
-        (
-            out is not None and as_json,
-            "--out and --json exclude each other: an --out that ends in .jsonl has JSON",
-        ),
-        (out is None and resume, "--resume continues a file of answers: give --file and --out as before"),
-        (
-            (column or no_header) and not is_table,
-            "--column and --no-header need a table: give --file, ending in .csv, .tsv, .jsonl or .parquet",
-        ),
-        (probabilities and out is None and not as_json, "--probabilities needs --out, or --json"),
-        (
-            several and (out is None or file is None),
-            "several processes share the rows of a file: give --file and --out",
-        ),
-    ):
-        if refused:
-            raise ConfigurationError(problem)
+    _refuse_combinations(ctx.params, is_table=is_table, several=several)
     if out is not None:
         check_form("--out", out, (".txt", *TABLES))
     places = places_of(column or [])
@@ -162,12 +142,11 @@ def command(
         if out is not None and file is None:
             file = stack.enter_context(kept_input())
         from plugformer.distributed import Processes
+        from plugformer.interfaces import TaskType
         from plugformer_blocks import check_file
 
-        for given in (file, among):
-            if given is not None:
-                check_file(given)
-
+        for given in filter(None, (file, among)):
+            check_file(given)
         processes = Processes.join()
         model = load_run(ctx, run, settings, processes.device if several else device, registry)
         answer: Answer = partial(model.predict_each, n_best=n_best, probabilities=probabilities)
@@ -179,7 +158,7 @@ def command(
         header: list[str] = []
         read: Callable[[], Iterator[Question]] = partial(map, question, texts or ())
         if file is not None and is_table:
-            needed, optional = _inputs(model, only=name if by_vector else None)
+            needed, optional = inputs_of(model.experiment.task_type, only=name if by_vector else None)
             read = partial(rows_of, file, needed, optional, places, header=not no_header, names=header)
         elif file is not None:
             read = partial(lines_of, file, is_json=json_lines)
@@ -192,24 +171,47 @@ def command(
             else:
                 printer.print(arriving(sys.stdin.buffer, question, PORTION))
             return
-        hashes = {
-            "--file": file and _hash_of(file),
-            "--among": among and _hash_of(among),
-            "model": _hash_of(model.place / "model.safetensors"),
-        }
-        requested = {option: value for option, value in ctx.params.items() if option not in _NOT_REQUESTED}
+        task_type = model.experiment.task_type
         columns = {
             "prediction": True,
             "probability": model.model.head.probabilities,
             "alternatives": n_best > 1,
             "probabilities": probabilities,
-            "spans": not by_vector and _has_spans(model),
+            "spans": not by_vector and type(task_type).spans is not TaskType.spans,
             "error": True,
         }
         names = [name for name, present in columns.items() if present]
-        form = AnswerFile(out, names, model.experiment.task_type, n_best, scores)
+        form = AnswerFile(out, names, task_type, n_best, scores)
+        requested = {option: value for option, value in ctx.params.items() if option not in _NOT_REQUESTED}
+        files = {"--file": file, "--among": among, "model": model.place / "model.safetensors"}
+        hashes = {name: each and _hash_of(each) for name, each in files.items()}
         unfinished = UnfinishedAnswers(out, requested | hashes)
         _write(form, unfinished, read, header, answers, processes, resume=resume)
+
+
+def _refuse_combinations(given: Mapping[str, Any], *, is_table: bool, several: bool) -> None:
+    """Raises ConfigurationError if options exclude each other, or lack what they need."""
+    words = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
+    words |= {"TEXT": given["texts"], "--json": given["as_json"]}
+    for one, other, advice in (
+        ("--among", "--vectors", "give one"),
+        ("--json-lines", "--among", "leave one out"),
+        ("--json-lines", "--vectors", "leave one out"),
+        ("TEXT", "--file", "give one"),
+        ("--out", "TEXT", "write the texts into a --file"),
+        ("--out", "--json", "an --out that ends in .jsonl has JSON"),
+    ):
+        if words[one] and words[other]:
+            raise ConfigurationError(f"{one} and {other} exclude each other: {advice}")
+    into_file = given["out"] is not None
+    if given["resume"] and not into_file:
+        raise ConfigurationError("--resume continues a file of answers: give --file and --out as before")
+    if (given["column"] or given["no_header"]) and not is_table:
+        raise ConfigurationError(f"--column and --no-header need a --file that ends in {' or '.join(TABLES)}")
+    if given["probabilities"] and not (into_file or given["as_json"]):
+        raise ConfigurationError("--probabilities needs --out, or --json")
+    if several and not (into_file and given["file"]):
+        raise ConfigurationError("several processes share the rows of a file: give --file and --out")
 
 
 _NOT_REQUESTED = {"run", "texts", "file", "among", "out", "resume", "device", "as_json", "registry"}
@@ -219,23 +221,6 @@ _NOT_REQUESTED = {"run", "texts", "file", "among", "out", "resume", "device", "a
 def _hash_of(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _inputs(model: "TrainedModel", *, only: str | None) -> tuple[list[str], list[str]]:
-    """Returns the columns that questions to a model have, and those that they may have; or one of them."""
-    task_type = model.experiment.task_type
-    parts = {part.name for part in task_type.inputs if part.optional}
-    inputs = [column for column in task_type.columns if column.role == "input"]
-    if only is not None:
-        return [only or inputs[0].name], []
-    optional = [column.name for column in inputs if column.optional or column.name in parts]
-    return [column.name for column in inputs if column.name not in optional], optional
-
-
-def _has_spans(model: "TrainedModel") -> bool:
-    from plugformer.interfaces import TaskType
-
-    return type(model.experiment.task_type).spans is not TaskType.spans
 
 
 def _write(
@@ -256,7 +241,7 @@ def _write(
     from plugformer_cli.progress import row_progress
 
     say = partial(typer.echo, err=True) if processes.main else str
-    columns, count = processes.on_main(lambda: _columns_and_count(read()))
+    columns, count = processes.on_main(lambda: columns_and_count(read()))
     if processes.on_main(lambda: unfinished.begin(resume=resume)):
         done = unfinished.rows = processes.on_main(lambda: unfinished.rows)
         if resume:
@@ -270,14 +255,6 @@ def _write(
     else:
         say(f"{form.out} is complete")
     processes.on_main(lambda: _conclude(unfinished, form.out))
-
-
-def _columns_and_count(questions: Iterable[Question]) -> tuple[list[str], int]:
-    columns: dict[str, None] = {}
-    count = 0
-    for count, question in enumerate(questions, start=1):  # noqa: B007 (the last is the number)
-        columns |= dict.fromkeys(question.cells)
-    return [*columns], count
 
 
 def _save(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
 
 if TYPE_CHECKING:
-    from plugformer.interfaces import Example
+    from plugformer.interfaces import Example, TaskType
 
 T = TypeVar("T")
 
@@ -103,6 +103,25 @@ def rows_of(
         _, cells = row
         asked = {name: _joined([cells[place] for place in inputs[name]]) for name in inputs}
         yield Question(asked, asked, dict(zip(names, cells, strict=True)))
+
+
+def inputs_of(task_type: "TaskType", *, only: str | None) -> tuple[list[str], list[str]]:
+    """Returns the columns that questions have, and those that they may have; or one of them."""
+    parts = {part.name for part in task_type.inputs if part.optional}
+    inputs = [column for column in task_type.columns if column.role == "input"]
+    if only is not None:
+        return [only or inputs[0].name], []
+    optional = [column.name for column in inputs if column.optional or column.name in parts]
+    return [column.name for column in inputs if column.name not in optional], optional
+
+
+def columns_and_count(questions: Iterable[Question]) -> tuple[list[str], int]:
+    """Returns the columns of all questions, and the number of these."""
+    columns: dict[str, None] = {}
+    count = 0
+    for count, question in enumerate(questions, start=1):  # noqa: B007 (the last is the number)
+        columns |= dict.fromkeys(question.cells)
+    return [*columns], count
 
 
 def _joined(cells: Sequence[Any]) -> Any:

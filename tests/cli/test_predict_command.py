@@ -89,7 +89,9 @@ def test_json_lines_are_examples(run, model, monkeypatch):
     assert (found.status, found.out) == (2, "a b\n\n\nc\n")
     assert "text 2: no answer: 'x' is no JSON" in found.err
     assert "text 3: no answer: '[1]' is no object" in found.err
-    assert "--json-lines goes with neither" in run("predict", "runs/a", "--json-lines", "--vectors", "a").err
+    assert (
+        "--json-lines and --vectors exclude" in run("predict", "runs/a", "--json-lines", "--vectors", "a").err
+    )
 
 
 def test_texts_from_a_file_in_utf8_with_any_line_ends(run, tmp_path):
