@@ -43,6 +43,7 @@ from plugformer.runs.lockfile import (
     require_installed,
     resolve_run,
 )
+from plugformer.runs.self_check import check, same_answers
 from plugformer.runs.store import load_tensors, read_json, restore
 
 _LOG = logging.getLogger(__name__)
@@ -273,8 +274,6 @@ class TrainedModel:
 
         Those to a few made-up questions were recorded when training ended, decoded as the task says.
         """
-        from plugformer.runs.self_check import same_answers  # which knows this class
-
         if not self.changes:
             return ""
         directory = RunDirectory(self.place)
@@ -292,6 +291,10 @@ class TrainedModel:
             way_on = f"restore them, or measure and record the model with the new ones: `{command}`"
             raise RunError(f"{_changes(self)}\n{problem}; {way_on}")
 
+    def saved_model(self) -> Model:
+        """Returns the model as it was saved, on the device of this one."""
+        return load(self.place, self.registry, device=self.device).model
+
     def check_itself(self, split: EncodedSplit | None = None) -> SelfCheck:
         """Computes answers to a few validation examples in several ways each, and compares them.
 
@@ -301,8 +304,6 @@ class TrainedModel:
         Raises:
             DataError: The task's data cannot be read, or are not those of the training.
         """
-        from plugformer.runs.self_check import check  # which knows this class
-
         return check(self, self.read("validation")[0] if split is None else split)
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:

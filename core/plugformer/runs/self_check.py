@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -34,7 +34,9 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer.registry import Kind
-from plugformer.runs.loading import TrainedModel, load
+
+if TYPE_CHECKING:
+    from plugformer.runs.loading import TrainedModel
 
 Differences = Float[ndarray, " examples"]
 """Differences between two ways to compute the same, in nats."""
@@ -59,7 +61,7 @@ class Way(NamedTuple):
     compute: Callable[[], Differences]
 
 
-def check(trained: TrainedModel, split: EncodedSplit) -> SelfCheck:
+def check(trained: "TrainedModel", split: EncodedSplit) -> SelfCheck:
     """Compares ways to compute the answers to a few examples."""
     rows = range(len(split))[:EXAMPLES]
     continues = trained.processor.task_type.level is Level.NEXT_TOKEN
@@ -85,7 +87,7 @@ def _contracts(*components: str) -> str:
     return " and ".join(f"`plugformer check {component}`" for component in components)
 
 
-def _suspects(trained: TrainedModel) -> tuple[str, str]:
+def _suspects(trained: "TrainedModel") -> tuple[str, str]:
     """Returns the attention and the positional encoding of the last stack."""
     settings = trained.task.model
     stack = getattr(settings, trained.experiment.architecture.stacks[-1][0])
@@ -93,12 +95,7 @@ def _suspects(trained: TrainedModel) -> tuple[str, str]:
     return f"attention/{attention.name}", f"position/{position.name}"
 
 
-def _loaded(trained: TrainedModel) -> Model:
-    """Returns the saved model, on the device of the trained one."""
-    return load(trained.place, trained.registry, device=trained.device).model
-
-
-def _continuing(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[Way]:
+def _continuing(trained: "TrainedModel", split: EncodedSplit, rows: Sequence[int]) -> list[Way]:
     """Returns comparisons for models that generate.
 
     Cached decoding uses the search of the task. The other searches are greedy: where two outputs diverge, the
@@ -119,7 +116,7 @@ def _continuing(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int])
 
     def loaded() -> Differences:
         predictor = _predictor(trained, "greedy")
-        predictor.model = cast("Generative", _loaded(trained))
+        predictor.model = cast("Generative", trained.saved_model())
         return apart(predictor)
 
     contracts = _contracts(*_suspects(trained))
@@ -133,7 +130,7 @@ def _continuing(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int])
     ]
 
 
-def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> GenerativePredictor:
+def _predictor(trained: "TrainedModel", decoding: str = "", **options: int) -> GenerativePredictor:
     """Returns a model's predictor in float32, with its task's decoding or with a built-in one."""
     predictor = cast("GenerativePredictor", trained.predictor())
     predictor.precision = None
@@ -142,7 +139,7 @@ def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> Gen
     return predictor
 
 
-def _reading(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[Way]:
+def _reading(trained: "TrainedModel", split: EncodedSplit, rows: Sequence[int]) -> list[Way]:
     """Returns comparisons for models that predict labels or tags."""
     batch = batch_of(split, rows, trained.model)
     longest = max(tokens.ids.shape[1] for tokens in batch.sequences)
@@ -161,7 +158,7 @@ def _reading(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) ->
     return [
         Way("batch = single", f"rows are mixed, or {padding}", lambda: apart(trained.model, batch)),
         Way("padded = unpadded", padding, lambda: apart(trained.model, padded)),
-        Way("saved = loaded", _NOT_SAVED, lambda: apart(_loaded(trained), *singles)),
+        Way("saved = loaded", _NOT_SAVED, lambda: apart(trained.saved_model(), *singles)),
     ]
 
 
@@ -277,7 +274,7 @@ def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, 
     return log_probabilities
 
 
-def record_answers(trained: TrainedModel) -> list[dict[str, Any]]:
+def record_answers(trained: "TrainedModel") -> list[dict[str, Any]]:
     """Returns `input`, `output` and `score` for each question that the model can answer, for JSON."""
     try:
         return _answers(trained, _questions(trained))
@@ -285,13 +282,13 @@ def record_answers(trained: TrainedModel) -> list[dict[str, Any]]:
         return []
 
 
-def same_answers(trained: TrainedModel, recorded: Sequence[Mapping[str, Any]]) -> bool:
+def same_answers(trained: "TrainedModel", recorded: Sequence[Mapping[str, Any]]) -> bool:
     """Returns whether a model gives recorded answers: outputs are equal, numbers within the tolerance."""
     now = _answers(trained, [record["input"] for record in recorded])
     return _close([dict(record) for record in recorded], now)
 
 
-def _questions(trained: TrainedModel) -> list[Example]:
+def _questions(trained: "TrainedModel") -> list[Example]:
     """Returns made-up questions, with texts from the vocabulary: a published run names none of its data."""
     task_type, tokenizer = trained.experiment.task_type, trained.processor.source
     columns = [column for column in trained.experiment.columns if not column.optional]
@@ -310,7 +307,7 @@ def _questions(trained: TrainedModel) -> list[Example]:
     return [{name: example[name] for name in asked if name in example} for example in examples]
 
 
-def _answers(trained: TrainedModel, questions: Sequence[Example]) -> list[dict[str, Any]]:
+def _answers(trained: "TrainedModel", questions: Sequence[Example]) -> list[dict[str, Any]]:
     answers: Sequence[Prediction | PlugformerError]
     try:
         if trained.model.head.depends_on == "batch":  # it finds texts among others, by vectors
