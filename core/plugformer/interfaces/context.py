@@ -312,5 +312,5 @@ def _is_plain(part: nn.Linear) -> bool:
 
 
 def _room(like: Tensor, rows: int, slots: int) -> Tensor:
-    """Returns room for these slots, which lie one behind the other in each row."""
+    """Returns memory for slots that are contiguous within each row."""
     return like.new_empty(rows, slots, *like.shape[1:-2], like.shape[-1]).movedim(1, -2)

@@ -38,14 +38,14 @@ class Hypothesis:
 
 
 class AllowedTokens:
-    """Which tokens may follow each row of a batch, by the length of its output; BEGIN and PADDING never may.
+    """A logits processor: which tokens may follow each row of a batch; BEGIN and PADDING never may.
 
     A subclass that forbids more overrides `mask`, and `extend` and `select` if it keeps a state of each row.
     Outputs have `least` to `most` tokens, END not counted, and none that is in `never`.
 
     Attributes:
-        length: Tokens of every row so far.
-        longest: The most that any row may have.
+        length: Number of tokens of every row so far.
+        longest: The maximum length of any row.
     """
 
     def __init__(
@@ -104,8 +104,8 @@ class Constraint(ABC):
 
         Args:
             tokenizer: The trained tokenizer of outputs.
-            shortest: Fewest tokens of any output that the task allows, END not counted.
-            longest: Most tokens.
+            shortest: Minimum length of any output that the task allows, in tokens, END not counted.
+            longest: Its maximum length.
 
         Raises:
             ConfigurationError: The vocabulary can spell no such text with so many tokens.
@@ -116,7 +116,7 @@ class AllowedOutputs:
     """The outputs that a task allows: their lengths and, with a constraint, which `begin` knows, their texts.
 
     Args:
-        positions: Most positions that the model can process, BEGIN included.
+        positions: The model's maximum length in tokens, BEGIN included.
         max_length: `decoding.max_length`: the longest output in tokens, a number or `source+N`.
         length: `decoding.length`: the only length of an output, a number or `source`; replaces `max_length`.
     """
@@ -159,13 +159,13 @@ class AllowedOutputs:
 class Session:
     """A batch of sentences being decoded: the model, its cache, and the rows that are not dropped.
 
-    A row is one sequence; at the start there is one for each sentence. The model reads each token once. The
-    log-probabilities respect what is allowed: a row that has reached its limit can only end. The input
-    of a sentence is kept once, as long as all sentences have as many rows, those of each together.
+    A row is one sequence, such as a beam; at the start there is one for each sentence. The model reads each
+    token once. The log-probabilities respect what is allowed: a row that has reached its limit can only end.
+    Rows of a sentence share its input while they are grouped by sentence, equally many for each.
 
-    A row that has been extended by END is finished. It may stay: what follows has no meaning. So that a
-    device is not waited for at every step, a search reads its numbers when `looks` is true, and drops rows
-    when `few` of them are still wanted.
+    A row that has been extended by END is finished. It may stay: what follows has no meaning. So that the
+    host does not wait for a device at every step, a search reads its numbers when `looks` is true, and drops
+    rows when `few` of them are still wanted.
 
     Args:
         model: The model, in evaluation mode.
@@ -259,8 +259,8 @@ class Session:
 
         Args:
             rows: Numbers of rows.
-            sentences: The sentences that they belong to, if each has as many rows, those of each together;
-                otherwise, or if None, they are read from the device.
+            sentences: Their sentences, if rows are grouped by sentence, equally many for each; otherwise, or
+                if None, they are read from the device.
         """
         self.sentences = self.sentences.index_select(0, rows)
         self.finished, self._failed = (marks.index_select(0, rows) for marks in (self.finished, self._failed))
@@ -276,7 +276,7 @@ class Session:
         self._past.select(rows, examples)
 
     def _together(self) -> list[int]:
-        """Returns the sentences, if each has as many rows, those of each together; or that of each row."""
+        """Returns the sentences, if rows are grouped by them, equally many for each; or that of each row."""
         every: list[int] = self.sentences.tolist()
         found = [*dict.fromkeys(every)]
         rows = len(every) // max(len(found), 1)

@@ -165,7 +165,7 @@ class Generative(Model):
         """Returns the cache of all given tokens, and the hidden state of the last of each row.
 
         The cache's `select(rows, examples=None)` keeps these rows of outputs, in this order, and of the
-        inputs, if they are kept apart, `examples`. Then rows of one input stand together, as many for each.
+        inputs, if they are kept apart, `examples`. Then rows are grouped by input, equally many for each.
         For export, `tensors` has all that it keeps, and `rebuilt(tensors)` is a cache like it with others.
         """
 

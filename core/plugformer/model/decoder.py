@@ -81,7 +81,7 @@ class Cache:
             state.fixed, state.kept = True, tuple(each.clone() for each in state.kept)
 
     def undo(self) -> Callable[[], None]:
-        """Returns what takes back the next step, all but its slots, which are behind the last token again."""
+        """Returns what undoes the next step, except for what it writes into slots: these are free again."""
         lengths, end = cast("Tensor", self.lengths).clone(), self.end
         kept = [(state, tuple(each.clone() for each in state.kept)) for state in self._states]
 
