@@ -4,13 +4,15 @@ import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from plugformer.registry import Registry
 
 if TYPE_CHECKING:
+    import torch
+
     from plugformer.runs import TrainedModel
 
 TaskName: TypeAlias = Annotated[
@@ -87,7 +89,7 @@ def load_run(
     ctx: typer.Context,
     run: Path,
     settings: Iterable[str] | None = None,
-    device: Any = None,
+    device: "str | torch.device | None" = None,
     registry: Iterable[Path] | None = None,
 ) -> "TrainedModel":
     """Loads the run that the user names, as its options say; what components print goes to standard error.
