@@ -65,7 +65,7 @@ COMPARISONS = {
 
 
 class Watch:
-    """What a training took and reached: an observer.
+    """What a training took and reached: a callback.
 
     Attributes:
         best: The best evaluation.
@@ -126,7 +126,7 @@ class Arm:
                 self.task,
                 overrides=list(given.values()),
                 out=Path(folder) / "run",
-                observers=[watch],
+                callbacks=[watch],
                 notify=lambda line: None,  # noqa: ARG005
                 final="validation",
             )

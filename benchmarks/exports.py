@@ -31,7 +31,12 @@ def trained_run(task: str, runs: Path, registry: Registry) -> Path:
     """Trains a task for a few updates, unless there is such a run."""
     run = runs / task
     if not (run / "evaluation.json").exists():
-        given = [f"training.steps={STEPS}", "training.epochs=null", "training.hooks=[]", "evaluation.limit=8"]
+        given = [
+            f"training.steps={STEPS}",
+            "training.epochs=null",
+            "training.callbacks=[]",
+            "evaluation.limit=8",
+        ]
         given += [f"training.evaluate_every={STEPS}", *OTHERS.get(task, ("training.batch_tokens=1024",))]
         train(task, out=run, registry=registry, overrides=given, notify=str)
     return run

@@ -83,7 +83,7 @@ PAIRS = {
         ("model.encoder.residual=token_merging",), "pre", ("model.encoder.residual=pre",)
     ),
     "head/crf": Pair(("model.head=crf",), "token_classifier", ("model.head=token_classifier",), "ud-ewt"),
-    "hook/ema": Pair(("training.hooks=[ema]",), "hooks: []", ("training.hooks=[]",)),
+    "callback/ema": Pair(("training.callbacks=[ema]",), "callbacks: []", ("training.callbacks=[]",)),
     "tokenizer/bpe_dropout": Pair(
         ("tokenizer={name: bpe_dropout, size: 8000}",), "bpe", ("tokenizer={name: bpe, size: 8000}",)
     ),
@@ -141,7 +141,7 @@ class Training:
 
 
 def _train(task: str, settings: list[str], folder: str, updates: int, line: Connection) -> None:
-    train(task, overrides=settings, out=Path(folder, "run"), observers=[Turns(updates, line)], notify=str)
+    train(task, overrides=settings, out=Path(folder, "run"), callbacks=[Turns(updates, line)], notify=str)
 
 
 def ratios(pair: Pair, rounds: int, updates: int) -> list[float]:

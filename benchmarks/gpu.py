@@ -6,7 +6,7 @@ One process measures one system after another: a language model of GPT-2's sizes
 and GPT-2 of transformers; an encoder-decoder, next to Marian of transformers; and searches with it. All
 train in bfloat16 by autocast, with Plugformer's fused AdamW, the same clipping, on the same random words.
 
-- Plugformer's updates are those of `plugformer.train`, with its batches, hooks and checks; an observer looks
+- Plugformer's updates are those of `plugformer.train`, with its batches, hooks and checks; a callback looks
   at the clock. They have no line of the log, which is written every 50 updates. A peer's update is forward,
   backward, clipping and step on batches that are on the GPU.
 - Some updates warm up. Then each round makes some, between two waits for the GPU, and medians count. The

@@ -1,4 +1,4 @@
-"""The time of updates: in `plugformer.train`, by an observer, and in the training loop of a peer."""
+"""The time of updates: in `plugformer.train`, by a callback, and in the training loop of a peer."""
 
 import statistics
 import tempfile
@@ -80,7 +80,7 @@ def train_ours(task: dict[str, Any], data: dict[str, Any], watch: Stopwatch) -> 
     """Trains by `plugformer.train`."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
-        plugformer.train(task, data=data, out=out, device=DEVICE, observers=[watch], notify=str)
+        plugformer.train(task, data=data, out=out, device=DEVICE, callbacks=[watch], notify=str)
 
 
 def train_peer(

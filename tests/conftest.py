@@ -280,7 +280,7 @@ class Recorder:
 
 @pytest.fixture
 def recorder() -> Recorder:
-    """An observer that keeps every hook call."""
+    """A callback that keeps every hook call."""
     return Recorder()
 
 
@@ -298,7 +298,7 @@ class Trained:
 def trained(train_tiny: Callable[..., Report], tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A finished run, to be looked at and not to be changed."""
     directory, seen, notices = tmp_path_factory.mktemp("runs") / "run", Recorder(), []
-    report = train_tiny(directory, "training.keep_checkpoints=2", observers=[seen], notify=notices.append)
+    report = train_tiny(directory, "training.keep_checkpoints=2", callbacks=[seen], notify=notices.append)
     return Trained(directory, seen, notices, report)
 
 

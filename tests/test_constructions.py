@@ -47,7 +47,7 @@ def counts(monkeypatch):
 def test_parts_are_built_once_without_memory_and_once_for_real(counts, tmp_path):
     counted = Counted(counts)
     trained = plugformer.train(
-        "dates", overrides=SETTINGS, out=tmp_path / "run", notify=str, observers=[counted]
+        "dates", overrides=SETTINGS, out=tmp_path / "run", notify=str, callbacks=[counted]
     )
     places = Counter(type(module).__name__ for module in trained.model.modules())
     assert places["MultiHeadAttention"] == 6

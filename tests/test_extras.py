@@ -25,7 +25,7 @@ from plugformer_plugins.constraint.pattern import Pattern
 from plugformer_plugins.metric.sacrebleu import BLEU, TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
 from plugformer_serving import command as serving
-from plugformer_plugins.hook.trackers import require
+from plugformer_plugins.callback.trackers import require
 
 to_onnx = lambda: verified(None, ONNX(), None)
 serve = lambda: serving.command(None, None)

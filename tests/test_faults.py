@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugformer.callbacks import HookManager, load_observers
+from plugformer.callbacks import HookManager, load_callbacks
 from plugformer.configuration import resolve
 from plugformer.configuration.resolving import check_components
 from plugformer.experiment import Experiment
@@ -42,7 +42,7 @@ def must():
 MANIFEST = """
 components:
   feed_forward: {raises: {class: "parts_of_fault_tests:Raises"}}
-hooks: [hooks_of_fault_tests]
+callbacks: [hooks_of_fault_tests]
 """
 
 
@@ -81,12 +81,15 @@ def test_an_error_that_comes_from_no_part_has_no_cause():
 def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(parts):
     notices = []
     (module,) = [
-        hook for hook in load_observers(parts.entries("hooks"), notices.append) if "fault" in hook.__name__
+        hook
+        for hook in load_callbacks(parts.entries("callbacks"), notices.append)
+        if "fault" in hook.__name__
     ]
     HookManager([module], notices.append).call("run_ended", run=None)
     assert "run_ended" in notices[0]
     assert "SystemExit" in notices[0]
-    assert cause_of(caught(lambda: module.must())).startswith("hooks 'hooks_of_fault_tests' (local) failed")
+    cause = cause_of(caught(lambda: module.must()))
+    assert cause.startswith("callbacks 'hooks_of_fault_tests' (local) failed")
 
 
 def test_a_class_of_the_session_is_named_for_its_own_code_alone(registry):

@@ -41,7 +41,7 @@ def losses(registry, tmp_path):
         logged = task.training.model_copy(update={"log_every": 1})  # on a GPU no other update has its loss
         task = task.model_copy(update={"training": logged})
         seen = Losses()
-        options = {"steps": STEPS, "outputs": outputs, "observers": [seen]}
+        options = {"steps": STEPS, "outputs": outputs, "callbacks": [seen]}
         trainer = make_trainer(registry, tmp_path / f"{next(runs)}", task, [batch], **options)
         trainer.fit()
         assert all(parameter.grad is None for parameter in trainer.run.model.parameters())

@@ -1,4 +1,4 @@
-"""Calls hooks: an observer that raises is switched off; an error of a component ends the run."""
+"""Calls hooks: a callback that raises is switched off; an error of one that a task names ends the run."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ import torch
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError, described
 from plugformer.hooks import HOOKS, TRAINING_HOOKS, Hooks, TrainingHooks, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss
 from plugformer.registry import Entry, EntryState, Kind, Registry
@@ -32,11 +32,11 @@ _DEFAULTS = SimpleNamespace(
 
 
 class HookManager:
-    """Calls hooks on the observers of a run, and on the components that take part in it.
+    """Calls hooks on callbacks: those that only watch a run, and the components that take part in it.
 
     Args:
-        observers: Objects or modules with hook implementations; an object that occurs again is called once.
-        warn: Receives one line about each observer that is switched off.
+        watching: Objects or modules with hook implementations; an object that occurs again is called once.
+        warn: Receives one line about each callback that is switched off.
         components: The components that take part, by unique names.
 
     Raises:
@@ -46,9 +46,9 @@ class HookManager:
 
     def __init__(
         self,
-        observers: Iterable[object],
+        watching: Iterable[object],
         warn: Callable[[str], None],
-        components: Mapping[str, Hook] | None = None,
+        components: Mapping[str, Callback] | None = None,
     ) -> None:
         self.components = dict(components or {})
         self._warn = warn
@@ -56,17 +56,17 @@ class HookManager:
         self._manager.add_hookspecs(Hooks)
         self._manager.add_hookspecs(TrainingHooks)
         self._manager.register(_DEFAULTS, "the core")
-        for observer in {id(observer): observer for observer in observers}.values():
-            name = getattr(observer, "__name__", type(observer).__qualname__)
+        for callback in {id(callback): callback for callback in watching}.values():
+            name = getattr(callback, "__name__", type(callback).__qualname__)
             if self._manager.has_plugin(name):
-                name = f"{name} {id(observer):#x}"  # another one of the same class
-            self._register(observer, name)
+                name = f"{name} {id(callback):#x}"  # another one of the same class
+            self._register(callback, name)
         for name, component in self.components.items():
             component.generator = torch.Generator()
-            self._register(component, f"hook {name!r}")
+            self._register(component, f"callback {name!r}")
 
     def _register(self, callback: object, name: str) -> None:
-        takes_part = isinstance(callback, Hook)
+        takes_part = isinstance(callback, Callback)
         plugin = callback if takes_part else self._watching(callback, name)
         try:
             self._manager.register(plugin, name=name)
@@ -88,8 +88,8 @@ class HookManager:
                 continue
             if options["wrapper"] or options["hookwrapper"] or hook in TRAINING_HOOKS:
                 raise RegistryError(
-                    f"{name} changes what {hook} does, but observers only watch: derive it from "
-                    "plugformer.interfaces.Hook and list it in training.hooks, or remove wrapper=True"
+                    f"{name} changes what {hook} does, but only one that a task names may: derive it from "
+                    "plugformer.interfaces.Callback and list it in training.callbacks, or remove wrapper=True"
                 )
             setattr(plugin, hook, self._guarded(getattr(callback, hook), name, plugin))
         return plugin
@@ -111,7 +111,7 @@ class HookManager:
         return guarded
 
     def call(self, hook: str, **arguments: Any) -> Any:
-        """Calls a hook on all observers and components; returns what pluggy does.
+        """Calls a hook on all callbacks; returns what pluggy does.
 
         That is a list of all results but None, or the first result or None if the hook has `firstresult`.
 
@@ -144,7 +144,7 @@ class HookManager:
 
     def _implementers(self, hook: str) -> list[str]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
-        return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Hook)]
+        return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Callback)]
 
 
 def _refuse_unmarked(component: object, name: str, implemented: Sequence[str]) -> None:
@@ -158,24 +158,24 @@ def _refuse_unmarked(component: object, name: str, implemented: Sequence[str]) -
         raise RegistryError(f"{name} implements none of the hooks; they are {', '.join(known)}")
 
 
-def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:
+def create_callbacks(blocks: Sequence[Component], registry: Registry) -> dict[str, Callback]:
     """Returns the components that a task lists, by name; the second of a name is called `name#2`.
 
     Raises:
         ConfigurationError: One refuses its options.
         RegistryError: One cannot be loaded or constructed.
     """
-    created: dict[str, Hook] = {}
+    created: dict[str, Callback] = {}
     counts: Counter[str] = Counter()
     for block in blocks:
         counts[block.name] += 1
         name = block.name if counts[block.name] == 1 else f"{block.name}#{counts[block.name]}"
-        created[name] = registry.create(Kind.HOOK, block.name, **block.options)
+        created[name] = registry.create(Kind.CALLBACK, block.name, **block.options)
     return created
 
 
-def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> list[ModuleType]:
-    """Imports the hook modules that manifests name; `warn` receives a line about each failure."""
+def load_callbacks(entries: Iterable[Entry], warn: Callable[[str], None]) -> list[ModuleType]:
+    """Imports the modules of callbacks that manifests name; `warn` receives a line about each failure."""
     loaded = []
     for entry in entries:
         if entry.state is not EntryState.QUARANTINED:

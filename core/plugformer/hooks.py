@@ -1,4 +1,4 @@
-"""The hooks of observers, in the order of a run's life, and the hooks of components that take part."""
+"""Hooks: the events of a run, which callbacks watch, and the places where callbacks change a training."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -129,7 +129,7 @@ class EvaluationResult:
 
 
 class Hooks:
-    """The hooks that observers implement."""
+    """The events of a run, which any callback may learn about."""
 
     @hookspec
     def run_started(self, run: Run) -> None:
@@ -171,7 +171,7 @@ class Hooks:
 
 
 class TrainingHooks:
-    """The hooks by which components of the kind `hook` take part in a training.
+    """The hooks by which callbacks that a task names take part in a training.
 
     With `training.shard`, the parameters of `model` are this process's shards.
     """
@@ -211,7 +211,7 @@ class TrainingHooks:
 
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
-"""Names of the hooks that observers implement, in the order of a run's life."""
+"""Names of the hooks that any callback may implement, in the order of a run's life."""
 
 TRAINING_HOOKS = [name for name in vars(TrainingHooks) if not name.startswith("_")]
-"""Names of the hooks by which components take part."""
+"""Names of the hooks by which callbacks of a task take part."""

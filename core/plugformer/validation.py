@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from plugformer.callbacks import HookManager, create_hooks
+from plugformer.callbacks import HookManager, create_callbacks
 from plugformer.configuration.resolving import ResolvedTask, tokenizer_of
 from plugformer.configuration.structure import components, kind_at
 from plugformer.configuration.task import Component, DecodingBlock, TokenizerSettings
@@ -228,7 +228,7 @@ def _constructed(experiment: Experiment) -> Iterator[Finding]:
         found.append((("decoding", "pattern"), Kind.CONSTRAINT, task.decoding.output_constraint))
     for path, kind, block in found:
         alone = path[0] != "model" or kind is Kind.INITIALIZATION
-        if alone and kind not in (Kind.HOOK, Kind.TASK_TYPE) and block.name:
+        if alone and kind not in (Kind.CALLBACK, Kind.TASK_TYPE) and block.name:
             yield from _finding(path, partial(experiment.create, kind, block))
 
     def optimize() -> None:
@@ -259,16 +259,16 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
 def _refused_by_hooks(experiment: Experiment) -> Iterator[Finding]:
     """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
     task, registry = experiment.task, experiment.registry
-    if not task.training.hooks:
+    if not task.training.callbacks:
         return
     with torch.device("meta"):
         run = Run(Path(), task, build(experiment.spec, _SIZES), steps=1, epoch_steps=1)
 
     def show(block: Component) -> None:
-        HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)
+        HookManager([], lambda _: None, create_callbacks([block], registry)).ask("model_built", run=run)
 
-    for index, block in enumerate(task.training.hooks):
-        yield from _finding(("training", "hooks", index), partial(show, block))
+    for index, block in enumerate(task.training.callbacks):
+        yield from _finding(("training", "callbacks", index), partial(show, block))
 
 
 def _finding(path: KeyPath, action: Callable[[], object]) -> list[Finding]:

@@ -29,12 +29,12 @@ _PLACES: tuple[tuple[str, ...], ...] = (
     ("training", "early_stopping"),
     ("training", "optimizer"),
     ("training", "optimizer", "groups"),
-    ("training", "hooks"),
+    ("training", "callbacks"),
     ("decoding",),
     ("evaluation",),
     ("evaluation", "metrics"),
 )
-_MANY = ("per_layer", "metrics", "hooks", "groups")
+_MANY = ("per_layer", "metrics", "callbacks", "groups")
 """Mappings by number."""
 
 
@@ -81,7 +81,7 @@ def _row(
 def _value(path: tuple[str | int, ...], field: dict[str, Any], inner: type[BaseModel] | None) -> str:
     if inner is not None and issubclass(inner, Component | TokenizerSettings):
         return f"{kind_at(path)}: name, or mapping"
-    if path[-1] in ("metrics", "hooks"):
+    if path[-1] in ("metrics", "callbacks"):
         return f"list of {kind_at(path)}: name, or mapping"
     if path[-1] == "groups":
         return "list of mappings"

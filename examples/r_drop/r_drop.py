@@ -6,12 +6,12 @@ from pydantic import Field
 from torch.nn import functional
 
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
 
 
-class RDrop(Hook):
+class RDrop(Callback):
     """Adds the divergence between two passes over a batch, which differ in dropout alone, to their mean loss.
 
     R-Drop: Regularized Dropout for Neural Networks, Liang et al. 2021, equation 4, halved:

@@ -8,11 +8,11 @@ import torch
 from pydantic import Field
 
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Hook
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Callback
 from plugformer.interfaces.batch import Batch
 
 
-class TokenDropout(Hook):
+class TokenDropout(Callback):
     """Some source tokens become UNKNOWN, other ones at each update.
 
     Deep Unordered Composition Rivals Syntactic Methods for Text Classification, Iyyer et al. 2015,

@@ -218,7 +218,7 @@ def train_in_turn(
             overrides=[*settings, "evaluation.samples=0", "evaluation.limit=1"],
             out=file.with_suffix(""),
             registry=Registry.discover(*manifests),
-            observers=[_Turns(turns)],
+            callbacks=[_Turns(turns)],
             notify=lambda _: None,
         )
     except Exception as error:

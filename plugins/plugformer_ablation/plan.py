@@ -118,7 +118,7 @@ def _timed(arm: Arm, threads: int) -> tuple[float, Run]:
                 overrides=settings,
                 out=Path(folder, "run"),
                 registry=arm.resolved.registry,
-                observers=[watch],
+                callbacks=[watch],
                 notify=lambda _: None,
             )
     finally:

@@ -81,7 +81,7 @@ def train_cell(
     options: dict[str, Any] = {
         "data": data,
         "registry": registry,
-        "observers": [_ProgressObserver(progress)],
+        "callbacks": [_ProgressCallback(progress)],
         "notify": notify,
         "final": "validation" if split == "validation" else "test",
     }
@@ -106,7 +106,7 @@ def train_cell(
     result.save(cell.folder)
 
 
-class _ProgressObserver:
+class _ProgressCallback:
     """Reports the progress of a training, at most five times a second."""
 
     def __init__(self, progress: Progress) -> None:

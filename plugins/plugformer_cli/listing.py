@@ -35,7 +35,7 @@ def command(
     if kind is not None and kind not in KINDS:
         raise RegistryError(f"unknown kind {kind!r}{nearest(kind, KINDS)}\nknown: {', '.join(KINDS)}")
     components = (entry for entry in known.entries() if entry.kind is not EntryKind.PLUGIN)
-    entries = chain(components, *map(known.entries, ("task", "command", "hooks")), known.plugins())
+    entries = chain(components, *map(known.entries, ("task", "command", "callbacks")), known.plugins())
     print_entries([entry for entry in entries if kind in (None, entry.kind)], as_json=as_json)
 
 

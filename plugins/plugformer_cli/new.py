@@ -43,7 +43,7 @@ _SETTINGS: Mapping[Kind | EntryKind, str] = {
     Kind.OPTIMIZER: "training.optimizer=new_component",
     Kind.DECODING: "decoding=new_component",
     Kind.CONSTRAINT: "decoding.constraint=new_component",
-    Kind.HOOK: "training.hooks=[new_component]",
+    Kind.CALLBACK: "training.callbacks=[new_component]",
 }
 """How a task selects a component of each kind; other kinds are parts of the model."""
 

@@ -27,7 +27,7 @@ _KINDS = {
     **{kind.value: kind for kind in Kind},
     "type": Kind.TASK_TYPE,
     "metrics": Kind.METRIC,
-    "hooks": Kind.HOOK,
+    "callbacks": Kind.CALLBACK,
     "source": Kind.TOKENIZER,
     "target": Kind.TOKENIZER,
 }

@@ -78,7 +78,7 @@ def command(
         "overrides": settings or [],
         "registry": known,
         "device": device,
-        "observers": [ProgressDisplay(console)],
+        "callbacks": [ProgressDisplay(console)],
         "notify": partial(console.print, markup=False, highlight=False),
     }
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output

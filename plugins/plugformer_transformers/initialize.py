@@ -7,12 +7,12 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.runs import RunDirectory, own_tensors, read_json
 from plugformer_transformers.folder import Folder
 
 
-class InitializeFromTransformers(Hook):
+class InitializeFromTransformers(Callback):
     """Starts with the weights of a model of Hugging Face Transformers, which also decides settings.
 
     Write it as `model.initialize_from: {transformers: DIR}`: width, layers and other settings of the model,

@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize
 
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.optimizer import matching_paths
 
 Patterns = list[str]
@@ -37,7 +37,7 @@ class LowRank(nn.Module):
         return torch.addmm(weight, self.b, self.a, alpha=self.scale)
 
 
-class LoRA(Hook):
+class LoRA(Callback):
     """Trains low-rank updates of the matrices of some linear maps, and the head; the rest keeps its values.
 
     LoRA, Hu et al. 2021, section 4.1: https://arxiv.org/abs/2106.09685. Saved models have the sums, so that

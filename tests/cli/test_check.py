@@ -107,7 +107,7 @@ def test_an_exception_is_shown_from_the_check_to_its_line(run, local, tmp_path):
 
 def test_commands_and_hooks_that_cannot_be_imported_are_reported_with_the_cause(run, manifest):
     entries = "commands: {fine: 'own_parts:fine', bad: 'own_parts:absent'}\n"
-    file = manifest(entries + "hooks: [no_such_module]", own_parts="def fine(): pass")
+    file = manifest(entries + "callbacks: [no_such_module]", own_parts="def fine(): pass")
     outcome = run("check", "local", "--registry", str(file))
     assert outcome.status == 1
     assert "command/fine::loads PASSED" in outcome.out

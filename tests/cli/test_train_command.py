@@ -46,7 +46,7 @@ def calls(monkeypatch):
     def note(name):
         def call(first, **arguments):
             arguments["notify"](MESSAGE)
-            assert [type(each).__name__ for each in arguments.pop("observers")] == ["ProgressDisplay"]
+            assert [type(each).__name__ for each in arguments.pop("callbacks")] == ["ProgressDisplay"]
             allowed = [True] if arguments.get("allow_changes") else []
             calls.append((name, first, arguments["overrides"], arguments.get("out"), *allowed))
             calls.extend(filter(None, [arguments["device"]]))

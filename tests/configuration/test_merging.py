@@ -32,9 +32,9 @@ def merged(*texts: str) -> Any:
             "evaluation: {metrics: [exact_match, {name: chrf, word_order: 1}]}",
         ),
         (
-            "training: {hooks: [ema]}",
-            "training: {hooks: {0: {decay: 0.9}}}",
-            "training: {hooks: [{name: ema, decay: 0.9}]}",
+            "training: {callbacks: [ema]}",
+            "training: {callbacks: {0: {decay: 0.9}}}",
+            "training: {callbacks: [{name: ema, decay: 0.9}]}",
         ),
         (
             "training: {optimizer: {name: adamw, groups: [{parameters: [head]}, {parameters: [a, b]}]}}",

@@ -58,7 +58,7 @@ BASH = shutil.which("bash") or "bash"
 _SHELL = re.compile(r"[|<>&;$`*]")
 _LONGER = re.compile(r"( --resume .*--set training\.steps=)\d+")
 _SETTING = re.compile(r" --set ([\w.]+)=\S+")
-_MANIFEST = {"plugformer", "components", "tasks", "hooks", "commands"}
+_MANIFEST = {"plugformer", "components", "tasks", "callbacks", "commands"}
 
 
 @dataclass

@@ -240,7 +240,7 @@ def test_a_component_trains_and_decodes(
         (tmp_path / "rows.tsv").write_text("\n".join(examples) + "\n")
         task, settings = str(tmp_path / "task.yaml"), SHORT
     trained = train(
-        task, overrides=settings, out=tmp_path / "run", registry=installed, observers=[recorder]
+        task, overrides=settings, out=tmp_path / "run", registry=installed, callbacks=[recorder]
     ).report
     losses = [update.loss for update in recorder.of("step_ended", "update")]
     assert losses[-1] < losses[0]

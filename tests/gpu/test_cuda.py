@@ -168,7 +168,7 @@ def test_it_trains_as_the_cpu_does(train_tiny, tmp_path):
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_training_goes_on_where_it_has_another_device(train_tiny, tmp_path, first, second):
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", "model.dropout=0.0", device=first, observers=[Interrupter(2, [5])])
+        train_tiny(tmp_path / "run", "model.dropout=0.0", device=first, callbacks=[Interrupter(2, [5])])
     resume(tmp_path / "run", device=second, notify=str)
     train_tiny(tmp_path / "whole", "model.dropout=0.0", device=first)
     assert losses(tmp_path / "run") == pytest.approx(losses(tmp_path / "whole"), rel=1e-3)
@@ -180,7 +180,7 @@ def test_it_trains_and_resumes_in_16_bits(train_tiny, tmp_path, precision):
     setting = f"training.precision={precision}"
     train_tiny(tmp_path / "whole", setting)
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", setting, observers=[Interrupter(2, [5])])
+        train_tiny(tmp_path / "run", setting, callbacks=[Interrupter(2, [5])])
     resume(tmp_path / "run", notify=str)
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     assert losses(tmp_path / "run")[-1] < losses(tmp_path / "run")[0]
@@ -222,7 +222,7 @@ def test_an_update_that_is_not_logged_waits_for_nothing(train_tiny, tmp_path, se
     """From the third batch on: the second one waited once, with PyTorch 2.11."""
     few = ("training.log_every=3", "training.evaluate_every=100", "training.steps=10", "model.layers=2")
     waits = Waits()
-    train_tiny(tmp_path / "run", *few, *settings, observers=[waits])
+    train_tiny(tmp_path / "run", *few, *settings, callbacks=[waits])
     assert [waits.counts[step] for step in range(4, 10)] == [0, 0, 2, 0, 0, 2]
 
 

@@ -15,9 +15,9 @@ from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume
 from plugformer_cli.progress import ProgressDisplay
-from plugformer_plugins.hook.average_checkpoints import AverageCheckpoints, mean_tensors
+from plugformer_plugins.callback.average_checkpoints import AverageCheckpoints, mean_tensors
 
-LAST_TWO = ("training.hooks=[{name: average_checkpoints, checkpoints: 2}]", "training.keep_checkpoints=9")
+LAST_TWO = ("training.callbacks=[{name: average_checkpoints, checkpoints: 2}]", "training.keep_checkpoints=9")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Watcher:
 @pytest.fixture(scope="module")
 def averaged(train_tiny, tmp_path_factory):
     out, seen, screen = tmp_path_factory.mktemp("averaged") / "run", Watcher(), io.StringIO()
-    train_tiny(out, *LAST_TWO, observers=[seen, ProgressDisplay(Console(file=screen, width=300))])
+    train_tiny(out, *LAST_TWO, callbacks=[seen, ProgressDisplay(Console(file=screen, width=300))])
     return Averaged(out, [*seen.evaluations, *seen.averages], screen.getvalue())
 
 
@@ -53,7 +53,7 @@ def averaged(train_tiny, tmp_path_factory):
 def whole(train_tiny, averaged, tmp_path_factory):
     """Finished runs, with the average of the last and of the best."""
     out = tmp_path_factory.mktemp("averaged") / "best"
-    train_tiny(out, "training.hooks=[{name: average_checkpoints, checkpoints: 2, of: best}]", LAST_TWO[1])
+    train_tiny(out, "training.callbacks=[{name: average_checkpoints, checkpoints: 2, of: best}]", LAST_TWO[1])
     return {"last": averaged.directory, "best": out}
 
 
@@ -146,9 +146,9 @@ class Killer:
     ],
 )
 def test_killed_and_resumed_equals_uninterrupted(train_tiny, whole, tmp_path, killed, of):
-    settings = (f"training.hooks=[{{name: average_checkpoints, checkpoints: 2, of: {of}}}]", LAST_TWO[1])
+    settings = (f"training.callbacks=[{{name: average_checkpoints, checkpoints: 2, of: {of}}}]", LAST_TWO[1])
     with pytest.raises(KeyboardInterrupt):
-        train_tiny(tmp_path / "run", *settings, observers=[Killer(*killed)])
+        train_tiny(tmp_path / "run", *settings, callbacks=[Killer(*killed)])
     resume(tmp_path / "run", notify=str)
     assert_same_end(tmp_path / "run", whole[of])
 

@@ -9,7 +9,7 @@ from torch import nn
 from plugformer.callbacks import HookManager
 from plugformer.hooks import hookimpl
 from plugformer.runs.store import load_tensors
-from plugformer_plugins.hook.ema import ExponentialMovingAverage
+from plugformer_plugins.callback.ema import ExponentialMovingAverage
 
 
 @pytest.mark.parametrize(("warm_up", "decays"), [(False, [0.5, 0.5]), (True, [2 / 11, 3 / 12])])
@@ -48,14 +48,14 @@ def validation(run):
 def test_the_average_is_evaluated_and_saved_and_training_goes_on_without_it(train_tiny, trained, tmp_path):
     seen = []
 
-    class Observer:
+    class Watching:
         @hookimpl
         def evaluation_ended(self, run, evaluation):
             own = {name: value.detach().clone() for name, value in run.model.named_parameters()}
             seen.append((own, load_tensors(run.directory / "model.safetensors"), evaluation.best))
 
     out = tmp_path / "run"
-    train_tiny(out, "training.hooks=[{name: ema, decay: 0.9}]", observers=[Observer()])
+    train_tiny(out, "training.callbacks=[{name: ema, decay: 0.9}]", callbacks=[Watching()])
     assert all(best for _, _, best in seen)
     for own, saved, _ in seen:
         assert not torch.equal(own["head.weight"], saved["head.weight"])

@@ -9,7 +9,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
 from plugformer.runs.store import load_tensors
 from plugformer.validation import validate
-from plugformer_plugins.hook.freeze import Freeze
+from plugformer_plugins.callback.freeze import Freeze
 
 
 def frozen(model, *patterns):
@@ -43,13 +43,13 @@ def test_a_shared_parameter_is_known_by_each_of_its_names(tiny_model):
     [
         (
             "[encodr]",
-            "training.hooks.1: no parameter matches 'encodr' .did you mean 'encoder'",
+            "training.callbacks.1: no parameter matches 'encodr' .did you mean 'encoder'",
         ),
-        ('["*"]', "training.hooks.1: every parameter is frozen"),
+        ('["*"]', "training.callbacks.1: every parameter is frozen"),
     ],
 )
 def test_mistakes_are_found_before_data_are_read(patterns, words):
-    hooks = f"training.hooks=[ema, {{name: freeze, parameters: {patterns}}}]"
+    hooks = f"training.callbacks=[ema, {{name: freeze, parameters: {patterns}}}]"
     with pytest.raises(ConfigurationError, match=words):
         validate(resolve("dates", [hooks]))
 
@@ -57,7 +57,7 @@ def test_mistakes_are_found_before_data_are_read(patterns, words):
 def test_frozen_parameters_stay_and_have_no_optimizer_state(train_tiny, tmp_path):
     values, gradients = [], []
 
-    class Observer:
+    class Watching:
         @hookimpl
         def run_started(self, run):
             values.append(run.model.encoder.state_dict()["layers.0.attention.query.weight"].clone())
@@ -66,8 +66,8 @@ def test_frozen_parameters_stay_and_have_no_optimizer_state(train_tiny, tmp_path
 
     out = tmp_path / "run"
     decay = "training.optimizer={name: adamw, lr: 0.1, weight_decay: 0.5}"
-    freeze = "training.hooks=[{name: freeze, parameters: [encoder.layers]}]"
-    train_tiny(out, freeze, decay, observers=[Observer()])
+    freeze = "training.callbacks=[{name: freeze, parameters: [encoder.layers]}]"
+    train_tiny(out, freeze, decay, callbacks=[Watching()])
     tensors = load_tensors(out / "model.safetensors")
     assert torch.equal(tensors["encoder.layers.0.attention.query.weight"], values[0])
     assert not gradients

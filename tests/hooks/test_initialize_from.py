@@ -19,7 +19,7 @@ PARTS = "[encoder, embedding]"
 
 
 def hooks(run, parts=PARTS, others=""):
-    return f"training.hooks=[{{name: initialize_from, run: {run}, parts: {parts}}}{others}]"
+    return f"training.callbacks=[{{name: initialize_from, run: {run}, parts: {parts}}}{others}]"
 
 
 def taking(run, parts=PARTS, *others):
@@ -42,7 +42,7 @@ def taken(name):
 def begun(train_tiny, trained, tmp_path_factory):
     """A run that began with another one's, and its values before the first update."""
     out, first = tmp_path_factory.mktemp("begun") / "run", First()
-    train_tiny(out, *taking(trained.directory), "data.size=80", "training.seed=3", observers=[first])
+    train_tiny(out, *taking(trained.directory), "data.size=80", "training.seed=3", callbacks=[first])
     return out, first.values
 
 
@@ -53,7 +53,7 @@ def test_parts_have_the_values_of_the_other_run(begun, train_tiny, trained, tmp_
         f"tokenizer.run={trained.directory}",
         "data.size=80",
         "training.seed=3",
-        observers=[fresh],
+        callbacks=[fresh],
     )
     theirs = load_tensors(trained.directory / "model.safetensors")
     _, values = begun
@@ -89,7 +89,7 @@ def test_the_other_run_is_needed_no_more(train_tiny, trained, tmp_path):
     settings = (*taking(other), "training.seed=3")
     train_tiny(tmp_path / "whole", *settings)
     with pytest.raises(KeyboardInterrupt):
-        train_tiny(tmp_path / "killed", *settings, observers=[Killer()])
+        train_tiny(tmp_path / "killed", *settings, callbacks=[Killer()])
     shutil.rmtree(other)
     resume(tmp_path / "killed", notify=str)
     mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
@@ -110,11 +110,11 @@ def test_paths_are_relative_to_the_file_that_wrote_them(trained, tmp_path):
     shutil.copytree(trained.directory, tmp_path / "other")
     (tmp_path / "task.yaml").write_text(
         "extends: dates\ntokenizer: {run: other}\n"
-        "training: {hooks: [{name: initialize_from, run: other, parts: [encoder]}]}\n"
+        "training: {callbacks: [{name: initialize_from, run: other, parts: [encoder]}]}\n"
     )
     task = check_components(resolve(str(tmp_path / "task.yaml"))).task
     assert task.tokenizer.run == str(tmp_path / "other")
-    assert str(task.training.hooks[0].options["run"]) == str(tmp_path / "other")
+    assert str(task.training.callbacks[0].options["run"]) == str(tmp_path / "other")
     assert task.tokenizer.source.name == "characters"
 
 
@@ -124,9 +124,9 @@ TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ([hooks("nowhere", "[encoder]")], r"training\.hooks\.0: no run directory .*nowhere"),
+        ([hooks("nowhere", "[encoder]")], r"training\.callbacks\.0: no run directory .*nowhere"),
         (["tokenizer.run=nowhere"], r"tokenizer\.run: .*nowhere is not a run directory"),
-        ([hooks("RUN", "[encodr]")], r"hooks\.0: the model has no part 'encodr' .*'encoder'"),
+        ([hooks("RUN", "[encodr]")], r"callbacks\.0: the model has no part 'encodr' .*'encoder'"),
         (
             [hooks("RUN", "[encoder]"), "model.ffn_width=24"],
             r"'encoder' of .* does not fit: encoder\.layers.*\(16, 32\).*\(16, 24\)",
@@ -165,7 +165,7 @@ model:
   architecture: encoder-decoder
   head: classifier
 training:
-  hooks: [{{name: initialize_from, run: {trained.directory}, parts: [head]}}]
+  callbacks: [{{name: initialize_from, run: {trained.directory}, parts: [head]}}]
 """)
     with pytest.raises(ConfigurationError, match=r"'head' of [\s\S]* this task has \['no', 'yes'\], .* None"):
         train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str)

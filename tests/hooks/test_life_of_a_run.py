@@ -42,7 +42,7 @@ def test_what_hooks_are_given(trained):
     assert [path.name for path in recorder.of("checkpoint_saved", "path")][-1] == "step-00000010"
 
 
-def test_an_observer_that_raises_is_switched_off(train_tiny, tmp_path, recorder):
+def test_a_callback_that_raises_is_switched_off(train_tiny, tmp_path, recorder):
     class Careless:
         @hookimpl
         def step_ended(self, update):
@@ -54,14 +54,14 @@ def test_an_observer_that_raises_is_switched_off(train_tiny, tmp_path, recorder)
             pytest.fail("it is switched off")
 
     notices = []
-    train_tiny(tmp_path / "run", observers=[Careless(), recorder], notify=notices.append)
+    train_tiny(tmp_path / "run", callbacks=[Careless(), recorder], notify=notices.append)
     said = [notice for notice in notices if "switched off" in notice]
     assert len(said) == 1
     assert said[0].endswith("Careless is switched off: its step_ended raised ValueError: what is this?")
     assert recorder.names[-2:] == ["run_ended", "run_evaluated"]
 
 
-def test_an_observer_that_must_not_fail_stops_the_run_at_its_last_checkpoint(
+def test_a_callback_that_must_not_fail_stops_the_run_at_its_last_checkpoint(
     train_tiny, tmp_path, trained, recorder
 ):
     class Strict:
@@ -73,7 +73,7 @@ def test_an_observer_that_must_not_fail_stops_the_run_at_its_last_checkpoint(
 
     out = tmp_path / "run"
     with pytest.raises(ConnectionError):
-        train_tiny(out, observers=[recorder, Strict()])
+        train_tiny(out, callbacks=[recorder, Strict()])
     assert isinstance(recorder.of("run_failed", "error")[0], ConnectionError)
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]
     resume(out, notify=str)
@@ -89,6 +89,6 @@ def test_run_failed_is_told_of_an_interruption(train_tiny, tmp_path, recorder):
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", observers=[Impatient(), recorder])
+        train_tiny(tmp_path / "run", callbacks=[Impatient(), recorder])
     assert recorder.names[-2:] == ["checkpoint_saved", "run_failed"]
     assert load(tmp_path / "run").predict(["May 1, 2001"])

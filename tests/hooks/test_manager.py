@@ -1,4 +1,4 @@
-"""Calling hooks: order, and observers that are not what they should be."""
+"""Calling hooks: order, and callbacks that are not what they should be."""
 
 import json
 import sys
@@ -7,19 +7,19 @@ from types import ModuleType
 
 import pytest
 
-from plugformer.callbacks import HookManager, load_observers
+from plugformer.callbacks import HookManager, load_callbacks
 from plugformer.errors import RegistryError
 from plugformer.hooks import HOOKS, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.registry import Registry
 from plugformer.registry.manifest import parse
 
 
-def manager(*observers: object, **options: bool) -> HookManager:
-    return HookManager(observers, pytest.fail, **options)
+def manager(*callbacks: object, **options: bool) -> HookManager:
+    return HookManager(callbacks, pytest.fail, **options)
 
 
-def test_observers_are_called_last_first_unless_they_ask():
+def test_callbacks_are_called_last_first_unless_they_ask():
     told = []
 
     class First:
@@ -41,7 +41,7 @@ def test_observers_are_called_last_first_unless_they_ask():
     assert told == ["first", "third", "second"]
 
 
-def test_two_observers_of_one_class():
+def test_two_callbacks_of_one_class():
     class Counter:
         count = 0
 
@@ -106,10 +106,10 @@ def test_one_that_raises_is_not_called_again():
     assert warnings[0].endswith("Careless is switched off: its run_ended raised KeyError: 'a'")
 
 
-def test_a_component_may_wrap_what_others_do_in_a_hook_of_observers():
+def test_a_component_may_wrap_what_others_do_in_a_hook_that_others_watch():
     told = []
 
-    class Observer:
+    class Watching:
         @hookimpl
         def step_ended(self, update):
             told.append(update)
@@ -119,7 +119,7 @@ def test_a_component_may_wrap_what_others_do_in_a_hook_of_observers():
         def step_ended(self):
             raise KeyError("a")
 
-    class Wrapper(Hook):
+    class Wrapper(Callback):
         @hookimpl(wrapper=True)
         def step_ended(self):
             told.append("before")
@@ -128,7 +128,7 @@ def test_a_component_may_wrap_what_others_do_in_a_hook_of_observers():
             return result
 
     warnings = []
-    hooks = HookManager([Observer(), Failing()], warnings.append, {"wrapper": Wrapper()})
+    hooks = HookManager([Watching(), Failing()], warnings.append, {"wrapper": Wrapper()})
     for step in (1, 2):
         hooks.call("step_ended", run=None, update=step)
     assert told == ["before", 1, "after", "before", 2, "after"]
@@ -136,7 +136,7 @@ def test_a_component_may_wrap_what_others_do_in_a_hook_of_observers():
 
 
 def test_an_error_of_a_component_is_raised():
-    class Strict(Hook):
+    class Strict(Callback):
         @hookimpl
         def step_ended(self):
             raise KeyError("a")
@@ -147,10 +147,10 @@ def test_an_error_of_a_component_is_raised():
 
 def hooks_of(*modules, cause=""):
     """Returns the entries of a plugin with these hook modules."""
-    manifest = parse(f"hooks: [{', '.join(modules)}]".encode(), "registry.yaml")
+    manifest = parse(f"callbacks: [{', '.join(modules)}]".encode(), "registry.yaml")
     problems = (cause,) if cause else ()
     return Registry([replace(manifest, distribution="plugin-h", version="1.0", problems=problems)]).entries(
-        "hooks"
+        "callbacks"
     )
 
 
@@ -159,15 +159,15 @@ def test_modules_of_plugins(monkeypatch):
     module = ModuleType("hooks_of_manager_tests")
     module.run_ended = hookimpl(lambda run: told.append(run))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    manager(*load_observers(hooks_of(module.__name__), pytest.fail)).call("run_ended", run="it")
+    manager(*load_callbacks(hooks_of(module.__name__), pytest.fail)).call("run_ended", run="it")
     assert told == ["it"]
 
 
 def test_a_module_that_cannot_be_imported_is_left_out():
     warnings = []
-    assert load_observers(hooks_of("no_such_module", "json"), warnings.append) == [json]
+    assert load_callbacks(hooks_of("no_such_module", "json"), warnings.append) == [json]
     assert warnings == [
-        "left out: hooks 'no_such_module' (plugin-h 1.0): importing no_such_module failed: "
+        "left out: callbacks 'no_such_module' (plugin-h 1.0): importing no_such_module failed: "
         "ModuleNotFoundError: No module named 'no_such_module'; update, repair or uninstall that "
         "distribution; everything else works without it"
     ]

@@ -38,11 +38,11 @@ def with_hook(registry, tmp_path):
         body = textwrap.indent(textwrap.dedent(source), "    ")
         imports = (
             "import torch\nfrom torch.nn import functional\nfrom plugformer.hooks import hookimpl\n"
-            "from plugformer.interfaces import Hook\n\n\n"
+            "from plugformer.interfaces import Callback\n\n\n"
         )
-        module.write_text(f"{imports}class Sample(Hook):\n{body}\n")
+        module.write_text(f"{imports}class Sample(Callback):\n{body}\n")
         manifest = tmp_path / f"registry{number}.yaml"
-        manifest.write_text(f"components: {{hook: {{sample: '{module.stem}:Sample'}}}}\n")
+        manifest.write_text(f"components: {{callback: {{sample: '{module.stem}:Sample'}}}}\n")
         return registry.with_local(manifest)
 
     return make
@@ -51,7 +51,7 @@ def with_hook(registry, tmp_path):
 @pytest.fixture
 def train_with(short_settings, tmp_path):
     def run(registry, name, hooks, *overrides, **options):
-        settings = short_settings(f"training.hooks={hooks}", *overrides)
+        settings = short_settings(f"training.callbacks={hooks}", *overrides)
         train("dates", overrides=settings, out=tmp_path / name, registry=registry, notify=str, **options)
         return tmp_path / name
 
@@ -92,9 +92,9 @@ ALL = (
 def test_resuming_is_exact(with_examples, train_with, tmp_path):
     whole = train_with(with_examples, "whole", ALL)
     with pytest.raises(InterruptedRunError):
-        train_with(with_examples, "stopped", ALL, observers=[Interrupter([3])])
+        train_with(with_examples, "stopped", ALL, callbacks=[Interrupter([3])])
     with pytest.raises(InterruptedRunError):
-        resume(tmp_path / "stopped", registry=with_examples, observers=[Interrupter([6])], notify=str)
+        resume(tmp_path / "stopped", registry=with_examples, callbacks=[Interrupter([6])], notify=str)
     resume(tmp_path / "stopped", registry=with_examples, notify=str)
     assert_equal(whole, tmp_path / "stopped")
 
@@ -105,7 +105,7 @@ def test_each_changes_the_training(with_examples, train_with):
         changed = load_tensors(train_with(with_examples, name, f"[{name}]") / "model.safetensors")
         unchanged = load_tensors(plain / "model.safetensors")
         assert not all(torch.equal(changed[key], unchanged[key]) for key in changed)
-    assert "hooks" not in (plain / "task.yaml").read_text()
+    assert "callbacks" not in (plain / "task.yaml").read_text()
 
 
 def test_what_draws_nothing_and_changes_nothing_leaves_the_bits(with_hook, train_with, trained):
@@ -131,7 +131,9 @@ def test_what_draws_nothing_and_changes_nothing_leaves_the_bits(with_hook, train
 def test_hooks_stand_in_the_task_and_the_lock(with_examples, train_with):
     run = train_with(with_examples, "run", "[r_drop, {name: ema, decay: 0.5}]")
     assert "- name: ema\n    decay: 0.5\n    warm_up: true" in (run / "task.yaml").read_text()
-    assert {"hook/r_drop", "hook/ema"} < json.loads((run / "lock.json").read_text())["components"].keys()
+    assert {"callback/r_drop", "callback/ema"} < json.loads((run / "lock.json").read_text())[
+        "components"
+    ].keys()
 
 
 def test_random_numbers_come_from_a_stream_named_after_the_hook(with_hook, train_with, registry):
@@ -242,23 +244,23 @@ def test_an_error_ends_the_training_and_is_that_of_the_component(with_hook, trai
     registry = with_hook(f"@hookimpl\ndef {hook}(self):\n    1 / 0")
     with pytest.raises(ZeroDivisionError) as caught:
         train_with(registry, "run", "[sample]")
-    assert cause_of(caught.value).startswith("hook 'sample'")
+    assert cause_of(caught.value).startswith("callback 'sample'")
 
 
-def test_observers_do_not_take_part(with_examples, train_with):
+def test_those_of_the_session_do_not_take_part(with_examples, train_with):
     class Meddler:
         @hookimpl
         def training_batch(self, batch):
             return batch
 
     with pytest.raises(RegistryError, match="Meddler changes what training_batch does"):
-        train_with(with_examples, "run", "[]", observers=[Meddler()])
+        train_with(with_examples, "run", "[]", callbacks=[Meddler()])
 
 
 def test_hooks_are_checked_before_data_are_read(with_hook):
     misspelt = with_hook("@hookimpl\ndef training_batsh(self):\n    pass")
-    with pytest.raises(ConfigurationError, match=r"training.hooks.0: hook 'sample' .*training_batsh"):
-        validate(resolve("dates", ["training.hooks=[sample]"], misspelt))
+    with pytest.raises(ConfigurationError, match=r"training.callbacks.0: callback 'sample' .*training_batsh"):
+        validate(resolve("dates", ["training.callbacks=[sample]"], misspelt))
 
 
 def test_a_state_that_no_checkpoint_can_hold(with_hook, train_with):
@@ -272,7 +274,7 @@ def test_a_state_that_no_checkpoint_can_hold(with_hook, train_with):
 def test_two_processes_train_as_one(with_examples, train_with, short_settings, tmp_path, sharded):
     hooks = "[{name: ema, decay: 0.9}, {name: freeze, parameters: [encoder.layers]}, token_dropout]"
     settings = (
-        f"training.hooks={hooks}",
+        f"training.callbacks={hooks}",
         "model.dropout=0.0",
         "training.batches_per_update=2",
         "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}",
@@ -307,6 +309,6 @@ def test_two_processes_train_as_one(with_examples, train_with, short_settings, t
     ],
 )
 def test_a_hook_that_nobody_would_call_is_refused_where_it_is_listed(with_hook, source, named):
-    task = {"extends": "dates", "training": {"hooks": ["sample"]}}
-    with pytest.raises(ConfigurationError, match=rf"training\.hooks.*hook 'sample' .*{named}"):
+    task = {"extends": "dates", "training": {"callbacks": ["sample"]}}
+    with pytest.raises(ConfigurationError, match=rf"training\.callbacks.*callback 'sample' .*{named}"):
         validate(resolve(task, registry=with_hook(source)), data=False)

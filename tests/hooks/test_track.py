@@ -14,13 +14,13 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl, must_not_fail
 from plugformer.runs import RunDirectory, load_tensors
 from plugformer_cli.main import main
-from plugformer_plugins.hook.trackers import TRACKERS
+from plugformer_plugins.callback.trackers import TRACKERS
 
 NOT_TOLD = {"event", "step", "epoch", "seconds", "best"}
 
 
 def hooks(*names, directory):
-    return f"training.hooks=[{{name: track, to: [{', '.join(names)}], directory: {directory}}}]"
+    return f"training.callbacks=[{{name: track, to: [{', '.join(names)}], directory: {directory}}}]"
 
 
 def expected(run):
@@ -176,7 +176,7 @@ class Stop:
 def test_a_resumed_training_continues_the_same_runs(train_tiny, tmp_path):
     run, directory = tmp_path / "run", tmp_path / "tracking"
     with pytest.raises(KeyboardInterrupt):
-        train_tiny(run, hooks("tensorboard", "mlflow", directory=directory), observers=[Stop()])
+        train_tiny(run, hooks("tensorboard", "mlflow", directory=directory), callbacks=[Stop()])
     before = json.loads((run / "tracking.json").read_text())
     assert before["tensorboard"]["told"]["training"] == 6
     plugformer.resume(run, notify=str)
@@ -243,7 +243,7 @@ def test_a_damaged_log_is_refused_before_trackers_are_told(trained, tmp_path, ca
 
 
 def test_an_unknown_tracker_is_a_mistake_with_its_place(train_tiny, tmp_path, trained, capsys):
-    with pytest.raises(ConfigurationError, match=r"training\.hooks.*to.*tensorbord|tensorboard"):
+    with pytest.raises(ConfigurationError, match=r"training\.callbacks.*to.*tensorbord|tensorboard"):
         train_tiny(tmp_path / "run", hooks("tensorbord", directory=tmp_path))
     for arguments, words in (
         (["--to", "tensorbord"], "unknown tracker 'tensorbord' (did you mean 'tensorboard'?)"),

@@ -262,7 +262,7 @@ def test_a_training_resumes_exactly(train_tiny, tmp_path, recorder):
     settings = f"training.optimizer={{name: adamw, lr: 0.01, layer_decay: 0.5, groups: {groups}}}"
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     short = ("training.steps=4", "training.evaluate_every=2", "evaluation.limit=1", "model.layers=2")
-    train_tiny(whole, settings, *short, observers=[recorder])
+    train_tiny(whole, settings, *short, callbacks=[recorder])
     rates = [update.learning_rates for update in recorder.of("step_ended", "update")]
     assert rates[0].keys() == {"groups.0", "groups.1"}
     assert rates[-1]["groups.0"] == 0 < rates[-1]["groups.1"] == rates[0]["groups.1"]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 MANIFEST = """
 plugformer: ">=0.1"
-hooks: [outside.hooks]
+callbacks: [outside.hooks]
 commands:
   slowest: "outside.slowest:command"
 """

@@ -218,11 +218,11 @@ def test_tasks_are_found_without_importing_their_package(install) -> None:
 
 
 def test_hooks_and_commands_are_listed_with_their_state() -> None:
-    manifest = parse(b"hooks: [p.hooks]\ncommands: {probe: 'p:probe'}", "registry.yaml")
+    manifest = parse(b"callbacks: [p.hooks]\ncommands: {probe: 'p:probe'}", "registry.yaml")
     sound = replace(manifest, distribution="plug-h", version="1")
     broken = replace(manifest, distribution="plug-i", version="1", problems=("broken",))
     registry = Registry([sound, broken])
-    assert names(registry.entries("hooks")) == [
+    assert names(registry.entries("callbacks")) == [
         ("plug-h", "p.hooks", EntryState.READY),
         ("plug-i", "p.hooks", EntryState.QUARANTINED),
     ]

@@ -11,7 +11,7 @@ MANIFEST = """
 components: {norm: {mine: "plug_doc.part:Mine", bare: "plug_doc.part:Bare", gone: "plug_doc.absent:Gone"}}
 commands: {run: "plug_doc.part:run", app: "plug_doc.part:app"}
 tasks: {toy: "plug_doc:toy.yaml"}
-hooks: [plug_doc.part]
+callbacks: [plug_doc.part]
 """
 PART = '''"""Looks on."""
 raise SystemExit("imported")
@@ -44,14 +44,14 @@ def known(install):
         (EntryKind.COMMAND, "run", "Run it.", ""),
         (EntryKind.COMMAND, "app", "Run one of several.", ""),
         (EntryKind.TASK, "toy", "A toy.", ""),
-        (EntryKind.HOOKS, "plug_doc.part", "Looks on.", ""),
+        (EntryKind.CALLBACKS, "plug_doc.part", "Looks on.", ""),
         (EntryKind.PLUGIN, "plug-doc", "", ""),
     ],
 )
 def test_the_first_line_is_the_summary_and_the_first_link_the_source(known, kind, name, summary, source):
     entries = known.plugins() if kind is EntryKind.PLUGIN else known.entries(kind)
     entry = next(entry for entry in entries if entry.name == name)
-    expected = "3 components, 1 task, 2 commands, 1 hook module" if kind is EntryKind.PLUGIN else summary
+    expected = "3 components, 1 task, 2 commands, 1 callback module" if kind is EntryKind.PLUGIN else summary
     assert (entry.summary, entry.source) == (expected, source)
     assert "plug_doc" not in sys.modules
 

@@ -12,7 +12,7 @@ components:
   attention:
     differential: plug_diff.attention:Differential
 tasks: {toy: "plug_diff:toy/task.yaml"}
-hooks: [plug_diff.hooks]
+callbacks: [plug_diff.hooks]
 commands: {probe: "plug_diff.probe:command"}
 """
 
@@ -25,7 +25,7 @@ def test_a_sound_manifest_says_what_is_written() -> None:
         Entry(Kind.ATTENTION, "differential", "plug_diff.attention:Differential"),
         Entry(EntryKind.TASK, "toy", "plug_diff:toy/task.yaml"),
         Entry(EntryKind.COMMAND, "probe", "plug_diff.probe:command"),
-        Entry(EntryKind.HOOKS, "plug_diff.hooks", "plug_diff.hooks"),
+        Entry(EntryKind.CALLBACKS, "plug_diff.hooks", "plug_diff.hooks"),
     )
 
 
@@ -69,7 +69,7 @@ def test_empty_sections_are_sound(text: str) -> None:
         ("tasks: {t: 'a.b:x.yaml'}", "'a.b:x.yaml' is not of the form"),
         ("tasks: {t: {file: 'a:x.yaml'}}", "tasks.t: expected text, found {'file': 'a:x.yaml'}"),
         ("commands: {c: f}", "'f' is not of the form 'module:function'"),
-        ("hooks: a", "registry.yaml:1:8  hooks: expected a list of module names"),
+        ("callbacks: a", "registry.yaml:1:12  callbacks: expected a list of module names"),
         ("tasks: {t: 'a:x.yaml', t: 'a:y.yaml'}", "key 't' is written twice"),
         ("a: [", "is not valid YAML"),
         ("", "is empty"),
@@ -90,4 +90,4 @@ def test_all_problems_come_together_and_sound_entries_stay() -> None:
 def test_the_built_in_manifest_is_sound_and_complete() -> None:
     manifest = discover_built_in()
     assert manifest.problems == ()
-    assert all(entry.summary for entry in manifest.entries if entry.kind != EntryKind.HOOKS)
+    assert all(entry.summary for entry in manifest.entries if entry.kind != EntryKind.CALLBACKS)

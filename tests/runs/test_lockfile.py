@@ -95,7 +95,7 @@ def test_components_of_every_place(tiny_task):
         "model.decoder.norm=rms_norm",
         "model.encoder.residual=parallel",
         "model.initialization=normal",
-        "training.hooks=[ema]",
+        "training.callbacks=[ema]",
     )
     expected = {
         (Kind.ATTENTION, "mqa"),
@@ -108,18 +108,18 @@ def test_components_of_every_place(tiny_task):
         (Kind.INITIALIZATION, "normal"),
         (Kind.SCHEDULE, "constant"),
         (Kind.METRIC, "exact_match"),
-        (Kind.HOOK, "ema"),
+        (Kind.CALLBACK, "ema"),
     }
     assert expected <= components(task)
 
 
-def test_installed_observers_do_not_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
+def test_installed_callbacks_do_not_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
     """A plugin with hooks that is installed while a run waits changes nothing of it."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     file = tmp_path / "registry.yaml"
-    file.write_text("hooks: [plug_watching]")
+    file.write_text("callbacks: [plug_watching]")
     (tmp_path / "plug_watching.py").write_text("")
     task, registry = load(trained.directory, registry).task, registry.with_local(file)
-    assert [entry.target for entry in registry.entries("hooks") if entry.file] == ["plug_watching"]
+    assert [entry.target for entry in registry.entries("callbacks") if entry.file] == ["plug_watching"]
     before = json.loads((trained.directory / "lock.json").read_text())
     assert refuse_changes(before, make_lockfile(Experiment.of(task, registry), before["data"])) == []

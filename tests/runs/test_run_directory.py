@@ -90,7 +90,7 @@ def test_the_best_parameters_count_and_not_the_last(train_tiny, tmp_path, record
         "training.keep_checkpoints=9",
         "data.exceptions=0",
     ]
-    report = train_tiny(out, *overrides, observers=[recorder])
+    report = train_tiny(out, *overrides, callbacks=[recorder])
     evaluations = recorder.of("evaluation_ended", "evaluation")
     best = min(evaluations, key=lambda evaluation: evaluation.loss)
     assert best.step < evaluations[-1].step

@@ -31,7 +31,7 @@ EVERYTHING = (
     "training.batches_per_update=4",
     "training.gradient_checkpointing=true",
     "training.gradient_clipping=0.1",
-    "training.hooks=[{name: average_checkpoints, checkpoints: 2}]",
+    "training.callbacks=[{name: average_checkpoints, checkpoints: 2}]",
     # Else Adam makes steps of rounding errors, and steps of one size whatever the size of gradients.
     "training.optimizer={name: adamw, lr: 0.01, epsilon: 0.01, "
     "groups: [{parameters: ['*.bias'], lr_factor: 0.5, weight_decay: 0}]}",

@@ -81,10 +81,10 @@ def test_resumed_equals_uninterrupted(task, tmp_path):
     assert "train: read " in "\n".join(notices)
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError, match="step 1/16"):
-        train(task, out=out, observers=[Interrupter(1)], notify=str)
+        train(task, out=out, callbacks=[Interrupter(1)], notify=str)
     for step in (2, 5, 15):
         with pytest.raises(InterruptedRunError, match=f"step {step}/16"):
-            resume(out, observers=[Interrupter(step)], notify=str)
+            resume(out, callbacks=[Interrupter(step)], notify=str)
         assert any(place["batch"] > 0 for place in end(out)[0]["stream"])
     resume(out, notify=str)
     assert_same_end(out, tmp_path / "whole")
@@ -139,7 +139,7 @@ def test_a_bad_row_in_the_share_of_one_process_ends_all(task, tmp_path):
 def test_changed_data_are_refused(task, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        train(task, out=out, observers=[Interrupter(3)], notify=str)
+        train(task, out=out, callbacks=[Interrupter(3)], notify=str)
     file = tmp_path / "two.tsv"
     file.write_text(file.read_text().replace("a a", "a b"))
     with pytest.raises(RunError, match=r"components or data have changed since the run began:\n  train: "):
@@ -149,7 +149,7 @@ def test_changed_data_are_refused(task, tmp_path):
 def test_another_number_of_batches_is_refused(task, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        train(task, out=out, observers=[Interrupter(3)], notify=str)
+        train(task, out=out, callbacks=[Interrupter(3)], notify=str)
     file = out / "task.yaml"
     file.write_text(file.read_text().replace("batches_per_update: 2", "batches_per_update: 3"))
     with pytest.raises(RunError, match=r"places for 2 batches of an update, the task makes 3"):

@@ -57,8 +57,8 @@ def options(tmp_path: Path) -> dict[str, dict[str, object]]:
     text = {"files": {"train": files["text.txt"]}, "examples": "line"}
     return {
         "constraint/pattern": {"expression": "[a-z]+( [a-z]+)*"},
-        "hook/freeze": {"parameters": ["encoder"]},
-        "hook/track": {"to": ["tensorboard"]},
+        "callback/freeze": {"parameters": ["encoder"]},
+        "callback/track": {"to": ["tensorboard"]},
         "metric/evaluate": {"metric": "same", "resamples": 20},
         **{name: {"path": str(tmp_path / "tokenizer.json")} for name in SAVED},
         "data/conll": {"files": {"train": files["words.txt"]}, "columns": {"words": 1, "tags": 2}},

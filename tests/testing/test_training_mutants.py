@@ -10,7 +10,7 @@ from tests.testing.outcomes import unsound
 import plugformer
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Hook, Optimizer, Schedule
+from plugformer.interfaces import Callback, Optimizer, Schedule
 from plugformer.registry import Kind
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity
@@ -84,24 +84,24 @@ def counted(sgd, parameter, lr):
     parameter.sub_(parameter.grad, alpha=lr * sgd.steps)
 
 
-class LooksLikeOne(Hook):
+class LooksLikeOne(Callback):
     def optimizer_step(self):
         """Without the mark nobody calls it."""
 
 
-class Stops(Hook):
+class Stops(Callback):
     @hookimpl
     def optimizer_step(self):
         return True
 
 
-class LooksAtValues(Hook):
+class LooksAtValues(Callback):
     @hookimpl
     def model_built(self, run):
         self.largest = max(parameter.max().item() for parameter in run.model.parameters())
 
 
-class ChangesLosses(Hook):
+class ChangesLosses(Callback):
     """Counts updates, which its state does not tell."""
 
     updates = 0
@@ -121,14 +121,14 @@ def losing(name, changed):
     return instead(name, ChangesLosses, changed=changed)
 
 
-class ChangesInPlace(Hook):
+class ChangesInPlace(Callback):
     @hookimpl
     def training_batch(self, batch):
         batch.source.ids[:, 0] = 1
         return batch
 
 
-class ChangesWhatIsTrained(Hook):
+class ChangesWhatIsTrained(Callback):
     @hookimpl
     def evaluated_parameters(self, model):
         with torch.no_grad():
@@ -191,7 +191,7 @@ HOOKS = {
 test_every_check_of_metrics_catches_a_fault = fault_test(METRICS, Kind.METRIC)
 test_every_check_of_schedules_catches_a_fault = fault_test(SCHEDULES, Kind.SCHEDULE)
 test_every_check_of_optimizers_catches_a_fault = fault_test(OPTIMIZERS, Kind.OPTIMIZER)
-test_every_check_of_hooks_catches_a_fault = fault_test(HOOKS, Kind.HOOK, raising=("LooksAtValues",))
+test_every_check_of_hooks_catches_a_fault = fault_test(HOOKS, Kind.CALLBACK, raising=("LooksAtValues",))
 
 
 class SameTags(ExactMatch):
@@ -214,7 +214,7 @@ def test_a_metric_is_tried_on_examples_of_its_own(monkeypatch):
     assert list(unsound(SameTags)) == ["right_predictions_score_best"]
 
 
-class NeedsItsTeachersSizes(Hook):
+class NeedsItsTeachersSizes(Callback):
     """Refuses a model of other sizes than its teacher has."""
 
     def __init__(self, *, teacher: Path) -> None:

@@ -31,5 +31,5 @@ class Counting:
 if __name__ == "__main__":
     torch.compile = partial(torch.compile, backend="aot_eager")  # traces as the default does, and is quick
     observer, notices = Counting(), []
-    train("dates", overrides=sys.argv[2:], out=Path(sys.argv[1]), observers=[observer], notify=notices.append)
+    train("dates", overrides=sys.argv[2:], out=Path(sys.argv[1]), callbacks=[observer], notify=notices.append)
     sys.stdout.write(json.dumps({"graphs": observer.graphs, "notices": notices}))

@@ -84,7 +84,7 @@ def interrupted_after(step, folder):
         "import signal\nfrom plugformer.hooks import hookimpl\n\n@hookimpl\ndef step_ended(update):\n"
         f"    if update.step == {step}:\n        signal.raise_signal(signal.SIGTERM)\n"
     )
-    (folder / f"{name}.yaml").write_text(f"hooks: [{name}]\n")
+    (folder / f"{name}.yaml").write_text(f"callbacks: [{name}]\n")
     return ["--registry", str(folder / f"{name}.yaml")]
 
 

@@ -93,7 +93,7 @@ def test_more_patience_ends_as_if_there_had_always_been_so_much(ended_early, tra
 
 
 def test_a_run_that_ended_with_an_average_can_train_longer(train_tiny, registry, tmp_path):
-    hooks = "training.hooks=[{name: average_checkpoints, checkpoints: 2}]"
+    hooks = "training.callbacks=[{name: average_checkpoints, checkpoints: 2}]"
     train_tiny(tmp_path / "run", hooks)
     resume(tmp_path / "run", overrides=["training.steps=12"], registry=registry, notify=str)
     last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])

@@ -158,7 +158,7 @@ def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
     train_tiny(whole, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2")
     with pytest.raises(InterruptedRunError):
         observers = [Interrupter(signal.SIGINT, [3])]
-        train_tiny(parts, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2", observers=observers)
+        train_tiny(parts, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2", callbacks=observers)
     with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         main, *_ = ends(processes)
     assert main.status == 0, main.messages

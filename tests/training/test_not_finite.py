@@ -69,7 +69,7 @@ def test_the_message_names_the_step_the_module_and_the_checkpoint(train_tiny, tm
     out = tmp_path / "run"
     observers = [Overflow(monkeypatch, step=6)]
     with pytest.raises(NotFiniteError) as caught:
-        train_tiny(out, "model.attention=mha", observers=observers)
+        train_tiny(out, "model.attention=mha", callbacks=observers)
     said = str(caught.value)
     assert said.startswith("Update 6: the loss is nan")
     assert "First non-finite output: decoder.layers.0.attention (MultiHeadAttention)" in said
@@ -98,7 +98,7 @@ def test_no_checkpoint_holds_parameters_that_are_not_finite(train_tiny, tmp_path
                     signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(NotFiniteError) as caught:
-        train_tiny(tmp_path / "run", observers=[Breaker()])
+        train_tiny(tmp_path / "run", callbacks=[Breaker()])
     assert str(caught.value).startswith(f"Update {3 if interrupted else 4} left non-finite parameters")
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
 
@@ -110,7 +110,7 @@ def test_gradients_alone(train_tiny, tmp_path):
             run.model.head.weight.register_hook(lambda gradient: gradient * torch.inf)
 
     with pytest.raises(NotFiniteError) as caught:
-        train_tiny(tmp_path / "run", "training.gradient_clipping=null", observers=[Breaker()])
+        train_tiny(tmp_path / "run", "training.gradient_clipping=null", callbacks=[Breaker()])
     assert "Non-finite gradients: head.weight." in str(caught.value)
 
 
@@ -136,7 +136,7 @@ def test_with_accumulation_the_batch_at_fault_is_named(train_tiny, tmp_path, poi
 def test_skipped_updates_are_counted_and_shown(train_tiny, tmp_path, poisoned, recorder):
     screen = io.StringIO()
     display = ProgressDisplay(Console(file=screen, width=300))
-    train_tiny(tmp_path / "run", SKIP, observers=[recorder, display])
+    train_tiny(tmp_path / "run", SKIP, callbacks=[recorder, display])
     left_out = [update.step for update in recorder.of("step_ended", "update") if update.left_out]
     assert len(left_out) == 2, "once in each of two epochs"
     training = [each for each in records(tmp_path / "run") if each["event"] == "training"]
@@ -148,13 +148,13 @@ def test_skipped_updates_are_counted_and_shown(train_tiny, tmp_path, poisoned, r
 
 
 def test_resumed_equals_uninterrupted_with_skipped_updates(train_tiny, tmp_path, poisoned, recorder):
-    train_tiny(tmp_path / "whole", SKIP, observers=[recorder])
+    train_tiny(tmp_path / "whole", SKIP, callbacks=[recorder])
     at = {update.step for update in recorder.of("step_ended", "update") if update.left_out}
     observers = [Interrupter(signal.SIGINT, at)]
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", SKIP, observers=observers)
+        train_tiny(tmp_path / "run", SKIP, callbacks=observers)
     with pytest.raises(InterruptedRunError):
-        resume(tmp_path / "run", observers=observers, notify=str)
+        resume(tmp_path / "run", callbacks=observers, notify=str)
     resume(tmp_path / "run", notify=str)
     assert figures(tmp_path / "run") == figures(tmp_path / "whole")
     mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("run", "whole"))

@@ -80,7 +80,7 @@ class Other:
 
 def test_another_thread_would_draw_from_the_same_generators(train_tiny, tmp_path):
     other = Other(lambda: train_tiny(tmp_path / "other", "training.steps=1"))
-    train_tiny(tmp_path / "run", "training.steps=1", observers=[other])
+    train_tiny(tmp_path / "run", "training.steps=1", callbacks=[other])
     assert "another thread of this process is training" in str(other.error)
     assert [report.run.name for report in other.ended] == ["other"]
     with ThreadPoolExecutor() as pool:

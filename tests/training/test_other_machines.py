@@ -66,7 +66,7 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     """Its checkpoint has two processes' states of GPUs, and the settings of an optimizer that was there."""
     out, notices = tmp_path / "run", []
     with pytest.raises(InterruptedRunError):
-        train_tiny(out, observers=[Interrupter(signal.SIGINT, [3])])
+        train_tiny(out, callbacks=[Interrupter(signal.SIGINT, [3])])
     (checkpoint,) = (out / "checkpoints").iterdir()
     file = checkpoint / "training.safetensors"
     tensors, record = load_tensors(file), json.loads((checkpoint / "state.json").read_text())

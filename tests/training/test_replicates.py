@@ -26,7 +26,7 @@ def test_a_replicate_changes_dropout_and_not_the_order_of_examples(train_tiny, t
     def trained(setting):
         rows.clear()
         seen = Beginning()
-        train_tiny(tmp_path / setting, setting, "training.steps=3", observers=[seen])
+        train_tiny(tmp_path / setting, setting, "training.steps=3", callbacks=[seen])
         return seen.seed, list(rows)
 
     (zero, order), (one, same), (_, other) = map(

@@ -64,10 +64,10 @@ def assert_same_end(one, other):
 def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, steps):
     out, observers = tmp_path / "run", [Interrupter(number, steps)]
     with pytest.raises(InterruptedRunError, match=f"Interrupted at step {steps[0]}/10"):
-        train_tiny(out, observers=observers)
+        train_tiny(out, callbacks=observers)
     for step in steps[1:]:
         with pytest.raises(InterruptedRunError, match=f"Interrupted at step {step}/10"):
-            resume(out, observers=observers, notify=str)
+            resume(out, callbacks=observers, notify=str)
         if step < 4:  # there has been no evaluation: the model has the last parameters
             _, (model, checkpoint, _), *_ = state(out)
             assert all(torch.equal(model[name], checkpoint[name]) for name in checkpoint)
@@ -87,7 +87,7 @@ def test_the_seed_decides_dropout_too(train_tiny, trained, tmp_path):
 def test_an_interrupted_run_is_usable(train_tiny, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError) as caught:
-        train_tiny(out, observers=[Interrupter(signal.SIGINT, [2])])
+        train_tiny(out, callbacks=[Interrupter(signal.SIGINT, [2])])
     assert f"Resume with `plugformer train --resume --out {out}`" in str(caught.value)
     answers = load(out).predict(["May 1, 2001", ""])
     assert len(answers) == 2
@@ -106,7 +106,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(train_tiny, trai
 
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train_tiny(out, observers=[Killer()])
+        train_tiny(out, callbacks=[Killer()])
     with (out / "metrics.jsonl").open("a") as file:
         file.write('{"event": "train')
     if step == 3:
@@ -129,7 +129,7 @@ def test_the_log_goes_on_in_the_middle_of_a_line(train_tiny, tmp_path):
     often = "training.log_every=4"
     train_tiny(tmp_path / "whole", often)
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", often, observers=[Interrupter(signal.SIGINT, [6])])
+        train_tiny(tmp_path / "run", often, callbacks=[Interrupter(signal.SIGINT, [6])])
     resume(tmp_path / "run", notify=str)
     assert_same_end(tmp_path / "run", tmp_path / "whole")
 
@@ -163,7 +163,7 @@ def test_a_disk_that_fills_up_while_saving(train_tiny, trained, tmp_path, monkey
 
     out = tmp_path / "run"
     with pytest.raises(RunError, match=r"cannot be written: No space left on device"):
-        train_tiny(out, observers=[FullDisk()])
+        train_tiny(out, callbacks=[FullDisk()])
     monkeypatch.undo()
     assert load(out).predict(["May 1, 2001"])
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]

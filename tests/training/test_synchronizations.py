@@ -47,7 +47,7 @@ FEW = ("training.log_every=3", "training.evaluate_every=100", "training.steps=7"
 
 def waits(train_tiny, out, *settings):
     counting = Counting()
-    train_tiny(out, *FEW, *settings, observers=[counting])
+    train_tiny(out, *FEW, *settings, callbacks=[counting])
     return counting.waits
 
 
@@ -111,6 +111,6 @@ def test_what_is_noticed_late_is_named_and_not_saved(train_tiny, tmp_path, gpu, 
     out = tmp_path / "run"
     observers = [Overflow(monkeypatch, step=6)]
     with pytest.raises(NotFiniteError) as caught:
-        train_tiny(out, "model.attention=mha", "training.log_every=100", observers=observers)
+        train_tiny(out, "model.attention=mha", "training.log_every=100", callbacks=observers)
     assert str(caught.value).startswith("Update 6: the loss is nan")
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]

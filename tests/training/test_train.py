@@ -76,7 +76,7 @@ def test_nothing_is_left_of_a_training_that_has_not_begun(task, tmp_path):
     with pytest.raises(DataError, match="no split 'validation'"):
         train(str(task), overrides=["data.splits=[train]"], out=tmp_path / "run", notify=str)
     with pytest.raises(MemoryError):  # before anything is saved
-        train(str(task), out=tmp_path / "run", notify=str, observers=[Full()])
+        train(str(task), out=tmp_path / "run", notify=str, callbacks=[Full()])
     assert not (tmp_path / "run").exists()
 
 

@@ -15,7 +15,7 @@ from tests.training.trainers import make_trainer
 from plugformer.callbacks import HookManager
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.hooks import EvaluationResult, hookimpl
-from plugformer.interfaces import Batch, Hook, Model, Tokens
+from plugformer.interfaces import Batch, Callback, Model, Tokens
 from plugformer.runs.store import load_tensors
 
 
@@ -50,7 +50,7 @@ def trainer(registry, tiny_task, tmp_path):
         folder = tmp_path / f"run {len(list(tmp_path.iterdir()))}"
         task, seen = tiny_task("model.embeddings.shared=false", *overrides), Seen()
         options = {"steps": steps, "values": values, "processes": processes}
-        made = make_trainer(registry, folder, task, batches, descent=True, observers=[seen], **options)
+        made = make_trainer(registry, folder, task, batches, descent=True, callbacks=[seen], **options)
         made.seen = seen
         return made
 
@@ -231,7 +231,7 @@ def test_a_skipped_update_leaves_the_scaler_of_float16_ready_for_the_next(traine
     assert made.strategy.scaler.get_scale() == 2.0
 
 
-class Replacing(Hook):
+class Replacing(Callback):
     """Returns another batch."""
 
     @hookimpl(wrapper=True)

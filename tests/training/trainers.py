@@ -29,7 +29,7 @@ def make_trainer(
     descent=False,
     values=(),
     order=None,
-    observers=(),
+    callbacks=(),
     processes=SINGLE_PROCESS,
 ):
     """Returns a trainer that goes through batches in order.
@@ -44,7 +44,7 @@ def make_trainer(
         descent: Train in float64 by plain gradient descent at rate 1, and not by the task's optimizer.
         values: The losses of evaluations in turn, and their `exact_match`.
         order: Returns the batches of an epoch, by its number.
-        observers: Told about the training.
+        callbacks: Told about the training.
         processes: Those that train.
     """
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def make_trainer(
         ),
         validation=SimpleNamespace(evaluate=evaluate, samples=list),
         higher_is_better=False,
-        hooks=HookManager(observers, pytest.fail),
+        hooks=HookManager(callbacks, pytest.fail),
         processes=processes,
         notify=str,
     )

@@ -45,7 +45,7 @@ def test_a_round_trip_keeps_parameters_and_scores(pretrained, tmp_path, family):
             data=rows,
             out=tmp_path / "again",
             notify=str,
-            observers=[first],
+            callbacks=[first],
         )
     parameters = own_tensors(trained.model)
     assert first.values.keys() == parameters.keys()
@@ -63,7 +63,7 @@ def test_special_tokens_that_training_sets_apart_become_tokens_of_their_own(pret
     found = verified(trained, Transformers(), tmp_path / "out", data=rows["validation"])
     assert found.equal == found.examples
     with pytest.raises(KeyboardInterrupt):
-        train(task_of("gpt2", tmp_path / "out"), data=rows, out=tmp_path / "b", notify=str, observers=[first])
+        train(task_of("gpt2", tmp_path / "out"), data=rows, out=tmp_path / "b", notify=str, callbacks=[first])
     assert Folder.open(str(tmp_path / "out")).named.keys() == {"pad", "unk", "bos", "eos"}
     assert Folder.open(str(tmp_path / "out")).size == before
     assert torch.equal(first.values["decoder.embedding.weight"], embedding)

@@ -35,10 +35,10 @@ def test_adapters_resume_exactly_and_leave_a_plain_run(pretrained, tmp_path):
     head, rows = {"name": "classifier", "pooling": "first", "hidden": 32}, rows_of("bert", label=True)
     written = task_of("bert", pretrained("bert")[0], head=head)
     hooks = [{"name": "lora", "rank": 2}]
-    written["training"] = {"steps": 4, "evaluate_every": 2, "batch_size": 4, "hooks": hooks}
+    written["training"] = {"steps": 4, "evaluate_every": 2, "batch_size": 4, "callbacks": hooks}
     whole = train(written, data=rows, out=tmp_path / "whole", notify=str)
     with pytest.raises(KeyboardInterrupt):
-        train(written, data=rows, out=tmp_path / "half", notify=str, observers=[Stop()])
+        train(written, data=rows, out=tmp_path / "half", notify=str, callbacks=[Stop()])
     again = resume(tmp_path / "half", data=rows, notify=str)
     expected = own_tensors(whole.model)
     for other in (again, load(tmp_path / "half")):

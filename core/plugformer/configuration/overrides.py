@@ -192,7 +192,7 @@ def with_weights(
 ) -> Tree:
     """Merges layers with what `model.initialize_from` decides, and the hook that loads the weights.
 
-    `{x: ..., OPTIONS}` means the hook `initialize_from_x`; see `plugformer.interfaces.Hook.decided`.
+    `{x: ..., OPTIONS}` means the hook `initialize_from_x`; see `plugformer.interfaces.Callback.decided`.
 
     Args:
         layers: The defaults, then those that are written.
@@ -209,13 +209,13 @@ def with_weights(
         options = {str(key): absolute(tree, (*_PATH, key)) for key in block}
         name = f"{_PATH[1]}_{next(iter(options))}"
         written = merge_layers(layers[1:])
-        file, decided, defaults = registry.create(Kind.HOOK, name, **options).decided(written.value)
+        file, decided, defaults = registry.create(Kind.CALLBACK, name, **options).decided(written.value)
     settings = dict(_leaves(decided, ()))
     if problems := [*_contradicted(settings, written)]:
         raise ConfigurationError(report(problems))
     tree = merge_layers([layers[0], read_dictionary(defaults, file, registry)[0], *layers[1:]])
-    hooks = [{"name": name, **options}, *(tree.get(("training", "hooks")) or [])]
-    settings |= {_PATH: None, ("training", "hooks"): hooks}
+    hooks = [{"name": name, **options}, *(tree.get(("training", "callbacks")) or [])]
+    settings |= {_PATH: None, ("training", "callbacks"): hooks}
     for path, value in settings.items():
         tree = tree.with_value(path, Tree.of(value, Origin(file)))
     return tree

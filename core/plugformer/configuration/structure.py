@@ -12,7 +12,7 @@ from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain, model_at
 from plugformer.yaml_tree import Finding, KeyPath, Problem, Tree, report
 
-_KINDS = {"metrics": Kind.METRIC, "hooks": Kind.HOOK, "type": Kind.TASK_TYPE} | {
+_KINDS = {"metrics": Kind.METRIC, "callbacks": Kind.CALLBACK, "type": Kind.TASK_TYPE} | {
     kind.value: kind for kind in Kind
 }
 

@@ -331,7 +331,7 @@ class TrainingSettings(Settings):
     monitor: str = Field(default="loss", description="The score of the best checkpoint; the loss at a tie.")
     early_stopping: EarlyStopping | None = None
     keep_checkpoints: Count = Field(default=2, description="Number of newest checkpoints that are kept.")
-    hooks: list[Component] = Field(default=[], description="Components that take part in the training.")
+    callbacks: list[Component] = Field(default=[], description="Components that take part in the training.")
 
     @property
     def replicate_seed(self) -> int:

@@ -34,7 +34,7 @@ from plugformer.interfaces.spec import (
 from plugformer.interfaces.task_type import Example, Examples, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.interfaces.training import (
-    Hook,
+    Callback,
     Initialization,
     Optimizer,
     Schedule,
@@ -55,6 +55,7 @@ __all__ = [
     "Architecture",
     "Attention",
     "Batch",
+    "Callback",
     "Column",
     "ColumnKind",
     "Constraint",
@@ -69,7 +70,6 @@ __all__ = [
     "Head",
     "HeadContext",
     "HeadInput",
-    "Hook",
     "Hypothesis",
     "Initialization",
     "Input",

@@ -59,13 +59,13 @@ class Schedule(ABC):
         """Returns the factor for update number `step` of `steps`, from 1, of a model of this width."""
 
 
-class Hook:
+class Callback:
     """Takes part in a training by implementing hooks of `plugformer.hooks.TrainingHooks`.
 
-    A component is constructed as `SomeHook(**options)`; `training.hooks` of a task lists it. It implements a
-    hook by a method of the same name, marked with `plugformer.hooks.hookimpl`, with any of the arguments. As
-    in pluggy, an implementation that returns a value ends the call, and `wrapper=True` wraps the others and
-    the core (`result = yield`, then `return`). A component may also observe by implementing hooks of
+    A component is constructed as `SomeCallback(**options)`; `training.callbacks` of a task lists it. It
+    implements a hook by a method of the same name, marked with `plugformer.hooks.hookimpl`, with any of the
+    arguments. As in pluggy, an implementation that returns a value ends the call, and `wrapper=True` wraps
+    the others and the core (`result = yield`, then `return`). It may also watch by implementing hooks of
     `plugformer.hooks.Hooks`. All processes of a training call it, and must end with the same parameters.
     """
 

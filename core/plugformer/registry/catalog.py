@@ -127,7 +127,7 @@ class Registry:
 
     def offered_by(self, distribution: str) -> list[Entry]:
         """Returns everything that a distribution offers, its plugin first; nothing if there is none."""
-        kinds = (*Kind, EntryKind.TASK, EntryKind.COMMAND, EntryKind.HOOKS)
+        kinds = (*Kind, EntryKind.TASK, EntryKind.COMMAND, EntryKind.CALLBACKS)
         everything = [*self.plugins(), *(entry for kind in kinds for entry in self._by_kind[kind])]
         return [entry for entry in everything if _is_by(entry, distribution)]
 

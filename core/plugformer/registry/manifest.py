@@ -38,7 +38,7 @@ class Kind(StrEnum):
     OPTIMIZER = "optimizer"
     DECODING = "decoding"
     CONSTRAINT = "constraint"
-    HOOK = "hook"
+    CALLBACK = "callback"
 
 
 INTERFACES = {kind: kind.title().replace("_", "") for kind in Kind}
@@ -70,18 +70,18 @@ class EntryKind(StrEnum):
 
     TASK = "task"
     COMMAND = "command"
-    HOOKS = "hooks"
+    CALLBACKS = "callbacks"
     PLUGIN = "plugin"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A component, a task, a command or a module with hooks; or a plugin itself.
+    """A component, a task, a command or a module of callbacks; or a plugin itself.
 
     Attributes:
         name: The name in its manifest; a plugin's is that of its distribution.
-        target: `module:Class` or `module:function`; of a task `package:path/in/it.yaml`, of hooks `module`,
-            of a plugin the numbers of what it offers.
+        target: `module:Class` or `module:function`; of a task `package:path/in/it.yaml`, of callbacks
+            `module`, of a plugin the numbers of what it offers.
         distribution: The distribution that offers it, or `local` or `session`.
         cause: The reason why it cannot be used; empty if it can.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
@@ -132,7 +132,7 @@ class Plugin:
 
     Attributes:
         requires: Versions of Plugformer that it works with, as a version specifier; empty for any.
-        entries: Components, tasks, commands and modules with hook implementations, in this order.
+        entries: Components, tasks, commands and modules of callbacks, in this order.
         problems: The reasons why the plugin is quarantined: nothing of it may be used. Empty if it is sound.
         distribution: As for its entries, like `version` and `file`.
     """
@@ -152,7 +152,7 @@ class Plugin:
     @property
     def entry(self) -> Entry:
         """The plugin itself."""
-        words: dict[str, str] = {**dict.fromkeys(Kind, "component"), EntryKind.HOOKS: "hook module"}
+        words: dict[str, str] = {**dict.fromkeys(Kind, "component"), EntryKind.CALLBACKS: "callback module"}
         counts = Counter(words.get(entry.kind, entry.kind) for entry in self.entries)
         summary = ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items())
         return self._owned(Entry(EntryKind.PLUGIN, self.distribution, summary))
@@ -180,7 +180,7 @@ class _Reader:
 
     def manifest(self) -> Plugin:
         """Returns the sound entries, and the problems of the others."""
-        self.mapping((), ("plugformer", "components", "tasks", "hooks", "commands"))
+        self.mapping((), ("plugformer", "components", "tasks", "callbacks", "commands"))
         known = self.mapping(("components",), tuple(Kind))
         entries = [
             entry
@@ -190,11 +190,11 @@ class _Reader:
         ]
         entries += self.entries(("tasks",), EntryKind.TASK, *_TASK)
         entries += self.entries(("commands",), EntryKind.COMMAND, *_FUNCTION)
-        names = self.tree.get(("hooks",), [])
+        names = self.tree.get(("callbacks",), [])
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            entries += [Entry(EntryKind.HOOKS, name, name) for name in names]
+            entries += [Entry(EntryKind.CALLBACKS, name, name) for name in names]
         else:
-            self.add(("hooks",), "expected a list of module names")
+            self.add(("callbacks",), "expected a list of module names")
         requires = self.text(("plugformer",))
         return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 

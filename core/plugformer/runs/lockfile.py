@@ -39,7 +39,7 @@ AFTER_TRAINING = (("data",), ("decoding",), ("evaluation",))
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
 """Settings of a run that can change when it is resumed."""
 
-NOT_ANSWERING = {Kind.DATA, Kind.HOOK, Kind.INITIALIZATION, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
+NOT_ANSWERING = {Kind.DATA, Kind.CALLBACK, Kind.INITIALIZATION, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
 ANSWERING = frozenset(Kind) - NOT_ANSWERING
 """Kinds of the components that a trained model needs for its answers."""
 
@@ -121,7 +121,7 @@ def _refuse_other_task(directory: RunDirectory, tree: Tree) -> None:
 def other_runs(task: Task) -> dict[str, Any]:
     """Returns `other_runs`, the lockfile's record of the runs that a resolved task names, with checksums."""
     records: dict[str, Any] = {}
-    for value in (value for hook in task.training.hooks for value in hook.options.values()):
+    for value in (value for hook in task.training.callbacks for value in hook.options.values()):
         if isinstance(value, str | Path) and (model := RunDirectory(Path(value)).model).is_file():
             records.setdefault("models", {})[str(value)] = files_version([model])
     if (run := task.tokenizer.run) is not None:

@@ -8,7 +8,7 @@ from plugformer.runs.directory import RunDirectory
 
 
 class MetricsLog:
-    """Writes `metrics.jsonl`, before any other observer can stop the run.
+    """Writes `metrics.jsonl`, before any other callback can stop the run.
 
     Lines have "event": "training" (loss and tokens/s since the last such line), "validation" or "average".
 

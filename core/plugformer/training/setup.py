@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import cast
 
-from plugformer.callbacks import HookManager, create_hooks, load_observers
+from plugformer.callbacks import HookManager, create_callbacks, load_callbacks
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import Processes
@@ -39,16 +39,16 @@ def strategy_of(model: Model, settings: TrainingSettings, processes: Processes) 
 def create_trainer(
     trained: TrainedModel,
     data: PreparedData,
-    observers: Iterable[object],
+    callbacks: Iterable[object],
     notify: Notify,
     processes: Processes,
 ) -> Trainer:
-    """Returns the trainer of a model. The main process alone calls observers."""
+    """Returns the trainer of a model. The main process alone calls those that only watch."""
     task, experiment, settings = trained.task, trained.experiment, trained.task.training
     progress = TrainingProgress()
-    loaded = load_observers(trained.registry.entries("hooks"), notify) if processes.main else []
-    observing = [MetricsLog(progress), *observers, *loaded] if processes.main else []
-    hooks = HookManager(observing, notify, create_hooks(settings.hooks, trained.registry))
+    loaded = load_callbacks(trained.registry.entries("callbacks"), notify) if processes.main else []
+    watching = [MetricsLog(progress), *callbacks, *loaded] if processes.main else []
+    hooks = HookManager(watching, notify, create_callbacks(settings.callbacks, trained.registry))
     epochs = epochs_of(settings, data)
     steps, epoch_steps = count_updates(settings, epochs)
     run = Run(trained.directory, task, trained.model, steps, epoch_steps, trained.registry.arguments)

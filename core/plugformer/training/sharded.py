@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Hook, Model
+from plugformer.interfaces import Callback, Model
 from plugformer.model.layer import Layer
 from plugformer.runs.checkpoint import Stateful
 from plugformer.runs.store import own_tensors
@@ -69,7 +69,7 @@ class Sharded(TrainingStrategy):
         optimizer.register_load_state_dict_pre_hook(_spread)
         return optimizer
 
-    def with_full_state(self, hook: Hook) -> Stateful:
+    def with_full_state(self, hook: Callback) -> Stateful:
         """Returns a hook whose saved state has full tensors; it restores the shards of this process."""
         return _HookOfShards(hook, dict(self.model.named_parameters()))
 
@@ -119,7 +119,7 @@ class Sharded(TrainingStrategy):
 class _HookOfShards:
     """A hook in whose state a tensor with the name of a parameter is sharded like the parameter."""
 
-    def __init__(self, hook: Hook, parameters: Mapping[str, nn.Parameter]) -> None:
+    def __init__(self, hook: Callback, parameters: Mapping[str, nn.Parameter]) -> None:
         self._hook = hook
         self._parameters = parameters
 

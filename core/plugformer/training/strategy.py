@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError, RegistryError, described
-from plugformer.interfaces import Batch, Hook, Loss, Model
+from plugformer.interfaces import Batch, Callback, Loss, Model
 from plugformer.model.layer import Layer
 from plugformer.runs.checkpoint import Stateful
 
@@ -79,7 +79,7 @@ class TrainingStrategy:
         with self.autocast():
             return cast("Loss", self.model(batch, **given))
 
-    def with_full_state(self, hook: Hook) -> Stateful:
+    def with_full_state(self, hook: Callback) -> Stateful:
         """Returns a hook whose saved state covers the whole model."""
         return hook
 

@@ -72,7 +72,7 @@ def train(
     out: Path | str | None = None,
     device: str | torch.device | None = None,
     registry: Registry | None = None,
-    observers: Iterable[object] = (),
+    callbacks: Iterable[object] = (),
     notify: Notify = print,
     final: Final = "test",
 ) -> TrainedModel:
@@ -92,7 +92,7 @@ def train(
         device: Where to train: `cpu`, `cuda`, `cuda:1`, `mps`; by default the best one, or the choice of the
             launcher of several processes.
         registry: What is installed; discovered if None.
-        observers: Objects with hook implementations, besides those of installed plugins.
+        callbacks: Objects with hook implementations, besides those of installed plugins.
         notify: Receives messages for people, a line each.
         final: What the saved model is measured on in the end: the test splits, or validation alone, as for
             trainings that settings are chosen by.
@@ -130,7 +130,7 @@ def train(
     processes.on_main(lambda: _make_directory(path, experiment, prepared, where))
     try:
         with training_lock(path, processes):
-            return _finish(trained, prepared, observers, notify, processes, final, started)
+            return _finish(trained, prepared, callbacks, notify, processes, final, started)
     except BaseException:
         if processes.main:
             RunDirectory(path).remove_if_begun_only()
@@ -147,7 +147,7 @@ def resume(
     allow_changes: bool = False,
     device: str | torch.device | None = None,
     registry: Registry | None = None,
-    observers: Iterable[object] = (),
+    callbacks: Iterable[object] = (),
     notify: Notify = print,
     final: Final = "test",
 ) -> TrainedModel:
@@ -164,7 +164,7 @@ def resume(
         allow_changes: Resume although components have changed since the run began; its lockfile then says so.
         device: Any; the run may have been trained on another one.
         registry: As installed now.
-        observers: They are not saved in a run.
+        callbacks: They are not saved in a run.
         notify: Receives messages about changes, too.
         final: As for `train`.
 
@@ -195,7 +195,7 @@ def resume(
             processes.on_main(lambda: _record(directory, experiment, now, changed))
         model = build(experiment.spec, processor.sizes)
         trained = TrainedModel(directory.path, experiment, model, processor)
-        return _finish(trained, prepared, observers, notify, processes, final, started)
+        return _finish(trained, prepared, callbacks, notify, processes, final, started)
 
 
 def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) -> Experiment:
@@ -260,7 +260,7 @@ def _prepare(
 def _finish(
     trained: TrainedModel,
     data: PreparedData,
-    observers: Iterable[object],
+    callbacks: Iterable[object],
     notify: Notify,
     processes: Processes,
     final: Final,
@@ -268,7 +268,7 @@ def _finish(
 ) -> TrainedModel:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
     directory = RunDirectory(trained.directory)
-    trainer = create_trainer(trained, data, observers, notify, processes)
+    trainer = create_trainer(trained, data, callbacks, notify, processes)
     trainer.fit()
     restore(trained.model, load_tensors(directory.model), directory.model)  # the best, or the average
     trained.model.to(processes.device)

@@ -326,7 +326,7 @@ class Trainer:
         self._tell("average_evaluated", steps=steps, evaluation=evaluation, single_best=self.progress.best)
 
     def _tell(self, hook: str, **arguments: object) -> None:
-        """Calls a hook; the error of an observer that must not fail ends all processes."""
+        """Calls a hook; the error of a callback that must not fail ends all processes."""
         with self.processes.raise_everywhere():
             self.hooks.call(hook, run=self.run, **arguments)
 

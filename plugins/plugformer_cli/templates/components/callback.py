@@ -7,10 +7,10 @@ import torch
 from pydantic import Field
 
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Hook, Model
+from plugformer.interfaces import Callback, Model
 
 
-class NewComponent(Hook):
+class NewComponent(Callback):
     """Adds normal noise with the variance scale / (1 + step) ** 0.55 to all gradients.
 
     Adding Gradient Noise Improves Learning for Very Deep Networks, Neelakantan et al. 2015, section 3:

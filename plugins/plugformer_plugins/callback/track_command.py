@@ -38,8 +38,8 @@ def command(
 
     from plugformer.configuration import read_file
     from plugformer.runs import RunDirectory, located
-    from plugformer_plugins.hook.track import TrackedRun
-    from plugformer_plugins.hook.trackers import Name, require
+    from plugformer_plugins.callback.track import TrackedRun
+    from plugformer_plugins.callback.trackers import Name, require
 
     known: tuple[Name, ...] = get_args(Name)
     for name in to or [""]:

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.optimizer import matching_paths
 
 
-class Freeze(Hook):
+class Freeze(Callback):
     """Keeps parameters at the values that they begin with; they get no gradients and no optimizer state.
 
     How transferable are features in deep neural networks?, Yosinski et al. 2014, section 3:

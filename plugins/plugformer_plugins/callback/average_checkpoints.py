@@ -9,11 +9,11 @@ from torch import Tensor
 
 from plugformer.distributed import Processes
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.runs import load_tensors, own_tensors, save_tensors
 
 
-class AverageCheckpoints(Hook):
+class AverageCheckpoints(Callback):
     """Ends the training with the mean of the parameters at its last or best evaluations.
 
     Attention Is All You Need, Vaswani et al. 2017, section 6.1: https://arxiv.org/abs/1706.03762. The mean is

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Hook, Model
+from plugformer.interfaces import Callback, Model
 
 
-class ExponentialMovingAverage(Hook):
+class ExponentialMovingAverage(Callback):
     """Evaluates and saves an exponential moving average of the parameters.
 
     average = decay * average + (1 - decay) * parameters, after every update.

@@ -17,7 +17,7 @@ from plugformer.configuration import Task, TrainingSettings
 from plugformer.data import EncodedSplit
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.hooks import Run
-from plugformer.interfaces import Batch, Hook, Model
+from plugformer.interfaces import Batch, Callback, Model
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs import TrainedModel
@@ -36,7 +36,7 @@ class _SmallTraining:
     """The updates of a small classifier with a hook, made as the core makes them."""
 
     def __init__(self, subject: Subject, device: str = "cpu") -> None:
-        self.hook: Hook = subject.create()
+        self.hook: Callback = subject.create()
         self.manager = HookManager([], lambda _: None, {subject.entry.name: self.hook})
         examples, model = subject.once(
             "examples", lambda: _of_run(subject.run) if subject.run else _classifier(subject.registry)

@@ -14,15 +14,15 @@ from pydantic import Field
 from plugformer.distributed import Processes
 from plugformer.errors import described
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.runs import RunDirectory
-from plugformer_plugins.hook.trackers import TRACKERS, Name, Tracker, require
+from plugformer_plugins.callback.trackers import TRACKERS, Name, Tracker, require
 
 _LOG = logging.getLogger(__name__)
 _FINAL = "final"
 
 
-class Track(Hook):
+class Track(Callback):
     """Logs the settings, the lines of `metrics.jsonl` and the final metrics to experiment trackers.
 
     Each by its own library, in the main process alone. A tracker that fails is left out with a warning.

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.hooks import Run, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Callback
 from plugformer.runs import RunDirectory, load_tensors, own_tensors, read_json
 
 
-class InitializeFrom(Hook):
+class InitializeFrom(Callback):
     """Starts with the parameters of another run, in some parts of the model.
 
     BERT, Devlin et al. 2019, section 3: https://arxiv.org/abs/1810.04805. Names and shapes of these parts
