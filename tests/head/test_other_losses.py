@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tests.testing.test_head_mutants import Hinge
 from torch.nn.functional import cross_entropy
 
 from plugformer.configuration import resolve
@@ -10,6 +9,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import HeadContext, HeadInput
 from plugformer.validation import validate
 from plugformer_plugins.head.language_model import LanguageModel
+from plugformer_plugins.head.token_classifier import TokenClassifier
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=3)
 
@@ -19,6 +19,16 @@ class Squared(LanguageModel):
 
     def losses(self, logits, targets):
         return super().losses(logits, targets).square()
+
+
+class Hinge(TokenClassifier):
+    """The sum of margins that are less than 1: Weston and Watkins 1999."""
+
+    probabilities = False
+
+    def losses(self, logits, targets):
+        right = logits.gather(1, targets[:, None])
+        return (1 + logits - right).clamp(min=0).sum(dim=1) - 1
 
 
 @pytest.mark.parametrize("training", [True, False])
