@@ -136,16 +136,3 @@ def test_a_prompt_and_its_continuation_fit_the_model_together(model, predictor, 
     assert [len(answer.output) for answer in answers] == [
         min(LONGEST, LENGTH - given[row]) for row in range(len(PROMPTS))
     ]
-
-
-@pytest.mark.parametrize("over", ["refuse", "truncate"])
-def test_a_prompt_longer_than_the_context(task, processor, registry, over):
-    """Truncated, it is as if only its beginning had been given; otherwise it is a fault."""
-    length = task.data.length.model_copy(update={"over": over})
-    limited = task.model_copy(update={"data": task.data.model_copy(update={"length": length})})
-    found = Inputs.of(["ab", "ab" * LENGTH], Experiment.of(limited, registry), processor)
-    if over == "truncate":
-        assert (found.truncated, found.faults) == (frozenset({1}), {})
-        return
-    assert found.answerable == [0]
-    assert "has 20 tokens, the model takes at most" in str(found.faults[1])

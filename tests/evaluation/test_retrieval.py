@@ -117,12 +117,6 @@ def test_an_answer_needs_texts_to_choose_from(trained):
         trained.predict("red dog")
 
 
-def test_the_self_check_compares_vectors(trained):
-    checked = trained.report.self_check
-    assert checked.passed
-    assert len(checked.comparisons) == 3
-
-
 def test_a_loss_of_batches_needs_their_size(tmp_path):
     training = {"steps": 1}
     with pytest.raises(ConfigurationError, match=r"training.batch_size: .*'contrastive' \(model.head\)"):
