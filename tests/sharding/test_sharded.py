@@ -113,6 +113,14 @@ sharded.shard_from_full()
 sharded.unshard()
 for old, new in zip(before.parameters(), model.parameters(), strict=True):
     torch.testing.assert_close(new, old)
+average = {name: each.detach().clone() for name, each in sharded.trained.named_parameters()}
+whole = sharded.gather({"average": average, "updates": 3})
+for name, each in model.named_parameters():
+    torch.testing.assert_close(whole["average"][name], each.detach())
+own = sharded.scatter(whole)
+assert own["updates"] == 3
+for name, each in average.items():
+    torch.testing.assert_close(own["average"][name].to_local(), each.to_local())
 
 
 class Remembering(torch.optim.SGD):
@@ -137,7 +145,7 @@ for parameter, old in zip(sharded.trained.parameters(), before.parameters(), str
 
 
 def test_what_is_shared_out_comes_together_again():
-    """Parameters, and whatever an optimizer keeps of them."""
+    """Parameters, and whatever hooks and an optimizer keep of them."""
     with launched(2, "-c", ROUND) as processes:
         for process in ends(processes):
             assert process.status == 0, process.messages

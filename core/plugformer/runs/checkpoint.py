@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from pydantic import TypeAdapter
@@ -14,6 +14,7 @@ from torch import nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described
+from plugformer.interfaces import Callback
 from plugformer.reproducibility import CPU, device_type, generator_states, restore_generators
 from plugformer.runs.store import (
     join_tensors,
@@ -61,14 +62,8 @@ class TrainingProgress:
     stream: Any = None
 
 
-class Stateful(Protocol):
-    """An object with a state, like PyTorch's optimizers."""
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Returns tensors, numbers, texts, and lists, tuples and mappings of them."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> object:
-        """Restores a state that `state_dict` returned."""
+def _unchanged(state: Any) -> Any:
+    return state
 
 
 @dataclass
@@ -77,7 +72,9 @@ class TrainingState:
 
     Attributes:
         optimizer: Its `state_dict` is a collective, and does not depend on the number of processes.
-        hooks: Components that take part, by name; their states are like the optimizer's.
+        hooks: Components that take part, by name.
+        gather: Returns the state of a hook with full tensors, where processes hold shards of them.
+        scatter: Returns such a state with this process's shards.
         scaler: Finds the factor of float16's gradients.
         device: The device of this process, whose random generator is saved too.
     """
@@ -85,7 +82,9 @@ class TrainingState:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     progress: TrainingProgress = field(default_factory=TrainingProgress)
-    hooks: Mapping[str, Stateful] = field(default_factory=dict)
+    hooks: Mapping[str, Callback] = field(default_factory=dict)
+    gather: Callable[[Any], Any] = _unchanged
+    scatter: Callable[[Any], Any] = _unchanged
     scaler: torch.amp.GradScaler = field(default_factory=lambda: torch.amp.GradScaler("cpu", enabled=False))
     device: torch.device = CPU
 
@@ -104,7 +103,7 @@ def save_checkpoint(
     parts = {
         "generators": processes.gather(generator_states(state.device)),
         "optimizer": state.optimizer.state_dict(),
-        "hooks": {name: hook.state_dict() for name, hook in state.hooks.items()},
+        "hooks": {name: state.gather(hook.state_dict()) for name, hook in state.hooks.items()},
         "scaler": state.scaler.state_dict(),
     }
     path = folder / f"step-{state.progress.step:08d}"
@@ -112,7 +111,7 @@ def save_checkpoint(
     def write() -> None:
         if path.exists():
             return  # saved at this step already: nothing has changed since
-        values, tensors = split_tensors(parts, "training")
+        values, tensors = split_tensors(parts)
         record = {"progress": asdict(state.progress), "parts": values}
         with replacing(path) as temporary:
             temporary.mkdir()
@@ -175,7 +174,7 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, Any]]:
         state.optimizer.load_state_dict(parts["optimizer"])
         for name, hook in state.hooks.items():
             if parts["hooks"].get(name):
-                hook.load_state_dict(parts["hooks"][name])
+                hook.load_state_dict(state.scatter(parts["hooks"][name]))
         state.scaler.load_state_dict(parts["scaler"])
         generators: list[dict[str, Any]] = parts["generators"]
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:

@@ -14,9 +14,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Callback, Model
+from plugformer.interfaces import Model
 from plugformer.model.layer import Layer
-from plugformer.runs.checkpoint import Stateful
 from plugformer.runs.store import own_tensors
 from plugformer.training.strategy import TrainingStrategy
 
@@ -69,9 +68,14 @@ class Sharded(TrainingStrategy):
         optimizer.register_load_state_dict_pre_hook(_spread)
         return optimizer
 
-    def with_full_state(self, hook: Callback) -> Stateful:
-        """Returns a hook whose saved state has full tensors; it restores the shards of this process."""
-        return _HookOfShards(hook, dict(self.model.named_parameters()))
+    def gather(self, state: Any) -> Any:
+        """Returns the state of a callback with full tensors."""
+        return _changed(state, lambda _, value: _joined(value))
+
+    def scatter(self, state: Any) -> Any:
+        """Returns the state of a callback in which a tensor with a parameter's name is sharded like it."""
+        parameters = dict(self.model.named_parameters())
+        return _changed(state, lambda name, value: _part(value, parameters.get(str(name))))
 
     def gradient_sync(self, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002 (each syncs)
         """A context in which every batch's gradients are exchanged."""
@@ -114,26 +118,6 @@ class Sharded(TrainingStrategy):
 
         with self._processes.peer_failure_as_error():
             return saved | {"state": _changed(saved["state"], joined)}
-
-
-class _HookOfShards:
-    """A hook in whose state a tensor with the name of a parameter is sharded like the parameter."""
-
-    def __init__(self, hook: Callback, parameters: Mapping[str, nn.Parameter]) -> None:
-        self._hook = hook
-        self._parameters = parameters
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state with full tensors."""
-        joined: dict[str, Any] = _changed(self._hook.state_dict(), lambda _, value: _joined(value))
-        return joined
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the shards of such a state."""
-        parameters = self._parameters
-        self._hook.load_state_dict(
-            _changed(state, lambda name, value: _part(value, parameters.get(str(name))))
-        )
 
 
 def _changed(value: Any, change: Callable[[object, object], object], name: object = None) -> Any:

@@ -11,9 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError, RegistryError, described
-from plugformer.interfaces import Batch, Callback, Loss, Model
+from plugformer.interfaces import Batch, Loss, Model
 from plugformer.model.layer import Layer
-from plugformer.runs.checkpoint import Stateful
 
 LONG = 2000
 """Updates from which a training on a GPU is compiled: compiling takes as long as some hundred of them."""
@@ -79,9 +78,13 @@ class TrainingStrategy:
         with self.autocast():
             return cast("Loss", self.model(batch, **given))
 
-    def with_full_state(self, hook: Callback) -> Stateful:
-        """Returns a hook whose saved state covers the whole model."""
-        return hook
+    def gather(self, state: Any) -> Any:
+        """Returns the state of a callback with full tensors."""
+        return state
+
+    def scatter(self, state: Any) -> Any:
+        """Returns the state of a callback as this process keeps it, from one with full tensors."""
+        return state
 
     def gradient_sync(self, *, last: bool) -> AbstractContextManager[object]:
         """A context for a batch: gradients add up, and with the last become the processes' mean.
