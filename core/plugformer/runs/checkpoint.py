@@ -112,7 +112,7 @@ def save_checkpoint(
         if path.exists():
             return  # saved at this step already: nothing has changed since
         values, tensors = split_tensors(parts)
-        record = {"progress": asdict(state.progress), "parts": values}
+        record = {"progress": asdict(state.progress), "parts": dict(values["mapping"])}
         with replacing(path) as temporary:
             temporary.mkdir()
             write_tensors(own_tensors(state.model), temporary / "model.safetensors")
@@ -169,7 +169,7 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, Any]]:
         raise RunError(f"{error}\n{advice}") from error
     restore(state.model, model, path / "model.safetensors")
     try:
-        parts = join_tensors(record["parts"], tensors)
+        parts = {name: join_tensors(part, tensors) for name, part in record["parts"].items()}
         vars(state.progress).update(vars(TypeAdapter(TrainingProgress).validate_python(record["progress"])))
         state.optimizer.load_state_dict(parts["optimizer"])
         for name, hook in state.hooks.items():
