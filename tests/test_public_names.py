@@ -3,6 +3,7 @@
 import ast
 import importlib
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,3 +113,15 @@ def test_a_feature_is_typed_says_what_is_in_it_and_is_in_the_wheel(feature: str)
     floors = " | ".join(contracts["The house has floors"]["layers"]).split(" | ")
     assert feature in floors
     assert feature in contracts["No imports in a circle"]["ancestors"]
+
+
+def test_no_two_classes_have_one_name() -> None:
+    files = [file for folder in ("core", "plugins", "tasks") for file in (ROOT / folder).rglob("*.py")]
+    names = Counter(
+        node.name
+        for file in files
+        if "templates" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, number in names.items() if number > 1] == []

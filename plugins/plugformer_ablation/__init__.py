@@ -6,7 +6,7 @@ In Python::
 """
 
 from plugformer_ablation.findings import Findings
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.running import ablate
 
-__all__ = ["Findings", "Report", "ablate"]
+__all__ = ["Findings", "StudyReport", "ablate"]

@@ -149,9 +149,9 @@ def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
     from rich.console import Console
 
     from plugformer_ablation.findings import find
-    from plugformer_ablation.report import Report
+    from plugformer_ablation.report import StudyReport
 
-    report = Report(find(results))
+    report = StudyReport(find(results))
     files = report.write(folder, partial(_console().print, markup=False, highlight=False))
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), **report.findings.record}, ensure_ascii=False))

@@ -38,7 +38,7 @@ Rows = tuple[list[str], list[list[str]]]
 """The names of columns, and rows of text."""
 
 
-class Report:
+class StudyReport:
     """A study judged: its findings in sentences and tables, on a terminal, in a notebook and in files.
 
     Args:

@@ -26,7 +26,7 @@ from plugformer_ablation.costs import rotated, with_costs, with_equal_time
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import find
 from plugformer_ablation.matching import deciding_split, matched
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import CellResult, StudyResults, metrics_of, read_looks, write
 from plugformer_ablation.study import Study, read_study
 from plugformer_ablation.tuning import tuned
@@ -41,7 +41,7 @@ def ablate(
     out: str | Path | None = None,
     workers: int | None = None,
     costs: bool = True,
-) -> Report:
+) -> StudyReport:
     """Runs a study like `plugformer ablate`, and writes its report; the same call resumes it.
 
     The arms may be given by name, the first is the baseline::
@@ -76,7 +76,7 @@ def ablate(
         console.print("cells run one after the other: classes and rows of this session stay in this process")
         executor, costs = InlineExecutor(registry=registry, data=rows), False
     folder = Path(out or declared.default_folder)
-    report = Report(find(run_study(declared, folder, registry, executor, console, rows, costs=costs)))
+    report = StudyReport(find(run_study(declared, folder, registry, executor, console, rows, costs=costs)))
     report.write(folder, partial(console.print, markup=False, highlight=False))
     return report
 

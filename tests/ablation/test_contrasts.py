@@ -14,7 +14,7 @@ from plugformer.errors import ConfigurationError
 from plugformer_ablation.arms import by_scale, resolve_arms
 from plugformer_ablation.contrasts import planned_contrasts
 from plugformer_ablation.findings import find
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.study import read_study
 
 SCALES = {"small": {"model.width": 16}, "large": {"model": {"width": 32}}}
@@ -60,7 +60,7 @@ def test_a_grid_has_main_effects_and_interactions(made_up):
     assert {name: each["difference"] for name, each in found.items()} == pytest.approx(expected)
     assert all(each["level"] == pytest.approx(1 - 0.05 / 3) for each in found.values())
     assert all(each["low"] > 0 for each in found.values())
-    assert "interaction of a a1 and b b1" in Report(find(results)).text(None)
+    assert "interaction of a a1 and b b1" in StudyReport(find(results)).text(None)
 
 
 def test_arms_that_are_no_grid_have_no_contrasts(made_up):
@@ -90,7 +90,7 @@ def test_arms_are_matched_and_compared_within_a_scale(registry, tmp_path):
     (contrast,) = findings.record["contrasts"]
     assert contrast["contrast"] == f"{gqa}, large against small"
     assert sum(contrast["weights"].values()) == 0
-    text = Report(findings).text(None)
+    text = StudyReport(findings).text(None)
     assert "at large, gqa(kv_heads=1)" in text
     assert "baseline: it mha" in text
 

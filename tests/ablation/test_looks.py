@@ -14,7 +14,7 @@ from plugformer.errors import ConfigurationError
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import find
 from plugformer_ablation.looks import nominal_levels
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.running import run_study
 
 LOOKS = (3, 5, 8, 12)
@@ -78,7 +78,7 @@ def test_the_smallest_effect_decides_what_is_equivalent(made_up, accuracy, effec
     findings = find(results)
     assert findings.comparisons[0]["verdict"] == verdict
     if effect is not None and verdict != Verdict.WORSE:
-        assert verdict in Report(findings).text(None)
+        assert verdict in StudyReport(findings).text(None)
 
 
 def test_equivalence_needs_all_seeds(made_up):

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from plugformer_ablation.findings import find
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import CellResult
 from plugformer_ablation.sentences import explanation, remarks, sentences
 
@@ -30,7 +30,7 @@ def findings(request):
 def folder(findings, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
     notices = []
-    files = Report(findings).write(out, notices.append)
+    files = StudyReport(findings).write(out, notices.append)
     assert notices == []
     assert [file for file in files if not file.stat().st_size] == []
     assert files[-1] == out / "report.html"
@@ -68,7 +68,7 @@ class Page(HTMLParser):
 def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plugformer_ablation.figures", None)
     notices = []
-    files = Report(findings).write(tmp_path, notices.append)
+    files = StudyReport(findings).write(tmp_path, notices.append)
     assert {file.suffix for file in files} == {".json", ".npz", ".csv", ".html"}
     assert len(notices) == 1
     assert "'plugformer[figures]'" in notices[0]
@@ -82,7 +82,7 @@ def test_a_figure_that_cannot_be_drawn_loses_nothing_else(findings, tmp_path, mo
 
     monkeypatch.setattr(figures, "_curves", broken)
     notices = []
-    files = Report(findings).write(tmp_path, notices.append)
+    files = StudyReport(findings).write(tmp_path, notices.append)
     assert {"report.json", "report.csv", "cells.csv", "report.html"} <= {file.name for file in files}
     assert notices == ["the report lacks figures: ZeroDivisionError: no room"]
 
@@ -95,7 +95,7 @@ def test_data_are_written_before_any_figure(findings, tmp_path, monkeypatch):
 
     monkeypatch.setattr(figures, "draw", killed)
     with pytest.raises(KeyboardInterrupt):
-        Report(findings).write(tmp_path, print)
+        StudyReport(findings).write(tmp_path, print)
     assert {"report.json", "report.csv", "cells.csv", "report.html"} <= {
         file.name for file in tmp_path.iterdir()
     }
@@ -110,7 +110,7 @@ def test_figures_of_many_arms_show_those_that_matter(made_up, tmp_path):
     )
     found = find(replace(results, cells=cells))
     found.comparisons[-1]["verdict"] = "worse"
-    Report(found).write(tmp_path, print)
+    StudyReport(found).write(tmp_path, print)
     rows = (tmp_path / "differences.svg").read_text(encoding="utf-8")
     panels = (tmp_path / "curves-loss.svg").read_text(encoding="utf-8")
     assert [len(re.findall(r">arm \d+<", text)) for text in (rows, panels)] == [39, 23]
@@ -199,7 +199,7 @@ def test_sentences_say_that_parameters_differ(made_up, parameters, words):
 
 
 def test_the_terminal_gets_no_line_that_is_too_long(findings):
-    text = Report(findings).text(80)
+    text = StudyReport(findings).text(80)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert max(map(len, plain.splitlines())) <= 80
     assert plain != text
@@ -207,8 +207,8 @@ def test_the_terminal_gets_no_line_that_is_too_long(findings):
 
 
 def test_a_pipe_gets_one_line_for_each_arm_and_comparison_and_no_colors(findings):
-    lines = Report(findings).text(None).splitlines()
-    assert repr(Report(findings)).splitlines() == lines
+    lines = StudyReport(findings).text(None).splitlines()
+    assert repr(StudyReport(findings)).splitlines() == lines
     assert "\x1b" not in "".join(lines)
     for arm in ARMS:
         assert len([line for line in lines if line.startswith(f"{arm}  ")]) == 1
@@ -244,9 +244,9 @@ def test_json_and_tables_agree(folder):
 )
 def test_stated_cases_are_told_without_a_nan(made_up, tmp_path, arms, seeds, expected):
     found = find(made_up(arms, seeds=seeds, examples=40))
-    text = Report(found).text(None)
+    text = StudyReport(found).text(None)
     assert expected in text
-    for file in Report(found).write(tmp_path, print):
+    for file in StudyReport(found).write(tmp_path, print):
         if file.suffix not in (".png", ".npz"):
             assert not re.search(r"\b(nan|NaN|inf|Infinity)\b", file.read_text(encoding="utf-8")), file
     assert "nan" not in text

@@ -9,7 +9,7 @@ import pytest
 from plugformer.errors import RunError
 from plugformer.registry import Registry
 from plugformer_ablation.findings import find
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import CellResult, StudyResults, load_arrays
 
 
@@ -71,7 +71,7 @@ def written(made_up, tmp_path_factory):
     metrics = {"exact_match": found.results.metrics["exact_match"]}
     found = find(replace(found.results, cells=cells, metrics=metrics))
     folder = tmp_path_factory.mktemp("published")
-    Report(found).write(folder, print)
+    StudyReport(found).write(folder, print)
     return folder, found
 
 
@@ -81,7 +81,7 @@ def test_a_report_is_written_again_from_its_files_alone(written, tmp_path):
         shutil.copy(folder / name, tmp_path)
     again = find(StudyResults.load(tmp_path, Registry.discover()))
     assert again.record == found.record
-    Report(again).write(tmp_path, print)
+    StudyReport(again).write(tmp_path, print)
     names = {file.name for file in folder.iterdir()}
     assert {file.name for file in tmp_path.iterdir()} == names
     assert [name for name in names if (folder / name).read_bytes() != (tmp_path / name).read_bytes()] == []

@@ -16,7 +16,7 @@ from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer_ablation import costs
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.findings import find
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.running import run_study, study_lock
 from plugformer_ablation.study import TUNING_SEED, read_study
 from plugformer_ablation.training import Message
@@ -270,7 +270,7 @@ def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path, consol
     assert comparison["diverged_seeds"] == {"arm": [1, 2], "baseline": []}
     assert comparison["pairs"] == 2
     assert 0 < comparison["p_diverged"] < 0.5
-    assert "diverged: the arm with seeds 1, 2 of 2" in repr(Report(find(results)))
+    assert "diverged: the arm with seeds 1, 2 of 2" in repr(StudyReport(find(results)))
     _, begun = run(study, tmp_path / "s", registry, console)
     assert begun == [], "it would diverge again"
 

@@ -9,7 +9,7 @@ import pytest
 
 from plugformer.registry import Registry
 from plugformer_ablation.findings import find
-from plugformer_ablation.report import Report
+from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import StudyResults
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,7 +39,7 @@ def test_its_report_is_what_its_data_say(study):
 
 def test_the_page_of_the_example_is_written_by_todays_code(tmp_path):
     folder = shutil.copytree(EXAMPLE, tmp_path / "study")
-    Report(find(StudyResults.load(folder, Registry.discover()))).write(folder, print)
+    StudyReport(find(StudyResults.load(folder, Registry.discover()))).write(folder, print)
     written = (folder / "report.html").read_text(encoding="utf-8")
     published = EXAMPLE.with_suffix(".html").read_text(encoding="utf-8")
     assert without_figures(written) == without_figures(published), "run `plugformer ablate` with its folder"

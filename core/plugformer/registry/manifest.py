@@ -166,12 +166,12 @@ class Plugin:
 def parse(content: bytes, origin: str) -> Plugin:
     """Returns a manifest with its sound entries, and the problems of the others; they name `origin`."""
     try:
-        return _Reader(read_mapping(content, origin, Path())).manifest()
+        return _ManifestReader(read_mapping(content, origin, Path())).manifest()
     except ConfigurationError as error:
         return Plugin(problems=tuple(str(error).splitlines()))
 
 
-class _Reader:
+class _ManifestReader:
     """Walks a manifest's tree and collects its sound entries and its problems."""
 
     def __init__(self, tree: Tree) -> None:
