@@ -212,5 +212,5 @@ def test_whatever_an_optimizer_keeps_comes_back():
 def test_what_an_optimizer_cannot_keep(state, tmp_path):
     next(iter(state.optimizer.state.values()))["secret"] = {1, 2}
     state.progress.step = 2
-    with pytest.raises(RunError, match=r"a set at optimizer/state/0/secret"):
+    with pytest.raises(RunError, match=r"a set at training/optimizer/state/0/secret"):
         save_checkpoint(tmp_path, state, KEEP)

@@ -143,7 +143,7 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
     assert "Interrupted at step" in main.messages
     assert other.messages == ""
     generators = checkpoint(parts)
-    assert not torch.equal(generators["generators/0/cpu"], generators["generators/1/cpu"])
+    assert not torch.equal(generators["training/generators/0/cpu"], generators["training/generators/1/cpu"])
     with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
     mine, yours = checkpoint(whole), checkpoint(parts)

@@ -72,7 +72,7 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     tensors, record = load_tensors(file), json.loads((checkpoint / "state.json").read_text())
     tensors["gpu"] = torch.arange(16, dtype=torch.uint8)
     save_tensors(tensors, file)
-    generators = record["parts"]["generators"]
+    generators = dict(record["parts"]["mapping"])["generators"]
     generators[0]["mapping"].append(["cuda", {"tensor": "gpu"}])
     generators.append(generators[0])
     (checkpoint / "state.json").write_text(json.dumps(record))

@@ -111,8 +111,8 @@ def save_checkpoint(
     def write() -> None:
         if path.exists():
             return  # saved at this step already: nothing has changed since
-        values, tensors = split_tensors(parts)
-        record = {"progress": asdict(state.progress), "parts": dict(values["mapping"])}
+        values, tensors = split_tensors(parts, "training")
+        record = {"progress": asdict(state.progress), "parts": values}
         with replacing(path) as temporary:
             temporary.mkdir()
             write_tensors(own_tensors(state.model), temporary / "model.safetensors")
@@ -169,7 +169,7 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, Any]]:
         raise RunError(f"{error}\n{advice}") from error
     restore(state.model, model, path / "model.safetensors")
     try:
-        parts = {name: join_tensors(part, tensors) for name, part in record["parts"].items()}
+        parts = join_tensors(record["parts"], tensors)
         vars(state.progress).update(vars(TypeAdapter(TrainingProgress).validate_python(record["progress"])))
         state.optimizer.load_state_dict(parts["optimizer"])
         for name, hook in state.hooks.items():

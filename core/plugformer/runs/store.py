@@ -189,7 +189,7 @@ def restore(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> No
     model.load_state_dict(tensors, strict=False)
 
 
-def split_tensors(value: object, name: str = "") -> tuple[Any, dict[str, Tensor]]:
+def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
     """Takes the tensors out of nested mappings and sequences of tensors, numbers, texts and None.
 
     Returns:
@@ -208,8 +208,7 @@ def split_tensors(value: object, name: str = "") -> tuple[Any, dict[str, Tensor]
                 tensors[path] = part.detach().contiguous()
                 return {"tensor": path}
             case Mapping():
-                inside = f"{path}/" if path else ""
-                pairs = [[record(key, path), record(item, f"{inside}{key}")] for key, item in part.items()]
+                pairs = [[record(key, path), record(item, f"{path}/{key}")] for key, item in part.items()]
                 return {"mapping": pairs}
             case tuple():
                 return {"tuple": [record(item, f"{path}/{index}") for index, item in enumerate(part)]}
