@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from plugformer.errors import RegistryError, nearest
@@ -43,14 +42,8 @@ class Registry:
         local: Absolute paths of the local manifests.
     """
 
-    def __init__(
-        self,
-        plugins: Iterable[Plugin],
-        local: Sequence[Path] = (),
-        preferred: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, plugins: Iterable[Plugin], local: Sequence[Path] = ()) -> None:
         self._plugins = tuple(plugins)
-        self._preferred = preferred
         self.local = tuple(local)
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
         for entry in _with_conflicts(entry for plugin in self._plugins for entry in plugin.offers):
@@ -83,7 +76,7 @@ class Registry:
         if not new:
             return self
         plugins = [*self._plugins, *map(discover_local, new)]
-        return type(self)(plugins, [*self.local, *new], self._preferred)
+        return type(self)(plugins, [*self.local, *new])
 
     def with_components(self, components: Mapping[str, Mapping[str, type]]) -> Self:
         """Returns this registry with classes that were defined in this session; their owner is `session`.
@@ -104,16 +97,12 @@ class Registry:
                     raise RegistryError(f"{kind} {name!r}: expected a name and a class, found {component!r}")
                 entries.append(Entry(_kind(kind), name, class_name(component), component=component))
         plugin = Plugin(entries=tuple(entries), distribution=SESSION)
-        return type(self)([*self._plugins, plugin], self.local, self._preferred)
+        return type(self)([*self._plugins, plugin], self.local)
 
     def _with_manifests(self, local: Iterable[Path]) -> Self:
         """Returns this registry with local manifests, or else with the one that the environment names."""
         variable = os.environ.get("PLUGFORMER_REGISTRY")
         return self.with_local(*(local or ([Path(variable)] if variable else [])))
-
-    def preferring(self, owners: Mapping[str, str]) -> Self:
-        """Returns this registry with preferred distributions by `KIND/NAME`, if several offer the name."""
-        return type(self)(self._plugins, self.local, owners)
 
     def entries(self, kind: AnyKind | str | None = None) -> list[Entry]:
         """Returns everything of a kind by name; if None, all components, then the quarantined plugins."""
@@ -141,8 +130,6 @@ class Registry:
         distribution, _, bare = name.rpartition(":")
         named = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
         usable = [entry for entry in named if entry.state is not EntryState.QUARANTINED]
-        if len(usable) > 1 and (preferred := self._preferred.get(f"{kind}/{name}")):
-            usable = [entry for entry in usable if _is_by(entry, preferred)] or usable
         if kind is EntryKind.COMMAND:  # no plugin takes the place of a command
             usable = [entry for entry in usable if entry.distribution == BUILT_IN] or usable
         if len(usable) == 1:

@@ -258,8 +258,6 @@ def resolve_run(
             for imports.
         ConfigurationError: The task cannot be used for another reason: an override does not fit its answers.
     """
-    locked = directory.read_lockfile()["components"]
-    registry = registry.preferring({path: record["distribution"] for path, record in locked.items()})
     tree = read_yaml(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
     last = read_overrides(overrides)
