@@ -51,6 +51,7 @@ OUTSIDE = [row for row in ROWS if row.file.startswith("examples/")]
 """Those of plugins; the contracts of what is built in are tested with all that is."""
 PUBLIC = (
     *("plugformer", "plugformer.errors", "plugformer.hooks", "plugformer.interfaces", "plugformer.model"),
+    "plugformer.optimizer",
     "plugformer_blocks",
 )
 SETTINGS = {
