@@ -60,8 +60,7 @@ class Noise(Session):
     sentences = property(lambda self: self.rows)
     sentence_ids = property(lambda self: list(range(self.number)))
 
-    def portions(self):
-        yield self.masked
+    log_probabilities = property(lambda self: self.masked)
 
     def extend(self, tokens):
         self._allowed.extend(tokens)
