@@ -1,4 +1,4 @@
-"""The devices and the processes that train a model: their messages over gloo, and signals that stop them."""
+"""The devices of a training, and its processes, which `torchrun` starts: their messages, and signals."""
 
 import atexit
 import os

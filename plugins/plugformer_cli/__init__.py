@@ -1,4 +1,4 @@
-"""The command line: `plugformer` and its commands `list`, `info`, `validate`, `train`, `predict` and others.
+"""The command line: `list`, `info`, `validate`, `new`, `train`, `predict` and more, and how pages are made.
 
 Importing it imports neither torch nor pydantic nor any plugin. The names below are for commands of other
 packages: the options that all commands share, text on the terminal, and the record of an answer. Figures and

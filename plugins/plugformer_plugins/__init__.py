@@ -1,1 +1,1 @@
-"""The built-in components: one package for each kind, one short file for each idea."""
+"""The built-in components: one package for each kind, from `architecture` and `attention` to `tokenizer`."""
