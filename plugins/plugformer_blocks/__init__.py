@@ -1,4 +1,4 @@
-"""What components are built of: softmax attention, padding, losses, Hugging Face tokenizers, readers of tables.
+"""What components are built of: softmax attention, padding, losses, tokenizers of Hugging Face, tables.
 
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
