@@ -154,7 +154,7 @@ class Page:
     def yaml(self, text: str, title: str | None) -> None:
         """Checks a task, a manifest, a study, or a part of a task."""
         keys = yaml.safe_load(text).keys()
-        if "factors" in keys:
+        if keys & {"factors", "arms"}:
             resolve_arms(read_study(str(title)), Registry.discover())
             return
         if keys & _MANIFEST:
