@@ -31,7 +31,7 @@ def test_what_is_pinned_installs_with_the_oldest_python():
     refused = [
         (each.name, each.version, needed)
         for each in distributions()
-        if (needed := each.metadata["Requires-Python"])
+        if (needed := each.metadata.get("Requires-Python"))
         and canonicalize_name(each.name) in PINNED
         and PINNED[canonicalize_name(each.name)].contains(each.version)
         and oldest not in SpecifierSet(needed)

@@ -14,6 +14,7 @@ from packaging.version import Version
 import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described, nearest
+from plugformer.runs.records import EVALUATIONS, LOGGED, SELF_CHECK, STATE
 from plugformer.runs.store import (
     RESTORE,
     parse_json,
@@ -115,12 +116,12 @@ class RunDirectory:
     def evaluations(self) -> dict[str, Any]:
         """Returns the final evaluations by split; none if the run has not ended."""
         path = self.path / "evaluation.json"
-        return read_json(path) if path.exists() else {}
+        return read_json(path, EVALUATIONS) if path.exists() else {}
 
     def self_check(self) -> dict[str, Any]:
         """Returns the self-check, with the recorded `answers`; nothing if the run has not ended."""
         path = self.path / "self_check.json"
-        return read_json(path) if path.exists() else {}
+        return read_json(path, SELF_CHECK) if path.exists() else {}
 
     def rewind(self, step: int) -> None:
         """Removes temporary files of killed processes, and lines of the log that are written again.
@@ -140,12 +141,12 @@ class RunDirectory:
     def logged(self) -> list[dict[str, Any]]:
         """Returns the records in `metrics.jsonl`; half a line that a crash has left is ignored."""
         lines = read_file(self.metrics).decode(errors="replace").split("\n")
-        return [parse_json(self.metrics, line) for line in lines[:-1]]
+        return [parse_json(self.metrics, line, LOGGED) for line in lines[:-1]]
 
     def seconds(self) -> float:
         """Returns the wall time of all updates up to the newest checkpoint."""
         newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
-        return float(read_json(newest / "state.json")["progress"]["seconds"])
+        return float(read_json(newest / "state.json", STATE)["progress"]["seconds"])
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`; raises RunError if the disk is full or cannot be written."""

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -101,17 +102,24 @@ def read_file(path: Path) -> bytes:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def read_json(path: Path) -> Any:
-    """Returns the value in a JSON file; raises RunError if the file is missing or damaged."""
-    return parse_json(path, read_file(path))
+def read_json(path: Path, schema: TypeAdapter[Any] | None = None) -> Any:
+    """Returns the value in a JSON file; raises RunError if it is missing, damaged or not of the schema."""
+    return parse_json(path, read_file(path), schema)
 
 
-def parse_json(path: Path, content: str | bytes) -> Any:
-    """Returns the value of JSON from a file; raises RunError if it is damaged."""
+def parse_json(path: Path, content: str | bytes, schema: TypeAdapter[Any] | None = None) -> Any:
+    """Returns the value of JSON from a file; raises RunError if it is damaged or not of the schema."""
     try:
-        return json.loads(content)
+        value = json.loads(content)
+        if schema is not None:
+            schema.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+        raise RunError(f"{path} is damaged: {words}; {RESTORE}") from error
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+    return value
 
 
 def refuse_links(folder: Path) -> None:
