@@ -177,7 +177,7 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
 @pytest.mark.long
 def test_another_number_of_processes_goes_on(train_tiny, short_settings, tmp_path):
     """One whole model becomes two parts, three, and one whole again."""
-    others = ("batches_per_update=6", "hooks=[]", "gradient_clipping=null")
+    others = ("batches_per_update=6", "callbacks=[]", "gradient_clipping=null")
     settings = (*EVERYTHING, "model.dropout=0.0", *(f"training.{each}" for each in others))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train_tiny(whole, *settings, "training.steps=8")
