@@ -70,6 +70,7 @@ class PairedComparison:
         both: The difference with its errors over seeds and examples, by which it is judged; None if one of
             them is unknown.
         identical: Whether the arms scored the same with every seed.
+        constant: Whether all cells of both have one score, as where a metric is at its floor.
         failed: The planned seeds with which the arm, and with which the baseline, has no finite score.
         diverged: The seeds with which each has the score of an untrained model.
         notes: What keeps this from being an ordinary comparison.
@@ -81,6 +82,7 @@ class PairedComparison:
     examples: StudentT | None = None
     both: StudentT | None = None
     identical: bool = False
+    constant: bool = False
     failed: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     diverged: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     notes: tuple[str, ...] = ()
@@ -145,7 +147,7 @@ class PairedComparison:
 
         A verdict in favor of a side needs all of its seeds, none of them diverged. Those that did not fail
         are a selection: the mean of the trainings that went well is not that of the arm. Equivalence needs
-        those of both sides.
+        those of both sides, and scores that are not all the same: at its floor a metric tells no arms apart.
         """
         if self.both is None and not self.identical:
             return Verdict.NONE
@@ -153,7 +155,8 @@ class PairedComparison:
         broken = [
             bool(failed or diverged) for failed, diverged in zip(self.failed, self.diverged, strict=True)
         ]
-        if smallest is not None and -smallest < low <= high < smallest and not any(broken):
+        excluded = smallest is not None and -smallest < low <= high < smallest
+        if excluded and not self.constant and not any(broken):
             return Verdict.EQUIVALENT
         low, high = self.interval(1 - look.alpha) or (0.0, 0.0)
         if low <= 0 <= high:
@@ -208,6 +211,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
         over_examples,
         both,
         identical=same and len(common) > 1 and bool(abs(difference) <= _ROUNDING * np.abs(theirs).max()),
+        constant=bool(np.ptp([ours, theirs]) == 0),
         failed=failed,
         diverged=diverged,
         notes=(*notes, *_cases(ours, theirs, missing, same=same)),

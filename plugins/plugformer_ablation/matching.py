@@ -128,8 +128,8 @@ def _refuse_unequal(arms: Sequence[Arm], study: Study) -> None:
     if far:
         message = (
             f"no feed-forward width brings {_COUNTED[study.match]} within {MOST_DIFFERENCE:.0%} of the "
-            f"baseline's in these arms{''.join(far)}\n  write `match: none`, or a study for each size, whose "
-            "arms are then compared within that size"
+            f"baseline's in these arms{''.join(far)}\n  write `match: none`, or name sizes under `scales`: "
+            "arms are matched and compared within each"
         )
         raise study.mistakes([(("match",), message)])
 

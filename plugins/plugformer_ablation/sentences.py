@@ -66,6 +66,8 @@ def _conclusion(comparison: Record, places: int) -> str:
     if comparison["verdict"] == Verdict.EQUIVALENT:
         return f"equivalent, since a difference of {smallest:.{places}f} or more is excluded"
     if comparison["verdict"] == Verdict.UNDECIDED:
+        if any("floor" in note for note in comparison["notes"]):
+            return "undecided, since at its floor or ceiling the metric cannot tell arms apart"
         return f"undecided, since neither 0 nor a difference of {smallest:.{places}f} is excluded"
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return "a significant difference"
@@ -151,7 +153,7 @@ def explanation(findings: Findings) -> list[str]:
             "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
             f"The {level} interval covers the variation over seeds and test examples; all of them (here "
             f"{len(findings.comparisons)}) hold together with 95 %. An arm is better or worse where it "
-            "excludes 0, which is where p, multiplied by the number of comparisons, is below 0.05. A verdict "
+            "excludes 0, which is where the corrected p is below 0.05. A verdict "
             "in favor of a side also needs all of its seeds.",
             "A training that diverged counts with the score of its untrained model.",
             *_about_equivalence(findings),

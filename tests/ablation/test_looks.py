@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.special import stdtr
 from tests.ablation.studies import Inline, declared
 
 from plugformer.errors import ConfigurationError
+from plugformer_ablation import running
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import find
 from plugformer_ablation.looks import nominal_levels
@@ -99,11 +101,24 @@ def test_looks_rise_from_two_seeds_on(wrong, message):
         declared(seeds={"looks": wrong})
 
 
-def test_arms_that_are_decided_are_trained_with_no_more_seeds(registry, tmp_path):
-    """Arms whose score never varies, such as two that know nothing yet, are equivalent at the first look."""
+def test_a_metric_at_its_floor_shows_no_equivalence(made_up):
+    results = study(made_up, {"baseline": 0.0, "other": 0.0}, 6, [6], smallest_effect=0.2)
+    cells = tuple(
+        replace(cell, metrics={"exact_match": 0.0}, statistics={"exact_match": np.zeros((500, 1))})
+        for cell in results.cells
+    )
+    findings = find(replace(results, cells=cells))
+    assert findings.comparisons[0]["verdict"] == Verdict.UNDECIDED
+    assert "undecided, since at its floor" in StudyReport(findings).text(None)
+
+
+def test_arms_that_are_decided_are_trained_with_no_more_seeds(registry, tmp_path, monkeypatch):
+    arm = "attention=gqa(kv_heads=1)"
+    found = SimpleNamespace(comparisons=[{"arm": arm, "verdict": Verdict.EQUIVALENT}])
+    monkeypatch.setattr(running, "find", lambda results: found)
     said, executor = io.StringIO(), Inline()
     plan = declared(seeds={"looks": [2, 4]}, smallest_effect=0.5)
     results = run_study(plan, tmp_path / "s", registry, executor, Console(file=said, width=200))
     assert [cell.seed for cell in results.cells] == [1, 2, 1, 2]
-    assert "after 2 seeds: attention=gqa(kv_heads=1) is equivalent" in said.getvalue()
+    assert f"after 2 seeds: {arm} is equivalent" in said.getvalue()
     assert len(executor.begun) == 4
