@@ -102,7 +102,7 @@ def main() -> None:
     for question, answer in questions.items():
         print(f"{question}:")
         for study in studies:
-            metric = json.loads((study / "report.json").read_text(encoding="utf-8"))["metric"]
+            metric = json.loads((study / "report.json").read_text(encoding="utf-8"))["study"]["metric"]
             for line in answer(read_cells(study), metric, study):
                 print(f"  {study.name}: {line}")
 

@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--set", dest="settings", action="append", required=True, metavar="KEY=VALUE")
     options = parser.parse_args()
     record = json.loads((options.study / "report.json").read_text(encoding="utf-8"))
-    metric, split = record["metric"], record["study"]["split"]
+    metric, split = record["study"]["metric"], record["study"]["split"]
     here: dict[str, dict[str, float]] = defaultdict(dict)
     there: dict[str, dict[str, float]] = defaultdict(dict)
     with (options.study / "cells.csv").open(newline="", encoding="utf-8") as file:

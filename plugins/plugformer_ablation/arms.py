@@ -18,8 +18,8 @@ from plugformer_ablation.study import Place, Study, replacements
 
 BASELINE = "baseline"
 
-SCALE = "scale"
-"""The name of a scale among the values of an arm."""
+TASK, SCALE = "task", "scale"
+"""The names of a study's task and of a scale among the values of an arm: its context."""
 
 
 class Change(NamedTuple):
@@ -47,6 +47,9 @@ class Arm:
             addition are two, and `elements`, the numbers that all other operators write.
         cost: What an update costs relative to the baseline's; see `relative_cost`. None if not measured.
         notes: Differences from the baseline besides the factors.
+        metric: The primary metric of its task.
+        split: The split that the metric decides on.
+        start: The arm of an earlier task that each seed starts from, or None, and the `parts` it takes.
         edges: Which tuned numbers are the smallest or the largest of those tried, by path.
         failure: Why tuning could not choose any settings, or None.
     """
@@ -60,6 +63,10 @@ class Arm:
     counted: dict[str, float] = field(default_factory=dict)
     cost: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    metric: str = ""
+    split: str = ""
+    start: str | None = None
+    parts: tuple[str, ...] = ()
     edges: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
 
@@ -76,7 +83,8 @@ class Arm:
         """Returns the arm's record in the results; see `StudyResults`."""
         task = written(self.resolved.task)
         task["training"].pop("seed")
-        kept = {name: getattr(self, name) for name in ("name", "values", "baseline", "tuned", "edges")}
+        names = ("name", "values", "baseline", "metric", "split", "tuned", "edges")
+        kept = {name: getattr(self, name) for name in names}
         cost = {**self.counted, "update": self.cost}
         return {**kept, "task": task, "notes": list(self.notes), "cost": cost}
 
@@ -88,34 +96,42 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
         ConfigurationError: The configuration of an arm is wrong, two arms are the same, or the task does not
             have the primary metric; all mistakes of all arms, with their places.
     """
-
-    def order(path: str) -> tuple[bool, int, bool]:  # what the file says before options, shorter paths, names
-        return study.origin(("set", path)).line is None, path.count("."), not path.endswith(".name")
-
     registry = with_manifest(study.tree, registry)[1]
-    common = [study.layer(path, ("set", path)) for path in sorted(study.changes, key=order)]
     arms: dict[str, Arm] = {}
     mistakes: dict[str, str] = {}
     for name, baseline, changes in designed(study):
         values = {factor: change.label for factor, change in changes.items()}
         paths = {factor: study.factors[factor].path for factor in changes if factor in study.factors}
+        task = values.get(TASK, "")
+        common = study.settings(task)
+        start = study.task_of(task)[1].start
         for tuned in tunings(study, values.get("arm", "")):
             places = [(path, changes[factor].place) for factor, path in paths.items()]
             places += [(path, change.place) for path, change in tuned.items()]
-            for where, message in replacements(study, places):
+            for where, message in replacements(study, common, places):
                 mistakes.setdefault(str(study.mistakes([(where, message)])), name)
-            layers = [layer for change in (*changes.values(), *tuned.values()) for layer in change.layers]
+            layers = [study.layer(*each) for each in common]
+            layers += [layer for change in (*changes.values(), *tuned.values()) for layer in change.layers]
             try:
                 in_memory = rows is not None
-                task = resolve(study.task_path, [*common, *layers], registry, in_memory=in_memory)
-                resolved = validate(task, rows)
+                resolved = validate(
+                    resolve(study.task_path(task), layers, registry, in_memory=in_memory), rows
+                )
             except ConfigurationError as error:
                 for problem in re.split(r"\n(?! )", str(error)):  # hints are indented
                     mistakes.setdefault(problem, name)
                 continue
-            settings = {path: change.value for path, change in tuned.items()}
-            arm = Arm(name, baseline, values, settings, resolved)
-            twin = arms.setdefault(dump(resolved.task), arm)
+            arm = Arm(
+                name,
+                baseline,
+                values,
+                tuned={path: change.value for path, change in tuned.items()},
+                resolved=resolved,
+                metric=primary_metric(study, task, resolved),
+                start=_started_from(start.task, name, values) if start else None,
+                parts=tuple(start.parts) if start else (),
+            )
+            twin = arms.setdefault(f"{task} {dump(resolved.task)}", arm)
             if twin is not arm and not mistakes:
                 place, what = "arms" if study.arms else "factors", f"the arms {twin.name!r} and {name!r}"
                 if twin.name == name:
@@ -130,37 +146,41 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
                 for problem, name in mistakes.items()
             )
         )
-    resolved_arms = list(arms.values())
-    primary_metric(study, resolved_arms[0].resolved)
-    return resolved_arms
+    return list(arms.values())
 
 
-def primary_metric(study: Study, resolved: Experiment) -> str:
-    """Returns the name of the primary metric.
+def primary_metric(study: Study, task: str, resolved: Experiment) -> str:
+    """Returns the name of the primary metric of a task of the study.
 
     Raises:
-        ConfigurationError: The task has no metric, or not the one that the study names.
+        ConfigurationError: The task has no metric, or not one that the study names.
     """
+    place, settings = study.task_of(task)
     known = [metric.score_name for metric in resolved.task.evaluation.metrics]
     if not known:
         message = "the task has no metric: add `evaluation.metrics: [...]` to `set`"
-        raise study.mistakes([(("task",), message)])
-    wanted = study.metric or known[0]
-    if wanted not in known:
-        task_type = resolved.task_type
-        fits = fitting(resolved.registry, Kind.METRIC, lambda metric: measures(metric, task_type))
-        others = sorted({*fits} - {*known})
-        guess = nearest(wanted, [*known, *others])
-        advice = f"others that fit it: {', '.join(others)}; add one to `evaluation.metrics` in `set`"
-        if wanted in others:
-            guess, advice = "", f"add `evaluation.metrics: [..., {wanted}]` to `set`"
-        elif wanted == "loss":
-            advice = (
-                "the validation loss is always reported; a verdict needs a metric, for texts `perplexity`"
-            )
-        message = f"the task has no metric {wanted!r}{guess}, but {', '.join(known)}"
-        raise study.mistakes([(("metric",), f"{message}\n  {advice}")])
-    return wanted
+        raise study.mistakes([((*place, "task"), message)])
+    primary = settings.metric or study.metric or known[0]
+    where = (*place, "metric") if settings.metric else ("metric",)
+    further = [] if task else [(name, ("metrics", number)) for number, name in enumerate(study.metrics)]
+    for name, place in [(primary, where), *further]:
+        if name not in known:
+            raise study.mistakes([(place, _unknown_metric(name, known, resolved))])
+    return primary
+
+
+def _unknown_metric(wanted: str, known: Sequence[str], resolved: Experiment) -> str:
+    """Returns what is wrong with a metric that a task does not have."""
+    task_type = resolved.task_type
+    fits = fitting(resolved.registry, Kind.METRIC, lambda metric: measures(metric, task_type))
+    others = sorted({*fits} - {*known})
+    guess = nearest(wanted, [*known, *others])
+    advice = f"others that fit it: {', '.join(others)}; add one to `evaluation.metrics` in `set`"
+    if wanted in others:
+        guess, advice = "", f"add `evaluation.metrics: [..., {wanted}]` to `set`"
+    elif wanted == "loss":
+        advice = "the validation loss is always reported; a verdict needs a metric, for texts `perplexity`"
+    return f"the task has no metric {wanted!r}{guess}, but {', '.join(known)}\n  {advice}"
 
 
 def written(task: Task) -> dict[str, Any]:
@@ -181,21 +201,49 @@ def label(value: Any) -> str:
 
 
 def designed(study: Study) -> Iterator[tuple[str, str | None, dict[str, Change]]]:
-    """Yields name, baseline and changes of each arm, scale by scale; the first of a scale is its baseline."""
+    """Yields name, baseline and changes of each arm, context by context; the first of one is its baseline."""
     (baseline, _), *_ = arms = _designed(study)
-    if not study.scales:
+    for task, scale in product(study.tasks or ("",), study.scales or ("",)):
+        context = {TASK: Change(task, task, ("tasks", task), [])} if task else {}
+        context |= {SCALE: _settings_change(study, "scales", scale)} if scale else {}
+        labels = {key: change.label for key, change in context.items()}
         for name, changes in arms:
-            yield name, None if name == baseline else baseline, changes
-    for scale in study.scales:
-        change = _settings_change(study, "scales", scale)
-        for name, changes in arms:
-            known = None if name == baseline else f"{scale}: {baseline}"
-            yield f"{scale}: {name}", known, {SCALE: change, **changes}
+            known = None if name == baseline else context_name(labels, baseline)
+            yield context_name(labels, name), known, {**context, **changes}
 
 
-def by_scale(arms: Sequence[Arm]) -> list[list[Arm]]:
-    """Returns the arms of each scale, which are compared with each other, the baseline first."""
-    return [list(group) for _, group in groupby(arms, key=lambda arm: arm.values.get(SCALE))]
+def _started_from(task: str, name: str, values: Mapping[str, str]) -> str:
+    """Returns the arm of an earlier task from which an arm starts: the same one, at the same scale."""
+    return context_name({**values, TASK: task}, plain_name(name, values))
+
+
+def context_of(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the task and the scale of an arm, as far as its study has several."""
+    return tuple(values[key] for key in (TASK, SCALE) if values.get(key))
+
+
+def context_name(values: Mapping[str, str], name: str) -> str:
+    """Returns the name of an arm in the context that its values state."""
+    return ": ".join(filter(None, [", ".join(context_of(values)), name]))
+
+
+def plain_name(name: str, values: Mapping[str, str]) -> str:
+    """Returns an arm's name without its context."""
+    return name.removeprefix(context_name(values, "x")[:-1])
+
+
+def by_context(arms: Sequence[Arm]) -> list[list[Arm]]:
+    """Returns the arms of each task and scale, which are compared with each other, the baseline first."""
+    return [list(group) for _, group in groupby(arms, key=lambda arm: context_of(arm.values))]
+
+
+def by_stage(arms: Sequence[Arm]) -> list[list[Arm]]:
+    """Returns the arms that start from no other one, then those that start from these, and so on."""
+    depths: dict[str, int] = {}
+    for arm in arms:
+        depths[arm.name] = 0 if arm.start is None else 1 + depths[arm.start]
+    stages = range(1 + max(depths.values(), default=0))
+    return [[arm for arm in arms if depths[arm.name] == stage] for stage in stages]
 
 
 def _designed(study: Study) -> list[tuple[str, dict[str, Change]]]:

@@ -3,12 +3,12 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plugformer.configuration import dump
+from plugformer.configuration import Component, Task, dump
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Metric
 from plugformer.runs import RunDirectory, provenance
@@ -75,23 +75,44 @@ class Cell:
         return replace(result, arm=self.arm, seed=self.seed, directory=str(self.folder))
 
 
-def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: str = "") -> list[Cell]:
-    """Returns an arm's cells in a study's folder, one for each seed; writes the file of each one's task."""
+def make_cells(
+    arm: Arm, seeds: Sequence[int], out: Path, chosen: Mapping[str, Arm], *, tried: str = ""
+) -> list[Cell]:
+    """Returns an arm's cells in a study's folder, one for each seed; writes the file of each one's task.
+
+    Args:
+        arm: The arm.
+        seeds: The seeds.
+        out: The study's folder.
+        chosen: By name, the arms of earlier tasks, from whose cells of the same seed others start.
+        tried: The settings that tuning tries, as text; such cells are measured on validation.
+    """
     common = ingredients(arm.resolved, arm.hashes)
-    task, manifests = arm.resolved.task, arm.resolved.registry.local
     slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:60].strip("-")
     (out / CELLS).mkdir(parents=True, exist_ok=True)
-    cells = []
-    for seed in seeds:
+    starts = make_cells(chosen[arm.start], seeds, out, chosen) if arm.start else []
+    cells: list[Cell] = []
+    for number, seed in enumerate(seeds):
+        task = arm.resolved.task
+        if arm.start:
+            run = {"run": str(starts[number].folder.absolute()), "parts": [*arm.parts]}
+            start = Component.model_validate({"name": "initialize_from", **run})
+            task = _training(task, callbacks=[*task.training.callbacks, start])
+            common = ingredients(arm.resolved.with_task(task), arm.hashes)
         training = {**common["task"]["training"], "seed": seed}
+        split = "validation" if tried else arm.split
         parts = {**common, "split": split, "task": {**common["task"], "training": training}}
-        folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts)}"
-        cell = Cell(arm.name, seed, tried, folder, parts, manifests)
-        seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
+        folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts, out)}"
+        cell = Cell(arm.name, seed, tried, folder, parts, arm.resolved.registry.local)
         # Also where a file exists: it may come from somebody else, and name a manifest.
-        write(cell.task, dump(task.model_copy(update=seeded)))
+        write(cell.task, dump(_training(task, seed=seed).model_copy(update={"registry": None})))
         cells.append(cell)
     return cells
+
+
+def _training(task: Task, **changes: Any) -> Task:
+    """Returns a task with other settings of its training."""
+    return task.model_copy(update={"training": task.training.model_copy(update=changes)})
 
 
 def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:
@@ -99,6 +120,18 @@ def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:
     return {"format": FORMAT, "task": written(resolved.task), **provenance(resolved, dict(hashes))}
 
 
-def identity(parts: Ingredients) -> str:
-    """Returns a short hash of ingredients."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+def identity(parts: Ingredients, out: Path) -> str:
+    """Returns a short hash of ingredients, which stays the same if the study's folder is moved.
+
+    Cells of the study, from which others start, count by their names and not by their weights, which may be
+    removed when the study has ended.
+    """
+    others = parts.get("other_runs", {})
+    cells = (out / CELLS).absolute()
+    models = {run: hashed for run, hashed in others.get("models", {}).items() if Path(run).parent != cells}
+    others = {key: value for key, value in {**others, "models": models}.items() if value}
+    kept = {**parts, "other_runs": others} if others else {**parts}
+    if not others:
+        kept.pop("other_runs", None)
+    text = json.dumps(kept, sort_keys=True).replace(str(out.absolute()), "")
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

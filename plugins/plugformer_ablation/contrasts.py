@@ -1,11 +1,12 @@
 """Contrasts of arms: main effects and interactions of a grid, and how differences change with scale."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from itertools import combinations, groupby, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from plugformer_ablation.arms import SCALE, TASK, context_name, context_of, plain_name
 from plugformer_ablation.comparison import ALPHA, PairedComparison, Scores, compare
 from plugformer_ablation.results import Record
 
@@ -19,14 +20,16 @@ class Contrast(NamedTuple):
 
 def planned_contrasts(arms: Sequence[Record]) -> list[Contrast]:
     """Returns the contrasts that the arms of a study allow: of a grid, and of scales."""
-    scales = list(dict.fromkeys(arm["values"].get("scale") for arm in arms))
-    groups = [[arm for arm in arms if arm["values"].get("scale") == scale] for scale in scales]
+    groups = [list(group) for _, group in groupby(arms, key=lambda arm: context_of(arm["values"]))]
     found = [contrast for group in groups for contrast in _of_grid(group)]
-    for (smaller, few), (larger, many) in pairwise(zip(scales, groups, strict=True)):
+    for few, many in pairwise(groups):
+        smaller, larger = few[0]["values"], many[0]["values"]
+        if smaller.get(TASK) != larger.get(TASK):
+            continue
         for one, other in zip(few[1:], many[1:], strict=True):
-            name = one["name"].removeprefix(f"{smaller}: ")
+            name = context_name({**one["values"], SCALE: ""}, plain_name(one["name"], one["values"]))
             weights = {other["name"]: 1.0, many[0]["name"]: -1.0, one["name"]: -1.0, few[0]["name"]: 1.0}
-            found.append(Contrast(f"{name}, {larger} against {smaller}", weights))
+            found.append(Contrast(f"{name}, {larger[SCALE]} against {smaller[SCALE]}", weights))
     return found
 
 
@@ -38,18 +41,19 @@ def _of_grid(arms: Sequence[Record]) -> Iterator[Contrast]:
     levels: dict[str, list[str]] = {}
     for arm in arms:
         for factor, value in arm["values"].items():
-            if factor != "scale" and value not in levels.setdefault(factor, []):
+            if factor not in (TASK, SCALE) and value not in levels.setdefault(factor, []):
                 levels[factor].append(value)
     if len(levels) < 2 or len(arms) != np.prod([len(values) for values in levels.values()]):
         return
-    scale = f" at {arms[0]['values']['scale']}" if "scale" in arms[0]["values"] else ""
+    context = context_of(arms[0]["values"])
+    where = f" at {', '.join(context)}" if context else ""
     for size in (1, 2):
         for factors in combinations(levels, size):
             for values in np.ndindex(*(len(levels[factor]) - 1 for factor in factors)):
                 chosen = {factor: levels[factor][1 + n] for factor, n in zip(factors, values, strict=True)}
                 kind = "main effect of" if size == 1 else "interaction of"
                 named = " and ".join(f"{factor} {value}" for factor, value in chosen.items())
-                yield Contrast(f"{kind} {named}{scale}", _weights(arms, levels, chosen))
+                yield Contrast(f"{kind} {named}{where}", _weights(arms, levels, chosen))
 
 
 def _weights(
@@ -75,7 +79,7 @@ def judge_contrasts(
     The intervals are so wide that all of them hold together with 95 %: a family of its own.
     """
     level = 1 - ALPHA / max(len(contrasts), 1)
-    records: list[dict[str, Any]] = []
+    records: list[Record] = []
     for contrast in contrasts:
         found = _compared(contrast, scores, seeds)
         low, high = found.interval(level) or (None, None)
@@ -95,23 +99,28 @@ def judge_contrasts(
 
 def _compared(contrast: Contrast, scores: Mapping[str, Scores], seeds: Sequence[int]) -> PairedComparison:
     """Compares the positive part of a contrast with the negative one, at the seeds that all arms have."""
-    sides = []
-    for sign in (1, -1):
-        parts = [
-            (sign * weight, scores[name]) for name, weight in contrast.weights.items() if sign * weight > 0
-        ]
-        common = [seed for seed in seeds if all(seed in part.scores for _, part in parts)]
-        drawn = [seed for seed in common if all(seed in part.resampled for _, part in parts)]
-        examples = {part.examples for _, part in parts}
-        sides.append(
-            Scores(
-                {seed: sum(weight * part.scores[seed] for weight, part in parts) for seed in common},
-                {
-                    seed: np.sum([weight * part.resampled[seed] for weight, part in parts], axis=0)
-                    for seed in drawn
-                },
-                examples.pop() if len(examples) == 1 else 0,
-            )
+    ours, theirs = (
+        summed(
+            [(sign * weight, scores[name]) for name, weight in contrast.weights.items() if sign * weight > 0]
         )
-    shared = [seed for seed in seeds if all(seed in side.scores for side in sides)]
-    return compare(sides[0], sides[1], shared)
+        for sign in (1, -1)
+    )
+    return compare(ours, theirs, [seed for seed in seeds if seed in ours.scores and seed in theirs.scores])
+
+
+def summed(parts: Sequence[tuple[float, Scores]]) -> Scores:
+    """Returns the weighted sum of scores, of the seeds that all of them have.
+
+    Those of one task share the draws of test examples. The degrees of freedom over examples are those of the
+    smallest test set. A training that failed or diverged has done so in the sum.
+    """
+    first = parts[0][1]
+    common = [seed for seed in first.scores if all(seed in part.scores for _, part in parts)]
+    drawn = [seed for seed in common if all(seed in part.resampled for _, part in parts)]
+    return Scores(
+        {seed: sum(weight * part.scores[seed] for weight, part in parts) for seed in common},
+        {seed: np.sum([weight * part.resampled[seed] for weight, part in parts], axis=0) for seed in drawn},
+        min(part.examples for _, part in parts),
+        {seed: reason for _, part in parts for seed, reason in part.failures.items()},
+        frozenset().union(*(part.diverged for _, part in parts)),
+    )

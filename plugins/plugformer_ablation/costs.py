@@ -93,7 +93,7 @@ def with_costs(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[s
     """
     common = {"baseline": _computation(arms[0]), "threads": threads}
     keys = [
-        identity({**ingredients(arm.resolved, arm.hashes), "task": _computation(arm), **common})
+        identity({**ingredients(arm.resolved, arm.hashes), "task": _computation(arm), **common}, out)
         for arm in arms
     ]
     alike = dict(zip(keys, arms, strict=True))

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator
 from pandas import DataFrame
 
+from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record
@@ -35,10 +36,15 @@ def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator
 
 
 def _differences(findings: Findings) -> Iterator[Drawing]:
-    """Yields a forest plot: every difference from the baseline with its intervals."""
+    """Yields a forest plot for each task: every difference from the baseline with its intervals."""
     shown, omitted = _selected(findings, _ROWS)
-    if not shown:
-        return
+    tasks = {arm["arm"]: arm["values"].get(TASK, "") for arm in findings.record["arms"]}
+    for task in dict.fromkeys(tasks[comparison["arm"]] for comparison in shown):
+        of_task = [comparison for comparison in shown if tasks[comparison["arm"]] == task]
+        yield _forest(of_task, task, omitted)
+
+
+def _forest(shown: Sequence[Record], task: str, omitted: str) -> Drawing:
     names = [_wrapped(comparison["arm"]) for comparison in shown]
     lines = sum(name.count("\n") for name in names)
     figure, (axes,) = panels(1, 1, (8.4, 1.3 + 0.42 * len(shown) + 0.15 * lines))
@@ -48,8 +54,8 @@ def _differences(findings: Findings) -> Iterator[Drawing]:
     axes.set_yticks(range(len(shown)), names)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    side = "right" if findings.record["higher_is_better"] else "left"
-    axes.set_xlabel(f"difference in {findings.metric}; better to the {side}")
+    side = "right" if shown[0]["higher_is_better"] else "left"
+    axes.set_xlabel(f"difference in {shown[0]['metric']}; better to the {side}")
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
     legend = [
@@ -63,7 +69,9 @@ def _differences(findings: Findings) -> Iterator[Drawing]:
         "seeds and test examples; the thick line is for a single comparison, the thin line, which decides, "
         "for all. A true difference within the gray bar is found with a power below 80 %." + omitted
     )
-    yield Drawing("differences", "Differences from the baseline", caption, figure)
+    where = f" on {task}" if task else ""
+    name = f"differences-{task}" if task else "differences"
+    return Drawing(name, f"Differences from the baseline{where}", caption, figure)
 
 
 def _selected(findings: Findings, most: int) -> tuple[list[Record], str]:

@@ -5,16 +5,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from statistics import fmean, median
 
 from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
 
-from plugformer_ablation.comparison import ALPHA, Scores, Verdict, compare_at_looks, judge
+from plugformer_ablation.arms import TASK
+from plugformer_ablation.comparison import ALPHA, Scores, Verdict, compare, compare_at_looks, judge
 from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
-from plugformer_ablation.looks import planned_looks
+from plugformer_ablation.looks import Look, planned_looks
+from plugformer_ablation.over_tasks import judge_over_tasks, planned_over_tasks
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.statistics import resampled, summarize
 
@@ -29,8 +30,10 @@ class Findings:
     `record` is what `report.json` holds. `arms` has for each one summaries of `score` and `loss`, None where
     every cell failed, of the `others`, metrics that are not judged, and its `cost`: that of
     `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
-    returns, with the number of `parameters` of both, and the difference of validation losses and its 95 % t
-    interval over seeds, neither corrected nor judged. `contrasts` are what `judge_contrasts` returns.
+    returns, with the `metric` and its direction, the number of `parameters` of both, `further` metrics with
+    intervals that are corrected among themselves, and the difference of validation losses and its 95 % t
+    interval over seeds, neither corrected nor judged. `overall` has the same over all tasks of a study,
+    `contrasts` are what `judge_contrasts` returns.
     `looks` are the reports of this study that gave verdicts.
     """
 
@@ -47,8 +50,15 @@ class Findings:
 
     @property
     def metric(self) -> str:
-        """Name of the primary metric."""
-        return str(self.record["metric"])
+        """Name of the primary metric; "score" if it depends on the task."""
+        metrics = {arm["metric"] for arm in self.record["arms"]}
+        return str(metrics.pop()) if len(metrics) == 1 else "score"
+
+    @property
+    def overall(self) -> list[Record]:
+        """A record of each arm and scale over all tasks; empty if the study has one task alone."""
+        overall: list[Record] = self.record["overall"]
+        return overall
 
     @property
     def comparisons(self) -> list[Record]:
@@ -78,16 +88,17 @@ def find(results: StudyResults) -> Findings:
 
     The same results give the same findings: resamples of examples are drawn with a fixed seed.
     """
-    metric = str(results.study["metric"])
-    higher_is_better = results.metrics[metric].higher_is_better
-    scores = _scores(results, metric)
-    comparisons = _comparisons(results, scores, higher_is_better=higher_is_better)
+    scores = _scores(results, {arm["name"]: arm["metric"] for arm in results.arms})
+    overall = planned_over_tasks(results.study, results.arms)
+    number = sum(arm["baseline"] is not None for arm in results.arms) + len(overall)
+    alpha = ALPHA / max(number, 1) / 2 ** len(_earlier(results))
+    looks = planned_looks(tuple(results.study["looks"]), alpha)
+    comparisons = _comparisons(results, scores, looks)
     record = {
         "study": results.study,
-        "metric": metric,
-        "higher_is_better": higher_is_better,
-        "arms": [_arm(results, arm, metric) for arm in results.arms],
+        "arms": [_arm(results, arm) for arm in results.arms],
         "comparisons": comparisons,
+        "overall": judge_over_tasks(overall, results, scores, looks, comparisons),
         "trials": list(results.trials),
         "contrasts": judge_contrasts(planned_contrasts(results.arms), scores, results.study["seeds"]),
         "looks": _looks(results, comparisons),
@@ -114,11 +125,11 @@ def _looks(results: StudyResults, comparisons: list[Record]) -> list[Record]:
     return looks if set(verdicts.values()) <= {Verdict.NONE} else [*looks, {**now, "verdicts": verdicts}]
 
 
-def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
+def _arm(results: StudyResults, arm: Record) -> Record:
     cells = results.cells_of(arm["name"])
     summaries = {
         name: summarize(cell.metrics[name] for cell in cells if name in cell.metrics)
-        for name in results.metrics
+        for name in results.metrics[arm["name"]]
     }
     measured = {name: median(getattr(cell, name) for cell in cells) for name in MEASURED} if cells else {}
     return {
@@ -129,7 +140,9 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
         "failed": {
             str(cell.seed): cell.failure for cell in results.cells if cell.arm == arm["name"] and cell.failure
         },
-        "score": summaries.pop(metric),
+        "metric": arm["metric"],
+        "split": arm["split"],
+        "score": summaries.pop(arm["metric"]),
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
         "cost": {**arm["cost"], **measured},
@@ -158,39 +171,57 @@ def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
     return {path: fmean(means) - min(means) for path in paths}
 
 
-def _comparisons(
-    results: StudyResults, scores: Mapping[str, Scores], *, higher_is_better: bool
-) -> list[Record]:
-    compared = [(arm["name"], arm["baseline"]) for arm in results.arms if arm["baseline"] is not None]
-    if not compared:
-        return []
-    alpha = ALPHA / len(compared) / 2 ** len(_earlier(results))
-    looks = planned_looks(tuple(results.study["looks"]), alpha)
-    effects = [_smallest_effect(results, scores[baseline]) for _, baseline in compared]
-    found = [
-        compare_at_looks(
-            scores[arm],
-            scores[baseline],
-            results.study["seeds"],
-            looks,
-            smallest,
-            higher_is_better=higher_is_better,
-        )
-        for (arm, baseline), smallest in zip(compared, effects, strict=True)
-    ]
-    comparisons, seen = zip(*found, strict=True)
-    judged = judge(comparisons, seen, effects, higher_is_better=higher_is_better)
+def _comparisons(results: StudyResults, scores: Mapping[str, Scores], looks: Sequence[Look]) -> list[Record]:
     parameters = {arm["name"]: arm["cost"]["parameters"] for arm in results.arms}
-    return [
-        {
-            "arm": arm,
-            "baseline": baseline,
-            "parameters": {"arm": parameters[arm], "baseline": parameters[baseline]},
-            **record,
-            "loss_difference": _loss_difference(results, arm, baseline),
-        }
-        for (arm, baseline), record in zip(compared, judged, strict=True)
+    further = _further(results)
+    records = []
+    for arm in results.arms:
+        name, baseline = arm["name"], arm["baseline"]
+        if baseline is None:
+            continue
+        smallest = _smallest_effect(results, scores[baseline])
+        higher = results.metrics[name][arm["metric"]].higher_is_better
+        found, look = compare_at_looks(
+            scores[name], scores[baseline], results.study["seeds"], looks, smallest, higher_is_better=higher
+        )
+        records.append(
+            {
+                "arm": name,
+                "baseline": baseline,
+                "metric": arm["metric"],
+                "higher_is_better": higher,
+                "parameters": {"arm": parameters[name], "baseline": parameters[baseline]},
+                **judge([found], [look], [smallest], higher_is_better=higher)[0],
+                "further": further.get(name, {}),
+                "loss_difference": _loss_difference(results, name, baseline),
+            }
+        )
+    return records
+
+
+def _further(results: StudyResults) -> dict[str, dict[str, Record]]:
+    """Returns, by arm and name, differences in further metrics; their intervals hold together."""
+    wanted = results.study.get("metrics", [])
+    pairs = [
+        (arm, metric)
+        for metric in wanted
+        for arm in results.arms
+        if arm["baseline"] and metric in results.metrics[arm["name"]]
     ]
+    scores = {metric: _scores(results, dict.fromkeys(results.metrics, metric)) for metric in wanted}
+    found: dict[str, dict[str, Record]] = defaultdict(dict)
+    for arm, metric in pairs:
+        sides = (scores[metric][arm["name"]], scores[metric][arm["baseline"]])
+        comparison = compare(*sides, results.study["seeds"])
+        level = 1 - ALPHA / len(pairs)
+        low, high = comparison.interval(level) or (None, None)
+        found[arm["name"]][metric] = {
+            "difference": comparison.difference,
+            "level": level,
+            "low": low,
+            "high": high,
+        }
+    return found
 
 
 def _smallest_effect(results: StudyResults, baseline: Scores) -> float | None:
@@ -202,20 +233,28 @@ def _smallest_effect(results: StudyResults, baseline: Scores) -> float | None:
     return float(declared.rstrip(" %")) / 100 * abs(mean["mean"]) if mean else None
 
 
-def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
-    """Returns the scores of each arm; cells with equally many examples share the draws of test sets."""
+def _scores(results: StudyResults, metrics: Mapping[str, str]) -> dict[str, Scores]:
+    """Returns the scores of each arm in its metric.
+
+    Cells of one task with equally many examples share the draws of test sets.
+    """
     cells = {arm["name"]: results.cells_of(arm["name"]) for arm in results.arms}
-    sizes: dict[int, list[CellResult]] = defaultdict(list)
-    for cell in chain.from_iterable(cells.values()):
-        if metric in cell.statistics:
-            sizes[len(cell.statistics[metric])].append(cell)
+    tasks = list(dict.fromkeys(arm["values"].get(TASK) for arm in results.arms))
+    sizes: dict[tuple[int, int], list[CellResult]] = defaultdict(list)
+    for arm in results.arms:
+        for cell in cells[arm["name"]]:
+            if (metric := metrics[cell.arm]) in cell.statistics:
+                sizes[tasks.index(arm["values"].get(TASK)), len(cell.statistics[metric])].append(cell)
     draws: dict[tuple[str, int], Float[ndarray, " resamples"]] = {}
-    for examples, alike in sizes.items():
+    for (task, examples), alike in sizes.items():
         if examples > 1:
-            scores = resampled([cell.statistics[metric] for cell in alike], results.metrics[metric].aggregate)
+            metric = metrics[alike[0].arm]
+            rows = [cell.statistics[metric] for cell in alike]
+            scores = resampled(rows, results.metrics[alike[0].arm][metric].aggregate, seed=task)
             draws |= {(cell.arm, cell.seed): draw for cell, draw in zip(alike, scores, strict=True)}
     result = {}
     for arm, arm_cells in cells.items():
+        metric = metrics[arm]
         scored = [cell for cell in arm_cells if metric in cell.metrics]
         counts = {len(cell.statistics[metric]) for cell in scored if metric in cell.statistics}
         result[arm] = Scores(

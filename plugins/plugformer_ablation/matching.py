@@ -17,7 +17,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Model
 from plugformer.model import Sizes, build
 from plugformer.registry import Registry
-from plugformer_ablation.arms import SCALE, Arm
+from plugformer_ablation.arms import TASK, Arm, context_of
 from plugformer_ablation.study import Study
 from plugformer_cli.model_summary import median_example, summarize
 
@@ -67,7 +67,7 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
             counted; or times are to be equal, and the task counts epochs, not updates.
         DataError: The data cannot be read.
     """
-    if study.match == "time" and arms[0].resolved.task.training.steps is None:
+    if study.match == "time" and any(arm.resolved.task.training.steps is None for arm in arms):
         message = (
             "changes the number of updates, and the task has none: add `training.steps: NUMBER` to `set`"
         )
@@ -84,8 +84,9 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
     pairs = [*zip(arms, facts, strict=True)]
     baselines = {(arm.name, arm.tried): summary for arm, summary in pairs if not arm.baseline}
     for arm, summary in pairs:
-        kept = _baseline_of(arm, baselines).kept
-        for split in ("validation", deciding_split(study, facts[0].hashes)):
+        known_of_baseline = _baseline_of(arm, baselines)
+        kept = known_of_baseline.kept
+        for split in ("validation", deciding_split(study, arm, known_of_baseline.hashes)):
             if summary.kept.get(split) != kept[split]:
                 raise ConfigurationError(
                     f"the arm {arm.name!r} would be measured on other {split} examples than the baseline, so "
@@ -94,13 +95,17 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
                 )
     pairs = [
         (
-            replace(arm, notes=tuple(_other_data(summary, _baseline_of(arm, baselines)))),
+            replace(
+                arm,
+                notes=tuple(_other_data(summary, _baseline_of(arm, baselines))),
+                split=deciding_split(study, arm, summary.hashes),
+            ),
             summary,
         )
         for arm, summary in pairs
     ]
     equal: list[Arm] = []
-    for _, group in groupby(pairs, key=lambda pair: pair[0].values.get(SCALE)):
+    for _, group in groupby(pairs, key=lambda pair: context_of(pair[0].values)):
         (baseline, its), *others = group
         target = count_costs(baseline.resolved.task, its, baseline.resolved.registry)
         same = [_equal(arm, summary, target, study.match) for arm, summary in [(baseline, its), *others]]
@@ -164,14 +169,15 @@ def _other_data(summary: DataSummary, baseline: DataSummary) -> Iterator[str]:
         yield f"other texts are cut than of the baseline: {', '.join(cut)}"
 
 
-def deciding_split(study: Study, hashes: dict[str, str]) -> str:
-    """Returns the split of the final comparison.
+def deciding_split(study: Study, arm: Arm, hashes: dict[str, str]) -> str:
+    """Returns the split of an arm's final comparison.
 
     Raises:
         ConfigurationError: The data have no split of the name that the study gives, or tuning uses it.
     """
     known = sorted(name for name in hashes if name != "train")
-    wanted = study.split
+    place, task = study.task_of(arm.values.get(TASK, ""))
+    wanted = task.split or study.split
     if wanted is None:
         wanted = next((name for name in known if name.startswith("test")), "validation")
     if wanted == "validation" and study.tunes:
@@ -182,7 +188,7 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
         raise study.mistakes([(("tune",), message)])
     if wanted not in known:
         message = f"unknown split {wanted!r}{nearest(wanted, known)}\n  known: {', '.join(known)}"
-        raise study.mistakes([(("split",), message)])
+        raise study.mistakes([((*place, "split") if task.split else ("split",), message)])
     return wanted
 
 

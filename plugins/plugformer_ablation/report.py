@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plugformer.errors import PlugformerError, described, needing
+from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record, flat, write
@@ -24,6 +25,7 @@ from plugformer_ablation.sentences import (
     decimals,
     explanation,
     heading,
+    overall_sentences,
     percent,
     remarks,
     sentences,
@@ -119,7 +121,8 @@ class StudyReport:
         styles = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
         for sentence, comparison in zip(sentences(findings), findings.comparisons, strict=True):
             console.print(Text(sentence, styles.get(comparison["verdict"], "")))
-        for lines in filter(None, (contrast_sentences(findings), remarks(findings), explanation(findings))):
+        told = (overall_sentences, contrast_sentences, remarks, explanation)
+        for lines in filter(None, (each(findings) for each in told)):
             console.print("", *lines, sep="\n")
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
@@ -138,9 +141,10 @@ class StudyReport:
             tables["errors"] = _rows(comparisons[["arm", *comparisons.columns[6:]]])
         settings = DataFrame([{"arm": arm["arm"], **_settings(arm["task"])} for arm in arms]).fillna(NOTHING)
         differing = [name for name in settings.columns[1:] if settings[name].nunique() > 1]
-        more = [name for name in results.metrics if name != findings.metric]
+        metrics = dict.fromkeys(name for known in results.metrics.values() for name in known)
+        more = dict.fromkeys(name for arm in arms for name in arm["others"])
         others = {name: [_spread(arm["others"].get(name), 4) for arm in arms] for name in more}
-        names = list(dict.fromkeys([*results.metrics, "loss"]))
+        names = list(dict.fromkeys([*metrics, "loss"]))
         cells = results.table().reindex(columns=["arm", "seed", *names, "failure"])
         cells[names] = cells[names].map(lambda score: NOTHING if math.isnan(score) else f"{score:.4f}")
         return render_page(
@@ -149,6 +153,7 @@ class StudyReport:
             title=str(results.study["study"]),
             heading=heading(findings),
             sentences=sentences(findings),
+            overall=overall_sentences(findings),
             contrasts=contrast_sentences(findings),
             figures=figures,
             remarks=remarks(findings),
@@ -167,10 +172,10 @@ class StudyReport:
 
 def arms_table(findings: Findings) -> DataFrame:
     """Returns scores and costs as text: a row for each arm."""
-    seeds, places = len(findings.results.study["seeds"]), decimals(findings)
+    seeds = len(findings.results.study["seeds"])
 
     def row(arm: Record) -> dict[str, str]:
-        cost = arm["cost"]
+        cost, places = arm["cost"], decimals(findings, arm["values"].get(TASK))
         update = cost.get("update")
         return {
             "arm": arm["arm"],
@@ -194,24 +199,33 @@ def arms_table(findings: Findings) -> DataFrame:
 
 def comparisons_table(findings: Findings) -> DataFrame:
     """Returns verdicts, tests and standard errors as text: a row for each comparison."""
-    form = f".{decimals(findings)}f"
+    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
+    metrics = dict.fromkeys(name for comparison in findings.comparisons for name in comparison["further"])
 
     def row(comparison: Record) -> dict[str, str]:
+        places = decimals(findings, tasks[comparison["arm"]])
+        form = f".{places}f"
         p, loss = comparison["p"]["corrected"], comparison["loss_difference"]
         errors = comparison["standard_error"].items()
         return {
             "arm": comparison["arm"],
             "difference": _number(comparison["difference"], form),
-            f"{percent(comparison['level'])} interval": _interval(comparison, decimals(findings)),
+            f"{percent(comparison['level'])} interval": _interval(comparison, places),
             "p": "<0.001" if p is not None and p < 0.001 else _number(p, ".3f"),
             "verdict": comparison["verdict"],
             "minimum detectable difference": _number(comparison["minimum_detectable_difference"], form),
             **{f"standard error, {name}": _number(error, form) for name, error in errors},
             "effect size d_z": _number(comparison["effect_size_dz"], ".2f"),
             f"{LOSS}, 95 % interval": f"{_number(loss['mean'], '.4f')} {_interval(loss, 4)}",
+            **{f"{name}, further": _further(comparison["further"].get(name)) for name in metrics},
         }
 
     return DataFrame(map(row, findings.comparisons))
+
+
+def _further(difference: Record | None) -> str:
+    """Returns the difference in a further metric, with its interval."""
+    return f"{_number(difference['difference'], '.4f')} {_interval(difference, 4)}" if difference else NOTHING
 
 
 def _number(value: float | None, form: str) -> str:

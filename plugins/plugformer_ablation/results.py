@@ -122,16 +122,17 @@ class StudyResults:
 
     Attributes:
         study: The study as it was declared, every default filled in; `study` is its title, `metric` the
-            primary metric, `split` the split it is decided on, `seeds` a list.
+            primary metric and `split` the split it is decided on, each by task if it has several, `seeds` a
+            list.
         arms: A record of each, in the order of the study, the baseline first: its `name`; `values`, a label
             of each factor's value; `baseline`, the arm that it is compared with, None for the baseline;
-            `task`, its configuration without the seed; `notes` on differences from the baseline besides the
-            factors; `tuned`, the settings that tuning chose, and which of them are at the `edges` of what was
-            tried; and `cost`, what an `update` costs, as of
-            `relative_cost` or None, and the costs that were counted.
+            `metric` and `split`, by which it is judged; `task`, its configuration without the seed;
+            `notes` on differences from the baseline besides the factors; `tuned`, the settings that tuning
+            chose, and which of them are at the `edges` of what was tried; and `cost`, what an `update`
+            costs, as of `relative_cost` or None, and the costs that were counted.
         cells: One for each arm and seed, failed ones included.
         made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock.
-        metrics: The metrics, which aggregate statistics and know their direction.
+        metrics: The metrics of each arm by name, which aggregate statistics and know their direction.
         trials: A record of each training that settings were chosen by: the `arm`, what was `tuned`, the
             `seed`, and what the training gave on validation.
         looks: Earlier reports that gave a verdict: the `metric`, the `split` and the `seeds` of each, and the
@@ -142,7 +143,7 @@ class StudyResults:
     arms: tuple[Record, ...]
     cells: tuple[CellResult, ...]
     made_of: dict[str, Any]
-    metrics: dict[str, Metric]
+    metrics: dict[str, dict[str, Metric]]
     trials: tuple[Record, ...] = ()
     looks: tuple[Record, ...] = ()
 
@@ -177,16 +178,18 @@ class StudyResults:
             statistics[number][name] = rows
         with _readable(file):
             cells = [CellResult.of(cell, statistics[str(n)]) for n, cell in enumerate(record["cells"])]
-            kept = ("values", "baseline", "tuned", "edges", "task", "cost")
+            kept = ("values", "baseline", "metric", "split", "tuned", "edges", "task", "cost")
             arms = [
                 {"name": arm["arm"], "notes": arm["remarks"], **{key: arm[key] for key in kept}}
                 for arm in record["arms"]
             ]
-            metrics = metrics_of(arms[0]["task"], registry)
+            of_tasks = {arm["values"].get("task", ""): arm for arm in reversed(arms)}
+            known = {task: metrics_of(arm["task"], registry) for task, arm in of_tasks.items()}
+            metrics = {arm["name"]: known[arm["values"].get("task", "")] for arm in arms}
             results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics)
             results = replace(results, trials=tuple(record["trials"]), looks=tuple(record["looks"]))
         for cell in cells:
-            cell.check(metrics, {file: cell.metrics})
+            cell.check(metrics[cell.arm], {file: cell.metrics})
         return results
 
     def moved(self) -> "StudyResults":

@@ -19,13 +19,13 @@ from plugformer.interfaces import Metric
 from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer.training import Interruption
-from plugformer_ablation.arms import Arm, by_scale, primary_metric, resolve_arms
+from plugformer_ablation.arms import TASK, Arm, by_context, by_stage, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.costs import rotated, with_costs, with_equal_time
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
 from plugformer_ablation.findings import find
-from plugformer_ablation.matching import deciding_split, matched
+from plugformer_ablation.matching import matched
 from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import CellResult, StudyResults, metrics_of, read_looks, write
 from plugformer_ablation.study import Study, read_study
@@ -103,9 +103,11 @@ def run_study(
         arms = matched(arms, study, notify)
         if study.match == "time":
             arms = [
-                arm for each in by_scale(arms) for arm in with_equal_time(each, out, executor.threads, notify)
+                arm
+                for each in by_context(arms)
+                for arm in with_equal_time(each, out, executor.threads, notify)
             ]
-        results = _new_results(study, arms[0])
+        results = _new_results(study, arms)
         if study.tunes:
 
             def trained(cells: Sequence[Cell]) -> list[CellResult]:
@@ -113,41 +115,60 @@ def run_study(
 
             arms, trials = tuned(arms, study, results, out, trained, rows)
             results = replace(results, trials=tuple(trials))
-        split, seeds = results.study["split"], study.seed_list
+        seeds = study.seed_list
         results = replace(results, arms=tuple(arm.record() for arm in arms), looks=looks)
         finished = [
             CellResult(arm.name, seed, failure=arm.failure) for arm in arms if arm.failure for seed in seeds
         ]
         undecided = [arm for arm in arms if arm.failure is None]
+        chosen = {arm.name: arm for arm in arms}
         for begin, end in pairwise([0, *study.looks]):
-            cells = in_rounds([make_cells(arm, seeds[begin:end], out, split) for arm in undecided])
-            finished += _finished(cells, out, results.metrics, executor, console)
+            for stage in by_stage(undecided):
+                cells = in_rounds([make_cells(arm, seeds[begin:end], out, chosen) for arm in stage])
+                finished += _finished(cells, out, results.metrics, executor, console)
             if end < study.looks[-1]:
                 undecided = _undecided(undecided, replace(results, cells=tuple(finished)), end, notify)
         if costs:
-            arms = [arm for each in by_scale(arms) for arm in with_costs(each, out, executor.threads, notify)]
+            arms = [
+                arm for each in by_context(arms) for arm in with_costs(each, out, executor.threads, notify)
+            ]
         made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
-        common = {key: made[0][key] for key in ("versions", "code", "data")}
+        common = {key: made[0][key] for key in ("versions", "code")}
+        data = {arm.values.get(TASK, ""): arm.hashes for arm in arms}
         order = [arm.name for arm in arms]
         components = {name: lock for each in made for name, lock in each["components"].items()}
         return replace(
             results,
             arms=tuple(arm.record() for arm in arms),
             cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
-            made_of={**common, "components": dict(sorted(components.items()))},
+            made_of={
+                **common,
+                "components": dict(sorted(components.items())),
+                "data": data if study.tasks else data[""],
+            },
         )
 
 
 def _undecided(
     arms: Sequence[Arm], results: StudyResults, seeds: int, notify: Callable[[str], None]
 ) -> list[Arm]:
-    """Returns the arms that are trained with more seeds: those without a verdict, and their baseline."""
-    verdicts = {each["arm"]: Verdict(each["verdict"]) for each in find(results).comparisons}
+    """Returns the arms that are trained with more seeds: those without a verdict, and what these need.
+
+    An arm needs its baseline, and the arms of earlier tasks from which it starts.
+    """
+    found = find(results)
+    verdicts = {each["arm"]: Verdict(each["verdict"]) for each in found.comparisons}
+    waiting = {
+        name for each in found.overall if not Verdict(each["verdict"]).decides for name in each["arms"]
+    }
+    open_ = {name for name, verdict in verdicts.items() if not verdict.decides} | waiting
     for name, verdict in verdicts.items():
-        if verdict.decides:
+        if name not in open_:
             notify(f"after {seeds} seeds: {name} is {verdict}, and needs no more")
-    open_ = [arm for arm in arms if arm.baseline and not verdicts[arm.name].decides]
-    return [arm for arm in arms if arm in open_ or arm.name in {each.baseline for each in open_}]
+    for arm in reversed(arms):  # what starts from an arm comes after it
+        if arm.name in open_:
+            open_ |= {name for name in (arm.baseline, arm.start) if name}
+    return [arm for arm in arms if arm.name in open_]
 
 
 def in_rounds(cells: Sequence[Sequence[Cell]]) -> list[Cell]:
@@ -157,10 +178,14 @@ def in_rounds(cells: Sequence[Sequence[Cell]]) -> list[Cell]:
 
 
 def _finished(
-    cells: Sequence[Cell], out: Path, metrics: Mapping[str, Metric], executor: Executor, console: Console
+    cells: Sequence[Cell],
+    out: Path,
+    metrics: Mapping[str, Mapping[str, Metric]],
+    executor: Executor,
+    console: Console,
 ) -> list[CellResult]:
     """Returns the result of each cell, after those without one have been run."""
-    known = {cell.name: cell.result(metrics) for cell in cells if cell.finished}
+    known = {cell.name: cell.result(metrics[cell.arm]) for cell in cells if cell.finished}
     waiting = [cell for cell in cells if cell.name not in known]
     total, finished = len(cells), len(known)
     if waiting and finished:
@@ -186,7 +211,7 @@ def _finished(
     return [
         CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failures[cell.name])
         if cell.name in failures
-        else known.get(cell.name) or cell.result(metrics)
+        else known.get(cell.name) or cell.result(metrics[cell.arm])
         for cell in cells
     ]
 
@@ -247,18 +272,26 @@ def _same(before: Study, now: Study) -> bool:
     return before.task_name == now.task_name and bool(set.intersection(*names))
 
 
-def _new_results(study: Study, baseline: Arm) -> StudyResults:
+def _new_results(study: Study, arms: Sequence[Arm]) -> StudyResults:
     """Returns results without arms and cells: the study with all defaults, and its metrics."""
-    metrics = metrics_of(baseline.record()["task"], baseline.resolved.registry)
+    firsts: dict[str, Arm] = {}
+    for arm in arms:
+        firsts.setdefault(arm.values.get(TASK, ""), arm)
+    metrics = {task: metrics_of(arm.record()["task"], arm.resolved.registry) for task, arm in firsts.items()}
+
+    def of_tasks(name: str) -> Any:
+        known = {task: getattr(arm, name) for task, arm in firsts.items()}
+        return known if study.tasks else known[""]
+
     record = {
         **study.model_dump(mode="json", by_alias=True),
         "study": study.title,
-        "metric": primary_metric(study, baseline.resolved),
-        "split": deciding_split(study, baseline.hashes),
+        "metric": of_tasks("metric"),
+        "split": of_tasks("split"),
         "seeds": study.seed_list,
         "looks": study.looks,
     }
-    return StudyResults(record, (), (), {}, metrics)
+    return StudyResults(record, (), (), {}, {arm.name: metrics[arm.values.get(TASK, "")] for arm in arms})
 
 
 class StudyProgress(Progress):

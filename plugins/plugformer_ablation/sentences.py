@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from plugformer_ablation.arms import BASELINE, SCALE, label
+from plugformer_ablation.arms import BASELINE, SCALE, TASK, label, plain_name
 from plugformer_ablation.comparison import ALPHA, Verdict
 from plugformer_ablation.costs import BLOCK, ROUNDS
 from plugformer_ablation.findings import Findings
 from plugformer_ablation.matching import TOLERANCE
+from plugformer_ablation.over_tasks import PERCENT
 from plugformer_ablation.results import Record
 from plugformer_ablation.statistics import POWER
 
@@ -25,8 +26,10 @@ def sentences(findings: Findings) -> list[str]:
 
 def contrast_sentences(findings: Findings) -> list[str]:
     """Returns one sentence for each contrast: its value, its interval, and whether it excludes 0."""
-    places, lines = decimals(findings), []
+    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
+    lines = []
     for contrast in findings.record["contrasts"]:
+        places = decimals(findings, tasks[next(iter(contrast["weights"]))])
         if contrast["low"] is None:
             lines.append(f"{contrast['contrast']}: cannot be told.")
             continue
@@ -37,14 +40,40 @@ def contrast_sentences(findings: Findings) -> list[str]:
     return lines
 
 
+def overall_sentences(findings: Findings) -> list[str]:
+    """Returns one sentence for each arm over all tasks, and on which of them it is better or worse."""
+    lines = []
+    for overall in findings.overall:
+        difference, places = overall["difference"], 2 if overall["metric"] == PERCENT else decimals(findings)
+        if difference is None:
+            lines.append(
+                f"over all tasks, {overall['arm']} cannot be compared: {'; '.join(overall['notes'])}."
+            )
+            continue
+        unit = f" {PERCENT}" if overall["metric"] == PERCENT else ""
+        direction = "better" if (difference > 0) == overall["higher_is_better"] else "worse"
+        where = f"over {len(overall['tasks'])} tasks, {overall['arm']}"
+        text = f"{where} is {abs(difference):.{places}f}{unit} {direction}"
+        if overall["low"] is not None:
+            low, high = (f"{overall[end]:.{places}f}" for end in ("low", "high"))
+            text += f" ({percent(overall['level'])} interval {low} to {high})"
+        text += f": {_conclusion(overall, places)}"
+        for key, told in (("better_on", "better"), ("worse_on", "worse")):
+            if overall[key] and overall["verdict"] != told:
+                text += f"; {told} on {', '.join(overall[key])} alone: a local result"
+        lines.append(f"{text}.")
+    return lines
+
+
 def _sentence(findings: Findings, comparison: Record) -> str:
     arm, baseline = _names(findings, comparison)
     arm += _other_size(comparison)
-    difference, places = comparison["difference"], decimals(findings)
+    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
+    difference, places = comparison["difference"], decimals(findings, tasks[comparison["arm"]])
     if difference is None:
         reasons = dict.fromkeys([*comparison["notes"], *_failures(findings, comparison)])
         return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
-    direction = "better" if (difference > 0) == findings.record["higher_is_better"] else "worse"
+    direction = "better" if (difference > 0) == comparison["higher_is_better"] else "worse"
     text = f"{arm} is {abs(difference):.{places}f} {direction} than {baseline}"
     if comparison["pairs"] == 1:
         text = f"{arm} and {baseline} differ by {difference:.{places}f}"
@@ -117,26 +146,35 @@ def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
     differing = [factor for factor in ours if ours[factor] != theirs.get(factor)]
     if len(differing) != 1:
         return comparison["arm"], comparison["baseline"]
-    scale = f"at {ours[SCALE]}, " if SCALE in ours else ""
-    factor = f"{differing[0]} " if len(ours) > 1 + (SCALE in ours) else ""
-    return f"{scale}{factor}{ours[differing[0]]}", theirs[differing[0]]
+    context = [f"{word} {ours[key]}" for word, key in (("on", TASK), ("at", SCALE)) if key in ours]
+    factor = f"{differing[0]} " if len(ours) > 1 + len(context) else ""
+    where = f"{' '.join(context)}, " if context else ""
+    return f"{where}{factor}{ours[differing[0]]}", theirs[differing[0]]
 
 
 def heading(findings: Findings) -> str:
     """Returns a line about the metric, the split, the number of seeds and the baseline."""
-    direction = "higher" if findings.record["higher_is_better"] else "lower"
-    seeds, split = (findings.results.study[key] for key in ("seeds", "split"))
+    seeds = findings.results.study["seeds"]
+    judged = dict.fromkeys(_judged_by(findings, arm) for arm in findings.record["arms"])
     *before, last = findings.results.study["looks"]
     steps = f", looked at after {', '.join(map(str, before))} and {last}" if before else ""
     count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
     if (looks := len(findings.looks)) > 1:
         count += f" (look {looks} at this study)"
     values = {**findings.record["arms"][0]["values"]}
-    scale = values.pop(SCALE, None)
-    baseline = findings.record["arms"][0]["arm"].removeprefix(f"{scale}: ")
+    baseline = plain_name(findings.record["arms"][0]["arm"], values)
+    values = {factor: value for factor, value in values.items() if factor not in (TASK, SCALE)}
     if baseline == BASELINE:
         baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
-    return f"{findings.metric} on {split}, {direction} is better; {count}; baseline: {baseline}"
+    return f"{'; '.join(judged)}; {count}; baseline: {baseline}"
+
+
+def _judged_by(findings: Findings, arm: Record) -> str:
+    """Returns by what an arm is judged."""
+    metric = findings.results.metrics[arm["arm"]][arm["metric"]]
+    direction = "higher" if metric.higher_is_better else "lower"
+    task = f"{arm['values'][TASK]}: " if TASK in arm["values"] else ""
+    return f"{task}{arm['metric']} on {arm['split']}, {direction} is better"
 
 
 def explanation(findings: Findings) -> list[str]:
@@ -152,8 +190,8 @@ def explanation(findings: Findings) -> list[str]:
         lines += [
             "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
             f"The {level} interval covers the variation over seeds and test examples; all of them (here "
-            f"{len(findings.comparisons)}) hold together with 95 %. An arm is better or worse where it "
-            "excludes 0, which is where the corrected p is below 0.05. A verdict "
+            f"{len(findings.comparisons) + len(findings.overall)}) hold together with 95 %. An arm is better "
+            "or worse where it excludes 0, which is where the corrected p is below 0.05. A verdict "
             "in favor of a side also needs all of its seeds.",
             "A training that diverged counts with the score of its untrained model.",
             *_about_equivalence(findings),
@@ -227,9 +265,10 @@ def remarks(findings: Findings) -> list[str]:
 
 def _selection(findings: Findings) -> Iterator[str]:
     """Yields a remark if the split of the verdict has also chosen which parameters of a training are kept."""
-    losses = [(cell.loss, [point["loss"] for point in cell.curve]) for cell in findings.results.cells]
-    chosen = any(len(curve) > 1 and loss in curve for loss, curve in losses)  # an average is not chosen
-    if chosen and findings.results.study["split"] == "validation":
+    on_validation = {arm["arm"] for arm in findings.record["arms"] if arm["split"] == "validation"}
+    cells = (cell for cell in findings.results.cells if cell.arm in on_validation)
+    losses = [(cell.loss, [point["loss"] for point in cell.curve]) for cell in cells]
+    if any(len(curve) > 1 and loss in curve for loss, curve in losses):  # an average is not chosen
         monitor = findings.record["arms"][0]["task"].get("training", {}).get("monitor", "loss")
         yield (
             "validation decides here and also chose the checkpoint of every training (the best evaluation by "
@@ -248,7 +287,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def decimals(findings: Findings) -> int:
-    """Returns the number of decimals of scores; two are enough for what is in percent or larger."""
-    scores = [arm["score"] for arm in findings.record["arms"]]
+def decimals(findings: Findings, task: str | None = None) -> int:
+    """Returns the number of decimals of scores on a task; two are enough for what is in percent or larger."""
+    scores = [arm["score"] for arm in findings.record["arms"] if arm["values"].get(TASK) in (None, task)]
     return 2 if any(score and abs(score["mean"]) > 10 for score in scores) else 4

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -91,12 +91,88 @@ class Looks(Settings):
         return looks
 
 
+class Start(Settings):
+    """The task whose training an arm and seed continue."""
+
+    task: str = Field(description="The name of an earlier task of the study.")
+    parts: list[str] = Field(
+        min_length=1, description="Parts of the model that are taken from there, as by `initialize_from`."
+    )
+
+
+class StudyTask(Settings):
+    """One of several tasks."""
+
+    task: str | dict[str, Any] = Field(
+        description="A task's name, a file, relative to this one, or the settings of a task."
+    )
+    changes: dict[str, Any] = Field(
+        default={}, alias="set", description="Settings of this task for all arms, by dotted keys."
+    )
+    metric: str | None = Field(
+        default=None, description="Its primary metric; by default that of the study, or the task's first one."
+    )
+    split: str | None = Field(default=None, description="The split of its verdicts; by default the study's.")
+    start: Start | None = Field(
+        default=None,
+        alias="from",
+        description="Each arm and seed starts with parameters of its own training of an earlier task.",
+    )
+
+
+class Ladder(Settings):
+    """Sizes derived from one number, the number of layers, by a rule.
+
+    The width is `width_per_layer` times the layers, with heads of `head_width`, and feed-forward layers of
+    four times the width. Parameters without embeddings count as 12 layers width^2: Kaplan et al. (2020),
+    section 2.1, https://arxiv.org/abs/2001.08361.
+    """
+
+    layers: list[Annotated[int, Field(gt=0)]] = Field(
+        min_length=2, description="Numbers of layers, a scale for each."
+    )
+    width_per_layer: int = Field(default=64, gt=0, description="The width over the number of layers.")
+    head_width: int = Field(default=64, gt=0, description="The width of an attention head.")
+    tokens_per_parameter: float | None = Field(
+        default=None,
+        gt=0,
+        description="Tokens that are trained on for each parameter; if null, updates are the task's.",
+    )
+    batch_tokens: int = Field(default=2048, gt=0, description="Tokens of an update.")
+
+    @property
+    def scales(self) -> dict[str, dict[str, Any]]:
+        """The settings of each scale."""
+        scales = {}
+        for layers in self.layers:
+            width = self.width_per_layer * layers
+            settings: dict[str, Any] = {
+                "model.layers": layers,
+                "model.width": width,
+                "model.heads": max(1, width // self.head_width),
+                "model.ffn_width": 4 * width,
+            }
+            if self.tokens_per_parameter is not None:
+                tokens = self.tokens_per_parameter * 12 * layers * width**2
+                settings |= {
+                    "training.batch_tokens": self.batch_tokens,
+                    "training.steps": ceil(tokens / self.batch_tokens),
+                }
+            scales[f"{layers} layers"] = settings
+        return scales
+
+
 class Study(Settings):
     """A whole study; one that was read from a tree can locate everything in it."""
 
     study: str = Field(default="", description="Its title.")
-    task: str | dict[str, Any] = Field(
-        description="A task's name, a file, relative to this one, or the settings of a task."
+    task: str | dict[str, Any] | None = Field(
+        default=None, description="A task's name, a file, relative to this one, or the settings of a task."
+    )
+    tasks: dict[str, StudyTask] = Field(
+        default={},
+        description="In place of `task`: several by name, each as for `task` or with keys of its own. Every "
+        "arm is trained on every task with the same seeds, and has a verdict on each and one over all.",
     )
     registry: str | list[str] | None = Field(
         default=None, description="Local manifests, one or a list, relative to this file."
@@ -114,6 +190,9 @@ class Study(Settings):
         default={},
         description="Sizes by name, each with settings as in a task file: every arm is trained at every "
         "scale, and arms are matched, tuned and compared within a scale.",
+    )
+    ladder: Ladder | None = Field(
+        default=None, description="In place of `scales`: sizes that follow from numbers of layers by a rule."
     )
     design: Literal["one-factor", "grid"] = Field(
         default="one-factor",
@@ -137,6 +216,11 @@ class Study(Settings):
     )
     metric: str | None = Field(
         default=None, description="Primary metric, declared beforehand; by default the task's first metric."
+    )
+    metrics: list[str] = Field(
+        default=[],
+        description="Further metrics whose differences have intervals, corrected among themselves; only the "
+        "primary one decides.",
     )
     split: str | None = Field(
         default=None,
@@ -198,15 +282,39 @@ class Study(Settings):
 
     @property
     def task_name(self) -> str:
-        """The task's name, or that of its file; "task" for settings."""
+        """The task's name, or that of its file; "task" for settings; those of several tasks."""
+        if self.tasks:
+            return ", ".join(self.tasks)
         return short_name(self.task) if isinstance(self.task, str) else "task"
 
-    @property
-    def task_path(self) -> str | dict[str, Any]:
-        """The task's name, the absolute path of its file, or its settings."""
-        if isinstance(self.task, str) and is_file(self.task):
-            return str(self.tree.folder(("task",)) / Path(self.task).expanduser())
-        return self.task
+    def task_of(self, name: str) -> tuple[Place, StudyTask]:
+        """Returns a task of the study, with its place; the name is empty where the study has one alone."""
+        if name:
+            return ("tasks", name), self.tasks[name]
+        return (), StudyTask(task=self.task or {})
+
+    def settings(self, task: str) -> list[tuple[str, Place]]:
+        """Returns what `set` changes for all arms of a task, with places, in the order of application.
+
+        A file comes before options, the study before the task, shorter paths and names before others.
+        """
+
+        def order(change: tuple[str, Place]) -> tuple[bool, bool, int, bool]:
+            path, place = change
+            option = self.origin(place).line is None
+            return option, place[0] == "tasks", path.count("."), not path.endswith(".name")
+
+        changes: list[tuple[str, Place]] = [(path, ("set", path)) for path in self.changes]
+        for path in self.tasks[task].changes if task else ():
+            changes.append((path, ("tasks", task, "set", path)))
+        return sorted(changes, key=order)
+
+    def task_path(self, name: str) -> str | dict[str, Any]:
+        """Returns a task's name, the absolute path of its file, or its settings."""
+        place, known = self.task_of(name)
+        if isinstance(known.task, str) and is_file(known.task):
+            return str(self.tree.folder((*place, "task")) / Path(known.task).expanduser())
+        return known.task
 
     @property
     def tree(self) -> Tree:
@@ -253,7 +361,7 @@ def read_study(
     tree = study if isinstance(study, Tree) else None
     if isinstance(study, str) and is_file(study):
         tree = read_file(Path(study), study)
-    if tree is None or not {"factors", "arms", "task"} & tree.value.keys():
+    if tree is None or not {"factors", "arms", "task", "tasks"} & tree.value.keys():
         if not swaps:
             raise ConfigurationError(
                 f"{study} is a task, and nothing is compared\n  write `plugformer ablate "
@@ -265,11 +373,27 @@ def read_study(
         if value is not None:
             option = Tree.of(value, Origin(f"--{key} {value}", folder=Path.cwd()))
             tree = tree.with_value((key,), option)
+    tree = _with_long_tasks(tree)
     checked = check_settings(tree, Study)
+    if checked.ladder and not checked.scales:
+        origin = tree.origin(("ladder",)) or Origin("")
+        for scale, settings in checked.ladder.scales.items():
+            for key, value in settings.items():
+                tree = tree.with_value(("scales", scale, key), Tree.of(value, origin))
+        checked = check_settings(tree, Study)
     checked._tree = tree
     if findings := list(_contradictions(checked)):
         raise checked.mistakes(findings)
     return checked
+
+
+def _with_long_tasks(tree: Tree) -> Tree:
+    """Returns a study's tree in which tasks that are given by name or file have the long form."""
+    tasks = tree.get(("tasks",))
+    for name, value in tasks.items() if isinstance(tasks, dict) else ():
+        if isinstance(value, str):
+            tree = tree.with_value(("tasks", name), tree.at(("tasks", name)).under(("task",)))
+    return tree
 
 
 def _with_options(tree: Tree, options: dict[str, Sequence[str]]) -> Tree:
@@ -293,12 +417,14 @@ def _with_options(tree: Tree, options: dict[str, Sequence[str]]) -> Tree:
     return tree
 
 
-def replacements(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[tuple[Place, str]]:
+def replacements(
+    study: Study, changes: Iterable[tuple[str, Place]], places: Iterable[tuple[str, Place]]
+) -> Iterator[tuple[Place, str]]:
     """Yields which keys of `set`, or of values before it, a factor's value or a tuned setting replaces.
 
-    `places` are the places of these values in the study, with their paths.
+    `changes` are those of `set`; `places` are the places of these values in the study, with their paths.
     """
-    before: list[tuple[str, Place]] = [(path, ("set", path)) for path in study.changes]
+    before = [*changes]
     for path, place in places:
         for other, earlier in before:
             layers = [study.layer(other, earlier), study.layer(path, place)]
@@ -312,8 +438,15 @@ def replacements(study: Study, places: Iterable[tuple[str, Place]]) -> Iterator[
 
 def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     """Yields contradictions: too many trainings, settings given twice, or set by the study itself."""
-    if study.scales and "scale" in study.factors:
-        yield ("factors", "scale"), "`scales` has this name: give the factor another one"
+    for name, given in (("scale", study.scales), ("task", study.tasks)):
+        if given and name in study.factors:
+            yield ("factors", name), f"`{name}s` has this name: give the factor another one"
+    if bool(study.task) == bool(study.tasks):
+        yield ("task",), "expected either `task` or `tasks`" if study.task else "is missing"
+        return
+    if study.ladder and study.scales != study.ladder.scales:
+        yield ("ladder",), "expected either `scales` or `ladder`"
+    yield from _stages(study)
     if bool(study.factors) == bool(study.arms):
         yield (("factors",) if study.factors else ()), "expected either `factors` or `arms`"
         return
@@ -321,7 +454,7 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     if values == [1]:
         yield ("arms",), "expected at least two arms"
     arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
-    arms *= len(study.scales) or 1
+    arms *= (len(study.scales) or 1) * (len(study.tasks) or 1)
     trials = prod(map(len, study.tune.values())) if study.tune else 0
     trials = min(trials, study.tuning.trials or trials) * study.tuning.seeds
     seeds = study.looks[-1]
@@ -354,12 +487,22 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
             yield place, f"{path!r} is given by the study: write the seeds under `seeds`"
         if any(_overlap(path, solved) for solved in _SOLVED.get(study.match, ())):
             yield place, f"{path!r} is changed by `match: {study.match}`: write `match: none`"
-    for path in study.changes:
+    sets = {change for task in study.tasks or ("",) for change in study.settings(task)}
+    for path, place in sorted(sets, key=str):
         for other, by in known.items():
             if _within(path, other):
-                yield ("set", path), f"has no effect: {by} gives another value"
+                yield place, f"has no effect: {by} gives another value"
         if path == "training.seed":
-            yield ("set", path), "is given by the study: write the seeds under `seeds`"
+            yield place, "is given by the study: write the seeds under `seeds`"
+
+
+def _stages(study: Study) -> Iterator[tuple[Place, str]]:
+    """Yields tasks that start from one that does not come before them, and effects without a unit."""
+    names = list(study.tasks)
+    for number, (name, task) in enumerate(study.tasks.items()):
+        if task.start and task.start.task not in names[:number]:
+            known = f"known: {', '.join(names[:number])}" if number else "this is the first one"
+            yield ("tasks", name, "from", "task"), f"{task.start.task!r} is no task before it; {known}"
 
 
 def _own_tuning(study: Study) -> Iterator[tuple[Place, str]]:

@@ -101,7 +101,8 @@ def train_cell(
         result = _diverged(cell, resolved, str(error))
         cell.folder.mkdir(exist_ok=True)  # a run without a checkpoint leaves no folder
     now = {**ingredients(resolved, cell.ingredients["data"]), "split": split}
-    if identity(now) != identity(cell.ingredients):  # the hash in the folder's name would be wrong
+    out = cell.folder.parents[1]
+    if identity(now, out) != identity(cell.ingredients, out):  # the hash in the folder's name would be wrong
         raise RunError("the code changed while this cell was trained: run the study again")
     result.save(cell.folder)
 

@@ -14,7 +14,7 @@ import yaml
 from plugformer.configuration import dump, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.validation import validate
-from plugformer_ablation.arms import Arm
+from plugformer_ablation.arms import Arm, by_stage
 from plugformer_ablation.cells import Cell, make_cells
 from plugformer_ablation.results import CellResult, Record, StudyResults
 from plugformer_ablation.study import TUNING_SEED, Study
@@ -30,34 +30,46 @@ def tuned(
 
     An arm whose choice is at the end of a range tries the next number beyond, as often as the study allows.
     """
-    tried: dict[str, list[tuple[Arm, list[CellResult]]]] = {}
-    waiting = list(arms)
-    for extension in range(study.tuning.extend + 1):
-        for arm, outcome in _trials(waiting, study, out, train):
-            tried.setdefault(arm.name, []).append((arm, outcome))
-        if extension < study.tuning.extend:
-            waiting = [
-                further
-                for trials in tried.values()
-                for further in _beyond(_best(trials, results), trials, rows)
-            ]
-    chosen = {name: _chosen(trials, results) for name, trials in tried.items()}
-    records = [_record(arm, cell) for trials in tried.values() for arm, cells in trials for cell in cells]
+    chosen: dict[str, Arm] = {}
+    records: list[Record] = []
+    for stage in by_stage(arms):
+        tried: dict[str, list[tuple[Arm, list[CellResult]]]] = {}
+        waiting = list(stage)
+        for extension in range(study.tuning.extend + 1):
+            for arm, outcome in _trials(waiting, study, out, train, chosen):
+                tried.setdefault(arm.name, []).append((arm, outcome))
+            if extension < study.tuning.extend:
+                waiting = [
+                    further
+                    for trials in tried.values()
+                    for further in _beyond(_best(trials, results), trials, rows)
+                ]
+        chosen |= {name: _chosen(trials, results) for name, trials in tried.items()}
+        records += [
+            _record(arm, cell) for trials in tried.values() for arm, cells in trials for cell in cells
+        ]
     return [chosen[name] for name, _ in groupby(arm.name for arm in arms)], records
 
 
-def _trials(arms: Sequence[Arm], study: Study, out: Path, train: Train) -> list[tuple[Arm, list[CellResult]]]:
-    """Returns what arms with settings to try score, with every seed of tuning."""
+def _trials(
+    arms: Sequence[Arm], study: Study, out: Path, train: Train, chosen: Mapping[str, Arm]
+) -> list[tuple[Arm, list[CellResult]]]:
+    """Returns what arms with settings to try score, with every seed of tuning.
+
+    What they start from, as far as it has been `chosen`, is trained with the same seeds before.
+    """
     seeds = range(TUNING_SEED, TUNING_SEED + study.tuning.seeds)
-    made = [make_cells(arm, seeds, out, "validation", tried=arm.tried) if arm.tuned else [] for arm in arms]
+    for start in dict.fromkeys(arm.start for arm in arms if arm.tuned and arm.start):
+        train(make_cells(chosen[start], seeds, out, chosen))
+    made = [make_cells(arm, seeds, out, chosen, tried=arm.tried) if arm.tuned else [] for arm in arms]
     finished = iter(train([cell for cells in made for cell in cells]))
     return [(arm, [next(finished) for _ in cells]) for arm, cells in zip(arms, made, strict=True)]
 
 
 def _best(trials: Sequence[tuple[Arm, list[CellResult]]], results: StudyResults) -> Arm:
     """Returns the arm with its best settings, of equals those of lower loss; the first if all failed."""
-    metric = results.study["metric"]
-    sign = -1.0 if results.metrics[metric].higher_is_better else 1.0
+    metric = trials[0][0].metric
+    sign = -1.0 if results.metrics[trials[0][0].name][metric].higher_is_better else 1.0
 
     def rank(trial: tuple[Arm, list[CellResult]]) -> tuple[float, float]:
         if not trial[1] or any(cell.failure is not None for cell in trial[1]):

@@ -72,6 +72,8 @@ def made_up() -> MakeUp:
                 "name": arm,
                 "values": {"attention": arm},
                 "baseline": None if arm == baseline else baseline,
+                "metric": "exact_match",
+                "split": "test",
                 "task": {
                     "type": "sequence-to-sequence",
                     "model": {"width": 128, "ffn_width": 512 + 8 * index, "attention": {"name": arm}},
@@ -108,7 +110,7 @@ def made_up() -> MakeUp:
                 for seed in numbers
             ),
             {"versions": {"plugformer": "0.1.0"}, "core": "9c5f", "components": {"attention/mha": "1a2b"}},
-            {"exact_match": ExactMatch(), "first_half": ExactMatch()},
+            {key: {"exact_match": ExactMatch(), "first_half": ExactMatch()} for key in accuracies},
         )
 
     return make

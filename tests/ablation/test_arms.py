@@ -6,7 +6,7 @@ import pytest
 from tests.ablation.studies import declared
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer_ablation.arms import primary_metric, resolve_arms
+from plugformer_ablation.arms import resolve_arms
 
 
 def test_every_arm_has_its_parts_and_the_common_settings(registry):
@@ -75,7 +75,7 @@ def test_the_primary_metric_is_one_of_the_tasks(registry):
     with pytest.raises(ConfigurationError, match="the task has no metric"):
         resolve_arms(declared(settings=["evaluation.metrics=[]"]), registry)
     study = declared()
-    assert primary_metric(study, resolve_arms(study, registry)[0].resolved) == "exact_match"
+    assert resolve_arms(study, registry)[0].metric == "exact_match"
 
 
 @pytest.mark.parametrize("wanted", ["bleu", "loss", "accurcy", "pearson"])
@@ -89,4 +89,4 @@ def test_what_an_error_proposes_for_the_primary_metric_is_accepted(wanted, regis
     for metrics in proposed:
         added = f"evaluation.metrics={metrics.replace('...', 'exact_match')}"
         study = declared(metric=wanted, settings=[added])
-        assert primary_metric(study, resolve_arms(study, registry)[0].resolved) == wanted
+        assert resolve_arms(study, registry)[0].metric == wanted

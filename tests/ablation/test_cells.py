@@ -37,4 +37,4 @@ def test_a_finished_cell_is_read(tmp_path: Path) -> None:
 
 
 def test_the_name_of_a_cell_depends_on_its_ingredients_alone() -> None:
-    assert identity(PARTS) == "f0fac43f6934"
+    assert identity(PARTS, Path("studies")) == "f0fac43f6934"

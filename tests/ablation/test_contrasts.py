@@ -11,7 +11,7 @@ from tests.ablation.studies import SETTINGS, run
 
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.arms import by_scale, resolve_arms
+from plugformer_ablation.arms import by_context, resolve_arms
 from plugformer_ablation.contrasts import planned_contrasts
 from plugformer_ablation.findings import find
 from plugformer_ablation.report import StudyReport
@@ -102,7 +102,7 @@ def test_a_setting_of_a_scale_and_of_an_arm_is_refused(registry):
 
 def test_scales_are_groups(registry):
     arms = resolve_arms(scaled(registry), registry)
-    assert [[arm.values["scale"] for arm in group] for group in by_scale(arms)] == [
+    assert [[arm.values["scale"] for arm in group] for group in by_context(arms)] == [
         ["small"] * 2,
         ["large"] * 2,
     ]

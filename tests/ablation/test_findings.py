@@ -42,9 +42,9 @@ def test_a_planted_difference_is_found_and_its_figures_are_scipy_s(made_up):
 
 def test_lower_is_better_where_the_metric_says_so(made_up):
     results = made_up({"baseline": 0.95, "lower": 0.6})
-    metric = results.metrics["exact_match"]
+    metric = results.metrics["lower"]["exact_match"]
     upside_down = type("Errors", (type(metric),), {"higher_is_better": False})()
-    found = find(replace(results, metrics={**results.metrics, "exact_match": upside_down}))
+    found = find(replace(results, metrics={key: {"exact_match": upside_down} for key in results.metrics}))
     assert found.comparisons[0]["verdict"] == Verdict.BETTER
 
 

@@ -27,7 +27,7 @@ LONG = ["training.steps=100000", "training.evaluate_every=20"]
 def cells(out, registry, *settings, seeds=2):
     study = declared(settings=settings, seeds=seeds)
     arm = matched(resolve_arms(study, registry), study, str)[0]
-    return make_cells(arm, study.seed_list, out, "test")
+    return make_cells(arm, study.seed_list, out, {})
 
 
 def advanced(executor, waiting):

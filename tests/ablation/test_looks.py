@@ -114,7 +114,7 @@ def test_a_metric_at_its_floor_shows_no_equivalence(made_up):
 
 def test_arms_that_are_decided_are_trained_with_no_more_seeds(registry, tmp_path, monkeypatch):
     arm = "attention=gqa(kv_heads=1)"
-    found = SimpleNamespace(comparisons=[{"arm": arm, "verdict": Verdict.EQUIVALENT}])
+    found = SimpleNamespace(comparisons=[{"arm": arm, "verdict": Verdict.EQUIVALENT}], overall=[])
     monkeypatch.setattr(running, "find", lambda results: found)
     said, executor = io.StringIO(), Inline()
     plan = declared(seeds={"looks": [2, 4]}, smallest_effect=0.5)

@@ -304,7 +304,8 @@ def test_a_choice_at_the_edge_of_those_tried_is_told(made_up, chosen, ends, expe
 def test_a_checkpoint_chosen_by_the_split_of_the_verdict_is_told(made_up, split, averaged, said):
     results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
     cells = tuple(replace(cell, loss=0.01) if averaged else cell for cell in results.cells)
-    found = find(replace(results, study={**results.study, "split": split}, cells=cells))
+    arms = tuple({**arm, "split": split} for arm in results.arms)
+    found = find(replace(results, arms=arms, cells=cells))
     assert any("chose the checkpoint of every training" in line for line in remarks(found)) is said
 
 

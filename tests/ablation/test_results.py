@@ -11,6 +11,7 @@ from plugformer.registry import Registry
 from plugformer_ablation.findings import find
 from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import CellResult, StudyResults, load_arrays
+from plugformer_plugins.metric.accuracy import ExactMatch
 
 
 def results():
@@ -68,7 +69,7 @@ def written(made_up, tmp_path_factory):
         )
         for cell in found.results.cells
     )
-    metrics = {"exact_match": found.results.metrics["exact_match"]}
+    metrics = {key: {"exact_match": ExactMatch()} for key in found.results.metrics}
     found = find(replace(found.results, cells=cells, metrics=metrics))
     folder = tmp_path_factory.mktemp("published")
     StudyReport(found).write(folder, print)

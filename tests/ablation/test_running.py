@@ -76,7 +76,7 @@ def test_a_result_has_what_the_run_beside_it_says(done):
         assert cell.metrics == {"exact_match": report["metrics"]["exact_match"]["value"]}
         statistics = cell.statistics["exact_match"]
         assert len(statistics) == report["examples"]
-        assert results.metrics["exact_match"].aggregate(statistics) == cell.metrics["exact_match"]
+        assert results.metrics[cell.arm]["exact_match"].aggregate(statistics) == cell.metrics["exact_match"]
         assert [each["step"] for each in cell.curve] == [3, 6]
         assert cell.loss == min(each["loss"] for each in cell.curve)
         assert cell.seconds > 0 < cell.peak_memory_mb

@@ -138,7 +138,7 @@ def test_an_option_goes_above_a_longer_path_of_the_file(file, registry):
 
 def test_a_task_file_is_relative_to_the_study(file, tmp_path):
     declared = read_study(file(STUDY.replace("task: dates", "task: tasks/mine.yaml")))
-    assert declared.task_path == str(tmp_path / "tasks/mine.yaml")
+    assert declared.task_path("") == str(tmp_path / "tasks/mine.yaml")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tuning: what is tried, what is chosen, and how a range is extended; nothing is trained."""
 
+from collections import defaultdict
 from math import log10
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from plugformer_ablation.tuning import tuned
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 LR = "training.optimizer.lr"
-RESULTS = SimpleNamespace(study={"metric": "exact_match"}, metrics={"exact_match": ExactMatch()})
+RESULTS = SimpleNamespace(metrics=defaultdict(lambda: {"exact_match": ExactMatch()}))
 
 
 class Trained:

@@ -1,0 +1,113 @@
+"""One comparison of each arm over all tasks of a study, at each scale."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from plugformer_ablation.arms import SCALE, TASK, context_name, plain_name
+from plugformer_ablation.comparison import PairedComparison, Scores, Verdict, compare_at_looks, judge
+from plugformer_ablation.contrasts import summed
+from plugformer_ablation.looks import Look
+from plugformer_ablation.results import Record, StudyResults
+
+PERCENT = "% of the baseline"
+"""The unit of a mean over tasks with different metrics."""
+
+
+class OverTasks(NamedTuple):
+    """An arm on several tasks, and its baselines there, in the order of the tasks."""
+
+    name: str
+    arms: list[Record]
+    baselines: list[str]
+
+    @property
+    def metric(self) -> str | None:
+        """The metric that all tasks share, or None."""
+        metrics = {arm["metric"] for arm in self.arms}
+        return metrics.pop() if len(metrics) == 1 else None
+
+
+def planned_over_tasks(study: Record, arms: Sequence[Record]) -> list[OverTasks]:
+    """Returns each arm and scale over all tasks but those that others start from; none with a single task."""
+    starts = {task["from"]["task"] for task in study.get("tasks", {}).values() if task["from"]}
+    groups: dict[str, list[Record]] = {}
+    for arm in arms:
+        values = arm["values"]
+        if arm["baseline"] is not None and values.get(TASK, "") not in starts:
+            name = context_name({SCALE: values.get(SCALE, "")}, plain_name(arm["name"], values))
+            groups.setdefault(name, []).append(arm)
+    return [
+        OverTasks(name, alike, [arm["baseline"] for arm in alike])
+        for name, alike in groups.items()
+        if len(alike) > 1
+    ]
+
+
+def judge_over_tasks(
+    planned: Sequence[OverTasks],
+    results: StudyResults,
+    scores: Mapping[str, Scores],
+    looks: Sequence[Look],
+    comparisons: Sequence[Record],
+) -> list[Record]:
+    """Returns a record of each: the mean difference over the tasks, its interval and verdict.
+
+    Tasks with one metric have the mean of it. Scores of different metrics are shares of the baseline's mean
+    on each task, in percent, whose own error is left out; a larger share is better.
+
+    Args:
+        planned: What is compared.
+        results: The study.
+        scores: Of all arms.
+        looks: The planned ones, at the level of one comparison of the study.
+        comparisons: Those on single tasks, which say where an arm is better and worse.
+    """
+    verdicts = {each["arm"]: each["verdict"] for each in comparisons}
+    records = []
+    for each in planned:
+        directions = [results.metrics[arm["name"]][arm["metric"]].higher_is_better for arm in each.arms]
+        higher = directions[0] if each.metric else True
+        found, look, smallest = _compared(each, results.study, scores, looks, directions)
+        (judged,) = judge([found], [look], [smallest], higher_is_better=higher)
+        tasks = [arm["values"][TASK] for arm in each.arms]
+        told = [verdicts[arm["name"]] for arm in each.arms]
+        records.append(
+            {
+                "arm": each.name,
+                "arms": [arm["name"] for arm in each.arms],
+                "tasks": tasks,
+                "metric": each.metric or PERCENT,
+                "higher_is_better": higher,
+                **judged,
+                "better_on": [task for task, one in zip(tasks, told, strict=True) if one == Verdict.BETTER],
+                "worse_on": [task for task, one in zip(tasks, told, strict=True) if one == Verdict.WORSE],
+            }
+        )
+    return records
+
+
+def _compared(
+    each: OverTasks,
+    study: Record,
+    scores: Mapping[str, Scores],
+    looks: Sequence[Look],
+    directions: Sequence[bool],
+) -> tuple[PairedComparison, Look, float | None]:
+    """Returns the comparison of the means over tasks, its look, and the smallest effect that matters."""
+    means = [abs(float(np.mean([*scores[name].scores.values()]))) or np.nan for name in each.baselines]
+    shares = [100 / mean * (1 if higher else -1) for mean, higher in zip(means, directions, strict=True)]
+    weights = [(1.0 if each.metric else share) / len(shares) for share in shares]
+    ours, theirs = (
+        summed([(weight, scores[name]) for weight, name in zip(weights, names, strict=True)])
+        for names in ([arm["name"] for arm in each.arms], each.baselines)
+    )
+    declared = study["smallest_effect"]
+    smallest: float | None = declared
+    if isinstance(declared, str):
+        share = float(declared.rstrip(" %"))
+        smallest = share * float(np.mean(means)) / 100 if each.metric else share
+    higher = directions[0] if each.metric else True
+    found, look = compare_at_looks(ours, theirs, study["seeds"], looks, smallest, higher_is_better=higher)
+    return found, look, smallest

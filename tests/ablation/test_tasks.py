@@ -1,0 +1,177 @@
+"""Several tasks in a study: a verdict on each and one over all, and trainings that start from others."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from rich.console import Console
+from tests.ablation.studies import SETTINGS, run
+
+from plugformer.configuration import read_dictionary
+from plugformer.errors import ConfigurationError
+from plugformer.runs import RunDirectory, load_tensors
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.comparison import ALPHA
+from plugformer_ablation.findings import find
+from plugformer_ablation.over_tasks import PERCENT
+from plugformer_ablation.report import StudyReport
+from plugformer_ablation.results import StudyResults
+from plugformer_ablation.sentences import overall_sentences
+from plugformer_ablation.study import read_study
+from plugformer_plugins.metric.accuracy import ExactMatch
+
+SET = {key: yaml.safe_load(value) for key, value in (each.split("=", 1) for each in SETTINGS)}
+ARMS = {"mha": {}, "mqa": {"model.attention": "mqa"}}
+
+
+def study(registry, **keys):
+    given = {"arms": ARMS, "set": SET, "seeds": 2, **keys}
+    return read_study(read_dictionary(given, "study", registry)[0])
+
+
+@pytest.fixture(scope="module")
+def done(registry, tmp_path_factory):
+    tasks = {
+        "first": "dates",
+        "second": {
+            "task": "dates",
+            "set": {"data.size": 80, "evaluation.metrics": ["perplexity", "exact_match"]},
+            "from": {"task": "first", "parts": ["decoder"]},
+        },
+        "third": {"task": "dates", "set": {"data.size": 70}, "metric": "exact_match"},
+    }
+    declared = study(registry, tasks=tasks, metrics=["exact_match"])
+    out = tmp_path_factory.mktemp("tasks") / "study"
+    results, begun = run(declared, out, registry, Console(quiet=True))
+    return declared, out, results, begun
+
+
+def test_every_arm_is_trained_on_every_task(done, registry):
+    declared, out, results, begun = done
+    assert results.study["metric"] == {"first": "exact_match", "second": "perplexity", "third": "exact_match"}
+    assert [(each["arm"], each["baseline"]) for each in find(results).comparisons] == [
+        (f"{task}: mqa", f"{task}: mha") for task in ("first", "second", "third")
+    ]
+    assert {cell.failure for cell in results.cells} == {None}
+    assert len(begun) == 12
+    assert run(declared, out, registry, Console(quiet=True))[1] == [], "nothing is trained again"
+
+
+def test_a_report_of_several_tasks_is_written_and_read(done, registry, tmp_path):
+    found = find(done[2])
+    StudyReport(found).write(tmp_path, print)
+    assert find(StudyResults.load(tmp_path, registry)).comparisons == found.comparisons
+    assert set(found.comparisons[1]["further"]) == {"exact_match"}
+    text = StudyReport(found).text(None)
+    assert "second: perplexity on test, lower is better" in text
+    assert "on second, mqa" in text
+
+
+def test_each_seed_starts_from_its_own_training(done):
+    results = done[2]
+    folders = {(cell.arm, cell.seed): RunDirectory(Path(cell.directory)) for cell in results.cells}
+    for (arm, seed), folder in folders.items():
+        if arm.startswith("second"):
+            start = folders[arm.replace("second", "first"), seed]
+            (callback,) = yaml.safe_load(folder.task.read_text())["training"]["callbacks"]
+            assert callback["run"] == str(start.path)
+            ours, theirs = load_tensors(folder.model), load_tensors(start.model)
+            name = next(name for name in ours if name.startswith("decoder") and ours[name].dim() == 2)
+            assert torch.dist(ours[name], theirs[name]) < 0.2 * ours[name].norm(), "six updates apart"
+
+
+def test_a_start_must_come_before(registry):
+    tasks = {"a": {"task": "dates", "from": {"task": "b", "parts": ["encoder"]}}, "b": "dates"}
+    with pytest.raises(ConfigurationError, match=r"tasks\.a\.from\.task: 'b' is no task before it"):
+        study(registry, tasks=tasks)
+
+
+@pytest.mark.parametrize("keys", [{"task": "dates", "tasks": {"a": "dates"}}, {}])
+def test_a_study_has_a_task_or_several(keys, registry):
+    with pytest.raises(ConfigurationError, match=r"task: (expected either|is missing)"):
+        study(registry, **keys)
+
+
+def test_a_ladder_derives_sizes_and_updates(registry):
+    ladder = {"layers": [1, 2], "width_per_layer": 16, "head_width": 8, "tokens_per_parameter": 2}
+    kept = {"data.size": 60, "training.schedule": "constant"}
+    declared = study(registry, task="dates", ladder={**ladder, "batch_tokens": 64}, set=kept)
+    arms = resolve_arms(declared, registry)
+    assert [arm.name for arm in arms[::2]] == ["1 layers: mha", "2 layers: mha"]
+    for arm, layers in zip(arms[::2], (1, 2), strict=True):
+        task, width = arm.resolved.task, 16 * layers
+        assert (task.model.layers, task.model.width, task.model.heads) == (layers, width, 2 * layers)
+        assert task.training.steps == -(-2 * 12 * layers * width**2 // 64)
+    with pytest.raises(ConfigurationError, match="ladder: expected either"):
+        study(registry, task="dates", ladder=ladder, scales={"small": {}}, set=kept)
+
+
+def twice(made_up, first, second, metric=None):
+    """Returns a study of two tasks from two of one task."""
+    both = [made_up(accuracies, seeds=6, examples=200) for accuracies in (first, second)]
+    arms, cells, metrics = [], [], {}
+    for name, results in zip("ab", both, strict=True):
+        for arm in results.arms:
+            baseline = arm["baseline"] and f"{name}: {arm['baseline']}"
+            changes = {"name": f"{name}: {arm['name']}", "values": {"task": name, **arm["values"]}}
+            arms.append({**arm, **changes, "baseline": baseline})
+            metrics[f"{name}: {arm['name']}"] = {"exact_match": ExactMatch()}
+        cells += [replace(cell, arm=f"{name}: {cell.arm}") for cell in results.cells]
+    if metric is not None:
+        for arm in arms[len(both[0].arms) :]:
+            arm["metric"] = "errors"
+            metrics[arm["name"]] = {"errors": metric}
+        cells = [
+            cell
+            if cell.arm.startswith("a")
+            else replace(
+                cell,
+                metrics={"errors": 1 - cell.metrics["exact_match"]},
+                statistics={"errors": 1 - cell.statistics["exact_match"]},
+            )
+            for cell in cells
+        ]
+    tasks = {name: {"from": None} for name in "ab"}
+    return replace(
+        both[0],
+        study={**both[0].study, "tasks": tasks},
+        arms=tuple(arms),
+        cells=tuple(cells),
+        metrics=metrics,
+    )
+
+
+def test_a_gain_on_one_task_is_local(made_up):
+    found = find(twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.9, "other": 0.6}))
+    (overall,) = found.overall
+    verdicts = [each["verdict"] for each in found.comparisons]
+    assert verdicts == ["better", "worse"]
+    mean = sum(each["difference"] for each in found.comparisons) / 2
+    assert overall["difference"] == pytest.approx(mean)
+    assert overall["verdict"] == "not distinguishable"
+    assert (overall["better_on"], overall["worse_on"]) == (["a"], ["b"])
+    assert overall["level"] == pytest.approx(1 - ALPHA / 3), "one family"
+    (sentence,) = overall_sentences(found)
+    assert "better on a alone: a local result" in sentence
+
+
+def test_different_metrics_are_compared_as_shares(made_up):
+    errors = type("Errors", (ExactMatch,), {"higher_is_better": False})()
+    results = twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}, errors)
+    found = find(results)
+    (overall,) = found.overall
+    assert (overall["metric"], overall["verdict"]) == (PERCENT, "better")
+    shares = [
+        100 * each["difference"] / arm["score"]["mean"]
+        for each, arm in zip(found.comparisons, found.record["arms"][::2], strict=True)
+    ]
+    assert overall["difference"] == pytest.approx((shares[0] - shares[1]) / 2)
+
+
+def test_test_sets_of_different_tasks_are_drawn_independently(made_up):
+    found = find(twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}))
+    alone = [each["standard_error"]["examples"] for each in found.comparisons]
+    expected = (alone[0] ** 2 + alone[1] ** 2) ** 0.5 / 2
+    assert found.overall[0]["standard_error"]["examples"] == pytest.approx(expected, rel=0.05)
