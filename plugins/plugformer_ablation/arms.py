@@ -96,6 +96,8 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
         ConfigurationError: The configuration of an arm is wrong, two arms are the same, or the task does not
             have the primary metric; all mistakes of all arms, with their places.
     """
+    if study.tasks and rows is not None:
+        raise study.mistakes([(("tasks",), "rows in memory belong to one task: write `task`")])
     registry = with_manifest(study.tree, registry)[1]
     arms: dict[str, Arm] = {}
     mistakes: dict[str, str] = {}
@@ -146,7 +148,11 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
                 for problem, name in mistakes.items()
             )
         )
-    return list(arms.values())
+    resolved_arms = list(arms.values())
+    if isinstance(study.smallest_effect, float) and len({arm.metric for arm in resolved_arms}) > 1:
+        message = "a number has no unit over tasks with different metrics: write a share such as `0.5 %`"
+        raise study.mistakes([(("smallest_effect",), message)])
+    return resolved_arms
 
 
 def primary_metric(study: Study, task: str, resolved: Experiment) -> str:
@@ -281,15 +287,19 @@ def _settings_change(study: Study, key: str, name: str) -> Change:
 def tunings(study: Study, arm: str = "") -> list[dict[str, Change]]:
     """Returns what an arm tries, each point by path; a single empty point if nothing is tuned.
 
+    By coordinates these are the first values of all settings, and those with another value of one of them.
     With a number of trials, so many points of the grid: Bergstra and Bengio (2012), section 2,
     https://jmlr.org/papers/v13/bergstra12a.html.
     """
     places = study.tune_of(arm)
-    values = [
-        [_change(study, path, (*place, number)) for number in range(len(study.tree.get(place)))]
+    values = {
+        path: [_change(study, path, (*place, number)) for number in range(len(study.tree.get(place)))]
         for path, place in places.items()
-    ]
-    points = [dict(zip(places, changes, strict=True)) for changes in product(*values)]
+    }
+    if study.tuning.strategy == "coordinate":
+        first = {path: changes[0] for path, changes in values.items()}
+        return [first, *({**first, path: change} for path in values for change in values[path][1:])]
+    points = [dict(zip(places, changes, strict=True)) for changes in product(*values.values())]
     if (most := study.tuning.trials) is not None and len(points) > most:
         chosen = random.Random(0).sample(range(len(points)), most)  # noqa: S311 (not secret)
         points = [points[number] for number in sorted(chosen)]

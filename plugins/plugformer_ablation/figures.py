@@ -146,7 +146,7 @@ def _tuning(findings: Findings) -> Iterator[Drawing]:
         curves: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
         for trial in findings.record["trials"]:
             value, loss = trial["tuned"].get(path), trial["loss"]
-            others = {**chosen[trial["arm"]], path: value} == trial["tuned"]
+            others = {**chosen[trial["arm"]], path: value} == trial["tuned"] and trial["share"] == 1
             if others and type(value) in (int, float) and loss is not None:
                 curves[trial["arm"]][value].append(loss)
         shown = [arm for arm, curve in curves.items() if len(curve) > 1][:_TUNED]

@@ -162,6 +162,7 @@ def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
     """
     losses: dict[str, list[float]] = defaultdict(list)
     own = [trial for trial in trials if trial["arm"] == arm and trial["loss"] is not None]
+    own = [trial for trial in own if trial["share"] == 1]
     paths = {path for trial in own for path in trial["tuned"]}
     for trial in own:
         losses[json.dumps(trial["tuned"], sort_keys=True)].append(trial["loss"])

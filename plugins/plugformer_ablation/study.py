@@ -55,9 +55,29 @@ class Factor(Settings):
     )
 
 
+class Range(Settings):
+    """Numbers to try, each the same multiple of the one before."""
+
+    low: float = Field(alias="from", gt=0, description="The smallest number.")
+    high: float = Field(alias="to", gt=0, description="The largest one.")
+    points: int = Field(ge=2, le=100, description="How many there are, both included.")
+
+    @property
+    def numbers(self) -> list[float]:
+        """The numbers, to three digits."""
+        ratio = (self.high / self.low) ** (1 / (self.points - 1))
+        return [float(f"{self.low * ratio**number:.3g}") for number in range(self.points)]
+
+
 class Tuning(Settings):
     """How settings are tuned, the same for all arms."""
 
+    strategy: Literal["grid", "coordinate", "halving"] = Field(
+        default="grid",
+        description="`grid` tries combinations of all values; `coordinate` starts with the first values and "
+        "changes one setting at a time, until no change is better; `halving` begins with short trainings and "
+        "doubles their updates for the better half, until they are whole.",
+    )
     trials: int | None = Field(
         default=None,
         ge=2,
@@ -229,7 +249,8 @@ class Study(Settings):
     )
     tune: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
-        description="Settings that are chosen for each arm on validation, by dotted keys: the values to try.",
+        description="Settings that are chosen for each arm on validation, by dotted keys: the values to try, "
+        "or `{from: LOW, to: HIGH, points: N}`, numbers in equal ratios.",
     )
 
     @field_validator("seeds")
@@ -373,12 +394,12 @@ def read_study(
         if value is not None:
             option = Tree.of(value, Origin(f"--{key} {value}", folder=Path.cwd()))
             tree = tree.with_value((key,), option)
-    tree = _with_long_tasks(tree)
+    tree = _with_numbers(_with_long_tasks(tree))
     checked = check_settings(tree, Study)
     if checked.ladder and not checked.scales:
         origin = tree.origin(("ladder",)) or Origin("")
-        for scale, settings in checked.ladder.scales.items():
-            for key, value in settings.items():
+        for scale, derived in checked.ladder.scales.items():
+            for key, value in derived.items():
                 tree = tree.with_value(("scales", scale, key), Tree.of(value, origin))
         checked = check_settings(tree, Study)
     checked._tree = tree
@@ -393,6 +414,23 @@ def _with_long_tasks(tree: Tree) -> Tree:
     for name, value in tasks.items() if isinstance(tasks, dict) else ():
         if isinstance(value, str):
             tree = tree.with_value(("tasks", name), tree.at(("tasks", name)).under(("task",)))
+    return tree
+
+
+def _with_numbers(tree: Tree) -> Tree:
+    """Returns a study's tree with lists of numbers for what is tuned over a range."""
+    arms = tree.get(("arms",), {})
+    tunes: list[Place] = [("tune",)]
+    tunes += [("arms", name, "tune") for name in arms] if isinstance(arms, dict) else []
+    for place in tunes:
+        tried = tree.get(place)
+        for path, value in tried.items() if isinstance(tried, dict) else ():
+            if isinstance(value, dict):
+                numbers = check_settings(tree.at((*place, path)), Range).numbers
+                origin = tree.origin((*place, path)) or Origin("")
+                keys: list[Place] = [(), *((number,) for number in range(len(numbers)))]
+                places = dict.fromkeys(keys, (origin, origin))
+                tree = tree.with_value((*place, path), Tree(numbers, places))
     return tree
 
 

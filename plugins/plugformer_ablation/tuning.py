@@ -1,6 +1,8 @@
 """Tuning: every arm takes the best of the settings that it tries on validation, with seeds of its own."""
 
+import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +24,9 @@ from plugformer_ablation.study import TUNING_SEED, Study
 Train = Callable[[Sequence[Cell]], list[CellResult]]
 """Trains cells as far as they have no result, and returns the results."""
 
+Trial = tuple[Arm, list[CellResult]]
+"""An arm with settings to try, and what its trainings gave; nothing if it was not trained to its end."""
+
 
 def tuned(
     arms: Sequence[Arm], study: Study, results: StudyResults, out: Path, train: Train, rows: Any
@@ -32,28 +37,100 @@ def tuned(
     """
     chosen: dict[str, Arm] = {}
     records: list[Record] = []
+
+    def run(waiting: Sequence[Arm], share: float = 1.0) -> list[Trial]:
+        trials = _trials(waiting, study, out, train, chosen)
+        records.extend(_record(arm, cell, share) for arm, cells in trials for cell in cells)
+        return trials
+
     for stage in by_stage(arms):
-        tried: dict[str, list[tuple[Arm, list[CellResult]]]] = {}
-        waiting = list(stage)
-        for extension in range(study.tuning.extend + 1):
-            for arm, outcome in _trials(waiting, study, out, train, chosen):
-                tried.setdefault(arm.name, []).append((arm, outcome))
-            if extension < study.tuning.extend:
-                waiting = [
-                    further
-                    for trials in tried.values()
-                    for further in _beyond(_best(trials, results), trials, rows)
-                ]
+        tried: dict[str, list[Trial]] = {arm.name: [] for arm in stage}
+        values = _values(stage) if study.tuning.strategy == "coordinate" else {}
+        waiting = _first(stage, study, results, run)
+        if study.tuning.strategy == "halving":
+            for arm in stage:
+                tried[arm.name].append((arm, []))  # it counts for the ends of what was tried
+        extended: Counter[str] = Counter()
+        while waiting:
+            for arm, outcome in run(waiting):
+                tried[arm.name].append((arm, outcome))
+            waiting = []
+            for name, trials in tried.items():
+                further = _changed(_best(trials, results), trials, values.get(name, {}), rows)
+                if not further and extended[name] < study.tuning.extend:
+                    extended[name] += 1
+                    further = _beyond(_best(trials, results), trials, rows)
+                waiting += further
         chosen |= {name: _chosen(trials, results) for name, trials in tried.items()}
-        records += [
-            _record(arm, cell) for trials in tried.values() for arm, cells in trials for cell in cells
-        ]
     return [chosen[name] for name, _ in groupby(arm.name for arm in arms)], records
+
+
+def _first(
+    arms: Sequence[Arm],
+    study: Study,
+    results: StudyResults,
+    run: Callable[[Sequence[Arm], float], list[Trial]],
+) -> list[Arm]:
+    """Returns the settings that are tried first with whole trainings.
+
+    By coordinates those that differ from the first ones in the first setting alone. Halving trains all of
+    them shortly, and with twice the updates the better half of each arm: Jamieson and Talwalkar (2016),
+    section 3, https://proceedings.mlr.press/v51/jamieson16.html.
+    """
+    waiting = list(arms)
+    groups = {name: list(group) for name, group in groupby(arms, key=lambda arm: arm.name)}
+    if study.tuning.strategy == "coordinate":
+        alike = {name: dict(list(group[0].tuned.items())[1:]) for name, group in groups.items()}
+        return [arm for arm in arms if dict(list(arm.tuned.items())[1:]) == alike[arm.name]]
+    rungs = max(map(len, groups.values())).bit_length() - 1 if study.tuning.strategy == "halving" else 0
+    for rung in range(rungs, 0, -1):
+        trials = run([_shortened(arm, 2**rung, study) for arm in waiting], 0.5**rung)
+        kept: list[int] = []
+        for _, group in groupby(zip(waiting, trials, strict=True), key=lambda pair: pair[0].name):
+            ranked = sorted(group, key=lambda pair: _rank(pair[1], results))
+            kept += [id(arm) for arm, _ in ranked[: -(-len(ranked) // 2)]]
+        waiting = [arm for arm in waiting if id(arm) in kept]
+    return waiting
+
+
+def _shortened(arm: Arm, times: int, study: Study) -> Arm:
+    """Returns an arm with fewer updates, for its first trials."""
+    training = arm.resolved.task.training
+    if training.steps is None:
+        message = "needs numbers of updates: add `training.steps: NUMBER` to `set`"
+        raise study.mistakes([(("tuning", "strategy"), message)])
+    steps, every = max(1, training.steps // times), training.evaluate_every
+    changes = {"steps": steps, "evaluate_every": every and min(every, steps)}
+    changed = training.model_copy(update=changes)
+    return arm.with_task(arm.resolved.task.model_copy(update={"training": changed}))
+
+
+def _values(arms: Sequence[Arm]) -> dict[str, dict[str, list[Any]]]:
+    """Returns by the name of an arm and the path of a setting the values that the study gives."""
+    values: dict[str, dict[str, list[Any]]] = {arm.name: {} for arm in arms}
+    for arm in arms:
+        for path, value in arm.tuned.items():
+            known = values[arm.name].setdefault(path, [])
+            known += [value] if value not in known else []
+    return values
+
+
+def _changed(best: Arm, trials: Sequence[Trial], values: Mapping[str, list[Any]], rows: Any) -> list[Arm]:
+    """Returns the best settings with other values of one of them, the first of which some are untried.
+
+    Each setting in turn is coordinate descent, as in Wen et al. (2025), section 3,
+    https://arxiv.org/abs/2509.02046.
+    """
+    known = [arm.tuned for arm, _ in trials]
+    for path, tried in values.items():
+        if new := [value for value in tried if {**best.tuned, path: value} not in known]:
+            return [_with(best, path, value, rows) for value in new]
+    return []
 
 
 def _trials(
     arms: Sequence[Arm], study: Study, out: Path, train: Train, chosen: Mapping[str, Arm]
-) -> list[tuple[Arm, list[CellResult]]]:
+) -> list[Trial]:
     """Returns what arms with settings to try score, with every seed of tuning.
 
     What they start from, as far as it has been `chosen`, is trained with the same seeds before.
@@ -66,21 +143,22 @@ def _trials(
     return [(arm, [next(finished) for _ in cells]) for arm, cells in zip(arms, made, strict=True)]
 
 
-def _best(trials: Sequence[tuple[Arm, list[CellResult]]], results: StudyResults) -> Arm:
-    """Returns the arm with its best settings, of equals those of lower loss; the first if all failed."""
-    metric = trials[0][0].metric
-    sign = -1.0 if results.metrics[trials[0][0].name][metric].higher_is_better else 1.0
-
-    def rank(trial: tuple[Arm, list[CellResult]]) -> tuple[float, float]:
-        if not trial[1] or any(cell.failure is not None for cell in trial[1]):
-            return math.inf, math.inf
-        value = fmean(cell.metrics[metric] for cell in trial[1])
-        return (math.inf if math.isnan(value) else sign * value, fmean(cell.loss for cell in trial[1]))
-
-    return min(trials, key=rank)[0]
+def _best(trials: Sequence[Trial], results: StudyResults) -> Arm:
+    """Returns the arm with its best settings; the first if all failed."""
+    return min(trials, key=lambda trial: _rank(trial, results))[0]
 
 
-def _chosen(trials: Sequence[tuple[Arm, list[CellResult]]], results: StudyResults) -> Arm:
+def _rank(trial: Trial, results: StudyResults) -> tuple[float, float]:
+    """Returns what is smaller for a better trial, of equals for one of lower loss."""
+    arm, cells = trial
+    if not cells or any(cell.failure is not None for cell in cells):
+        return math.inf, math.inf
+    sign = -1.0 if results.metrics[arm.name][arm.metric].higher_is_better else 1.0
+    value = fmean(cell.metrics[arm.metric] for cell in cells)
+    return (math.inf if math.isnan(value) else sign * value, fmean(cell.loss for cell in cells))
+
+
+def _chosen(trials: Sequence[Trial], results: StudyResults) -> Arm:
     """Returns the arm with its best settings and the ends of what it tried, or the reason why it has none."""
     best = _best(trials, results)
     edges = {path: end for path in best.tuned if (end := _edge(path, best, trials))}
@@ -123,15 +201,15 @@ def _beyond(best: Arm, trials: Sequence[tuple[Arm, Any]], rows: Any) -> list[Arm
     return found
 
 
-def _with(arm: Arm, path: str, value: float, rows: Any) -> Arm:
-    """Returns an arm with another number of a tuned setting."""
+def _with(arm: Arm, path: str, value: Any, rows: Any) -> Arm:
+    """Returns an arm with another value of a tuned setting."""
     known = yaml.safe_load(dump(arm.resolved.task))
-    task = resolve(known, [f"{path}={value!r}"], arm.resolved.registry, in_memory=rows is not None)
+    task = resolve(known, [f"{path}={json.dumps(value)}"], arm.resolved.registry, in_memory=rows is not None)
     return replace(arm, tuned={**arm.tuned, path: value}, resolved=validate(task, rows))
 
 
-def _record(arm: Arm, cell: CellResult) -> Record:
-    """Returns what a report keeps of a trial."""
+def _record(arm: Arm, cell: CellResult, share: float) -> Record:
+    """Returns what a report keeps of a trial that was trained with a share of all updates."""
     known: Mapping[str, Any] = cell.record()
     kept = ("seed", "loss", "metrics", "seconds", "diverged", "failure")
-    return {"arm": arm.name, "tuned": arm.tuned, **{key: known[key] for key in kept}}
+    return {"arm": arm.name, "tuned": arm.tuned, "share": share, **{key: known[key] for key in kept}}

@@ -30,8 +30,9 @@ class Trained:
         return [self.result(cell) for cell in cells]
 
     def result(self, cell):
-        lr = cell.ingredients["task"]["training"]["optimizer"]["lr"]
-        score = 1 - 0.1 * abs(log10(lr / self.best)) + self.noise.get((lr, cell.seed), 0)
+        training = cell.ingredients["task"]["training"]
+        lr, decay = training["optimizer"]["lr"], training["optimizer"].get("weight_decay", 0)
+        score = 1 - 0.1 * abs(log10(lr / self.best)) - decay + self.noise.get((lr, cell.seed), 0)
         return CellResult(cell.arm, cell.seed, loss=1 - score, metrics={"exact_match": score})
 
 
@@ -125,3 +126,52 @@ def test_a_wrong_tuning_of_an_arm_is_refused_at_its_place(registry, own):
 def test_all_arms_of_a_command_are_tuned_alike(registry):
     arms = resolve_arms(declared(SWAP, tune=[f"{LR}=[0.001, 0.01]"]), registry)
     assert [arm.tuned[LR] for arm in arms] == [0.001, 0.01] * 2
+
+
+def test_coordinates_change_one_setting_at_a_time(registry, tmp_path):
+    tune = {LR: [0.0001, 0.001, 0.01], "training.optimizer.weight_decay": [0.3, 0.1, 0.2]}
+    study = written(
+        registry,
+        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
+        set={"data.size": 60, "training.optimizer": {"name": "adamw"}},
+        tune=tune,
+        tuning={"strategy": "coordinate", "extend": 0},
+    )
+    arms, records = tuned(resolve_arms(study, registry), study, RESULTS, tmp_path, Trained(0.01), None)
+    assert [list(arm.tuned.values()) for arm in arms] == [[0.01, 0.1]] * 2
+    tried = [list(record["tuned"].values()) for record in records if record["arm"] == "mha"]
+    first = [[0.0001, 0.3], [0.001, 0.3], [0.01, 0.3]]
+    assert tried[:3] == first
+    assert tried[3:5] == [[0.01, 0.1], [0.01, 0.2]]
+    assert tried[5:] == [[0.0001, 0.1], [0.001, 0.1]], "until no change of the best is untried"
+
+
+def test_halving_trains_the_better_half_longer(registry, tmp_path):
+    study = declared(
+        tune=[f"{LR}=[0.0001, 0.001, 0.01, 0.1]"],
+        settings=["training.steps=40", "training.evaluate_every=20"],
+        tuning={"strategy": "halving", "extend": 0},
+    )
+    trained = Trained(0.01)
+    arms, records = tune(study, registry, tmp_path, trained)
+    assert [arm.tuned[LR] for arm in arms] == [0.01, 0.01]
+    assert [arm.edges for arm in arms] == [{}, {}], "a number that was left out early has been tried"
+    steps = [
+        cell.ingredients["task"]["training"]["steps"] for cell in trained.cells if cell.arm == "baseline"
+    ]
+    assert steps == [10] * 4 + [20] * 2 + [40]
+    assert [record["share"] for record in records if record["arm"] == "baseline"] == [0.25] * 4 + [
+        0.5
+    ] * 2 + [1]
+    assert arms[0].resolved.task.training.steps == 40
+
+
+def test_a_range_is_numbers_in_equal_ratios(registry):
+    study = written(
+        registry,
+        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
+        tune={LR: {"from": 1e-4, "to": 1e-1, "points": 7}},
+    )
+    assert study.tune[LR] == pytest.approx([10 ** (number / 2 - 4) for number in range(7)], rel=0.01)
+    with pytest.raises(ConfigurationError, match="points"):
+        written(registry, arms={"mha": {}}, tune={LR: {"from": 1e-4, "to": 1e-1}})
