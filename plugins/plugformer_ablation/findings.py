@@ -17,6 +17,7 @@ from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.looks import Look, planned_looks
 from plugformer_ablation.over_tasks import judge_over_tasks, planned_over_tasks
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
+from plugformer_ablation.spending import spent
 from plugformer_ablation.statistics import resampled, summarize
 
 LOSS = "validation loss"
@@ -100,6 +101,7 @@ def find(results: StudyResults) -> Findings:
         "comparisons": comparisons,
         "overall": judge_over_tasks(overall, results, scores, looks, comparisons),
         "trials": list(results.trials),
+        "spent": spent(results.cells, results.trials),
         "contrasts": judge_contrasts(planned_contrasts(results.arms), scores, results.study["seeds"]),
         "looks": _looks(results, comparisons),
         "made_of": results.made_of,
@@ -146,6 +148,10 @@ def _arm(results: StudyResults, arm: Record) -> Record:
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
         "cost": {**arm["cost"], **measured},
+        "spent": spent(
+            [cell for cell in results.cells if cell.arm == arm["name"]],
+            [trial for trial in results.trials if trial["arm"] == arm["name"]],
+        ),
         "tuned": arm["tuned"],
         "edges": arm["edges"],
         "sensitivity": _sensitivity(results.trials, arm["name"]),

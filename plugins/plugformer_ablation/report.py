@@ -18,6 +18,7 @@ from plugformer.errors import PlugformerError, described, needing
 from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
+from plugformer_ablation.paper import paper_files
 from plugformer_ablation.results import Record, flat, write
 from plugformer_ablation.sentences import (
     UPDATE,
@@ -65,9 +66,9 @@ class StudyReport:
         """Writes the report and returns its files, the page last.
 
         The page is `report.html`. The other files are `report.json` and `cells.npz`, from which the report
-        can be written again, `report.csv` (a row for each arm), `cells.csv` (a row for each cell), and the
-        figures as PNG and SVG. Figures come last: where one cannot be drawn, `notify` hears why, and
-        everything else is there.
+        can be written again, `report.csv` (a row for each arm), `cells.csv` (a row for each cell), for a
+        paper `table.tex`, `table.md` and `methods.txt`, and the figures as PNG and SVG. Figures come last:
+        where one cannot be drawn, `notify` hears why, and everything else is there.
 
         Files of earlier reports are replaced. Raises RunError if a file cannot be written.
         """
@@ -83,6 +84,8 @@ class StudyReport:
         cells = results.table().replace([math.inf, -math.inf], math.nan)  # an empty cell, not "inf"
         add("report.csv", self.findings.table.to_csv(index=False, lineterminator="\n"))
         add("cells.csv", cells.to_csv(index=False, lineterminator="\n"))
+        for name, text in paper_files(self.findings, paper_table(self.findings)).items():
+            add(name, text)
         write(out / "report.html", self._page([]))
         add("report.html", self._page(self._figures(add, notify)))
         return files
@@ -197,27 +200,37 @@ def arms_table(findings: Findings) -> DataFrame:
     return DataFrame(map(row, findings.record["arms"]))
 
 
+def paper_table(findings: Findings) -> DataFrame:
+    """Returns a row for each arm as text: score, difference with its interval, p and verdict."""
+    scores, comparisons = arms_table(findings)[["arm", findings.metric]], comparisons_table(findings)
+    if not len(comparisons):
+        return scores
+    return scores.merge(comparisons.iloc[:, :5], how="left", on="arm").fillna(NOTHING)
+
+
 def comparisons_table(findings: Findings) -> DataFrame:
     """Returns verdicts, tests and standard errors as text: a row for each comparison."""
     tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
     metrics = dict.fromkeys(name for comparison in findings.comparisons for name in comparison["further"])
+    levels = {comparison["level"] for comparison in findings.comparisons}  # with several looks, more than one
 
     def row(comparison: Record) -> dict[str, str]:
-        places = decimals(findings, tasks[comparison["arm"]])
+        places, level = decimals(findings, tasks[comparison["arm"]]), percent(comparison["level"])
         form = f".{places}f"
+        name, end = (f"{level} interval", "") if len(levels) == 1 else ("interval", f" ({level})")
         p, loss = comparison["p"]["corrected"], comparison["loss_difference"]
         errors = comparison["standard_error"].items()
         return {
             "arm": comparison["arm"],
             "difference": _number(comparison["difference"], form),
-            f"{percent(comparison['level'])} interval": _interval(comparison, places),
+            name: _interval(comparison, places) + end,
             "p": "<0.001" if p is not None and p < 0.001 else _number(p, ".3f"),
             "verdict": comparison["verdict"],
             "minimum detectable difference": _number(comparison["minimum_detectable_difference"], form),
             **{f"standard error, {name}": _number(error, form) for name, error in errors},
             "effect size d_z": _number(comparison["effect_size_dz"], ".2f"),
             f"{LOSS}, 95 % interval": f"{_number(loss['mean'], '.4f')} {_interval(loss, 4)}",
-            **{f"{name}, further": _further(comparison["further"].get(name)) for name in metrics},
+            **{f"{each}, further": _further(comparison["further"].get(each)) for each in metrics},
         }
 
     return DataFrame(map(row, findings.comparisons))

@@ -10,6 +10,7 @@ from plugformer_ablation.findings import Findings
 from plugformer_ablation.matching import TOLERANCE
 from plugformer_ablation.over_tasks import PERCENT
 from plugformer_ablation.results import Record
+from plugformer_ablation.spending import price
 from plugformer_ablation.statistics import POWER
 
 UPDATE = "time of an update"
@@ -260,7 +261,7 @@ def remarks(findings: Findings) -> list[str]:
     waiting = max((update["waiting"] for update in updates(findings)), default=0.0)
     if waiting > BUSY:
         lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")
-    return lines
+    return [*lines, f"the study took {price(findings.record['spent'])}"]
 
 
 def _selection(findings: Findings) -> Iterator[str]:

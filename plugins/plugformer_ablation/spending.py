@@ -1,0 +1,32 @@
+"""What a study has spent: how many trainings, and how long they computed."""
+
+from collections.abc import Sequence
+
+from plugformer_ablation.results import CellResult, Record
+
+
+def spent(cells: Sequence[CellResult], trials: Sequence[Record]) -> Record:
+    """Returns the number of `trainings` and of `trials` of tuning, and the seconds of each.
+
+    Seconds are the wall time of all updates, on the device of a training: a GPU, or its share of the cores.
+    Trainings that failed or diverged count without the time that they took, which nobody has recorded.
+    """
+    return {
+        "trainings": len(cells),
+        "training_seconds": sum(cell.seconds for cell in cells),
+        "trials": len(trials),
+        "trial_seconds": sum(trial["seconds"] for trial in trials),
+    }
+
+
+def price(record: Record) -> str:
+    """Returns what was spent, in words."""
+    words = f"{_hours(record['training_seconds'])} of updates in {record['trainings']:,} trainings"
+    if record["trials"]:
+        words += f", and {_hours(record['trial_seconds'])} in {record['trials']:,} trials of tuning"
+    return words
+
+
+def _hours(seconds: float) -> str:
+    hours = f"{seconds / 3600:#.2g}".rstrip(".") if seconds < 360_000 else f"{seconds / 3600:,.0f}"
+    return f"{hours} device-hours"
