@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from plugformer_ablation.deciding import Needed, would_decide
 from plugformer_ablation.looks import Look
 from plugformer_ablation.statistics import Interval, StudentT
 
@@ -168,6 +169,13 @@ class PairedComparison:
             return Verdict.NONE
         return Verdict.BETTER if arm_is_better else Verdict.WORSE
 
+    def would_decide(self, look: Look, smallest: float | None, *, higher_is_better: bool) -> Needed | None:
+        """Returns what would decide an undecided comparison without failures; see `deciding.would_decide`."""
+        decided = self.verdict(look, smallest, higher_is_better=higher_is_better).decides
+        if decided or self.constant or any((*self.failed, *self.diverged)):
+            return None
+        return would_decide(self.both, look, smallest)
+
 
 def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedComparison:
     """Compares an arm with its baseline, pair by pair of the same seed.
@@ -291,6 +299,7 @@ def judge(
             "equivalence": None if smallest is None else _ends(comparison.interval(1 - look.equivalence)),
             "verdict": str(comparison.verdict(look, smallest, higher_is_better=higher_is_better)),
             "minimum_detectable_difference": comparison.minimum_detectable_difference(look.alpha),
+            "would_decide": comparison.would_decide(look, smallest, higher_is_better=higher_is_better),
             "notes": list(comparison.notes),
         }
         for comparison, look, smallest in zip(comparisons, looks, effects, strict=True)

@@ -84,7 +84,7 @@ def _sentence(findings: Findings, comparison: Record) -> str:
         low, high = (f"{comparison[end]:.{places}f}" for end in ("low", "high"))
         covered = " over test examples alone" if comparison["pairs"] == 1 else ""
         text += f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
-    more = (*_failures(findings, comparison), *_edges(findings, comparison))
+    more = (*_failures(findings, comparison), *_edges(findings, comparison), *_needed(comparison))
     return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
 
 
@@ -104,6 +104,15 @@ def _conclusion(comparison: Record, places: int) -> str:
     detectable = comparison["minimum_detectable_difference"]
     limit = "" if detectable is None else f"; this study would have detected {detectable:.{places}f}"
     return f"no difference shown{limit}"
+
+
+def _needed(comparison: Record) -> Iterator[str]:
+    """Yields what would decide a comparison that is undecided."""
+    if needed := comparison["would_decide"]:
+        enough = f"{needed['seeds']} seeds would decide"
+        if needed["seeds"] is None:
+            enough = f"no number of seeds would decide without at least {needed['examples']:,} test examples"
+        yield f"if the difference stayed as it is, {enough}"
 
 
 def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
@@ -197,6 +206,7 @@ def explanation(findings: Findings) -> list[str]:
             "A training that diverged counts with the score of its untrained model.",
             *_about_equivalence(findings),
             *_about_looks(findings),
+            *_about_needed(findings),
             "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
             f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
         ]
@@ -230,6 +240,16 @@ def _about_looks(findings: Findings) -> Iterator[str]:
             f"This is look {number} at the study ({counts} seeds), which was not planned: its own chance of "
             f"a false alarm is {percent(ALPHA / 2 ** (number - 1))}, and that of all looks at most "
             f"{percent(ALPHA * (2 - 0.5 ** (number - 1)))}."
+        )
+
+
+def _about_needed(findings: Findings) -> Iterator[str]:
+    """Yields what the numbers of seeds or examples that would decide assume, if there are any."""
+    if any(comparison["would_decide"] for comparison in findings.comparisons):
+        yield (
+            "How many seeds or examples would decide assumes that the difference stays as it is, that seeds "
+            "and examples vary as much as here, and one more look, with half of the chance of a false alarm. "
+            "It is no promise: were this difference the true one, every second such study would decide."
         )
 
 
