@@ -23,6 +23,9 @@ EXAMPLES = (
     "plugformer ablate dates --swap 'model.attention=[mha, mqa]' --seeds 2 --match parameters",
 )
 
+UNDECIDED = 3
+"""Exit status where a comparison has no verdict: neither better nor worse nor equivalent."""
+
 
 def command(
     ctx: typer.Context,
@@ -96,7 +99,7 @@ def command(
     Trains every arm with every seed, in parallel processes, then prints a sentence for each comparison and
     writes report.html. Everything is checked before anything runs. Ctrl-C saves checkpoints; the same command
     resumes the study, also after a crash, and runs no finished training again. The exit status is 1 if a
-    training failed.
+    training failed, otherwise 3 if any comparison is undecided.
     """
     known = installed(ctx, registry)
     if Path(study, "report.json").is_file():
@@ -145,7 +148,7 @@ def _report(study: Path, out: Path | None, registry: "Registry", *, as_json: boo
 
 
 def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
-    """Judges results, writes the report to a folder and prints it; exits with 1 if a cell failed."""
+    """Judges results, writes the report to a folder and prints it; exits with 0 if all is decided."""
     from rich.console import Console
 
     from plugformer_ablation.findings import find
@@ -160,6 +163,8 @@ def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
         typer.echo(f"\n{files[-1]}")
     if any(cell.failure is not None for cell in results.cells):
         raise typer.Exit(1)
+    if report.findings.undecided:
+        raise typer.Exit(UNDECIDED)
 
 
 def _console() -> "Console":

@@ -67,6 +67,11 @@ class Findings:
         comparisons: list[Record] = self.record["comparisons"]
         return comparisons
 
+    @property
+    def undecided(self) -> list[str]:
+        """The arms that are neither better nor worse nor equivalent."""
+        return [each["arm"] for each in self.comparisons if not Verdict(each["verdict"]).decides]
+
     @cached_property
     def table(self) -> DataFrame:
         """A row for each arm, with its comparison; numbers that do not exist are missing."""

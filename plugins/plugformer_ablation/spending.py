@@ -21,12 +21,13 @@ def spent(cells: Sequence[CellResult], trials: Sequence[Record]) -> Record:
 
 def price(record: Record) -> str:
     """Returns what was spent, in words."""
-    words = f"{_hours(record['training_seconds'])} of updates in {record['trainings']:,} trainings"
+    words = f"{_duration(record['training_seconds'])} of updates in {record['trainings']:,} trainings"
     if record["trials"]:
-        words += f", and {_hours(record['trial_seconds'])} in {record['trials']:,} trials of tuning"
+        words += f", and {_duration(record['trial_seconds'])} in {record['trials']:,} trials of tuning"
     return words
 
 
-def _hours(seconds: float) -> str:
-    hours = f"{seconds / 3600:#.2g}".rstrip(".") if seconds < 360_000 else f"{seconds / 3600:,.0f}"
-    return f"{hours} device-hours"
+def _duration(seconds: float) -> str:
+    if seconds < 360:
+        return f"{seconds:.3g} device-seconds"
+    return f"{seconds / 3600:,.{2 if seconds < 36_000 else 0}f} device-hours"

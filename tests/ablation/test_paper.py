@@ -57,7 +57,7 @@ def test_tuning_looks_margins_and_divergence_are_told_with_their_price(made_up):
         "Looks after 2, 4 seeds",
         "declared as 1 %",
         "2 of 8 trainings diverged",
-        "and 1.5 device-hours in 3 trials of tuning",
+        "and 1.50 device-hours in 3 trials of tuning",
     ):
         assert expected in methods(found)
     assert [arm["spent"]["trial_seconds"] for arm in found.record["arms"]] == [1800, 3600]

@@ -1,9 +1,12 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from tests.ablation.studies import SETTINGS, Inline
+
+from plugformer_ablation.command import UNDECIDED
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def ablate(run, *arguments):
 def test_a_study_is_reported_and_lies_where_its_name_says(run, inline, tmp_path):
     inline()
     outcome = ablate(run)
-    assert outcome.status == 0, outcome.err
+    assert outcome.status == UNDECIDED, outcome.err
     assert "attention=gqa(kv_heads=1)" in outcome.out
     assert outcome.out.splitlines()[-1] == "studies/dates-attention/report.html"
     assert (tmp_path / "studies/dates-attention/report.json").exists()
@@ -42,7 +45,7 @@ def test_the_folder_of_a_finished_study_gets_its_report_again(run, inline, tmp_p
     (tmp_path / "s/report.html").unlink()
     inline(break_in=["baseline, seed 1"])
     again = run("ablate", "s")
-    assert again.status == 0, again.err
+    assert again.status == first.status == UNDECIDED, again.err
     assert again.out == first.out
     assert (tmp_path / "s/report.html").exists()
     other = run("ablate", "s", "--out", "elsewhere", "--json")
@@ -91,6 +94,13 @@ def test_a_failed_training_shows_in_the_exit_status(run, inline):
     outcome = ablate(run, "--out", "elsewhere")
     assert outcome.status == 1
     assert "failed: it broke" in outcome.err
+
+
+@pytest.mark.parametrize(("study", "status"), [("gelu", 0), ("norm", UNDECIDED)])
+def test_the_exit_status_says_whether_every_comparison_is_decided(run, study, status):
+    """One found a difference, the other one did not."""
+    folder = Path(__file__).parents[2] / "docs/studies" / study
+    assert run("ablate", str(folder), "--out", "s").status == status
 
 
 def test_an_interrupted_study_says_how_to_go_on(run, inline):
