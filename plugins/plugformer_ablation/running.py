@@ -27,7 +27,7 @@ from plugformer_ablation.executors import Event, Executor, InlineExecutor, Local
 from plugformer_ablation.findings import find
 from plugformer_ablation.matching import matched
 from plugformer_ablation.report import StudyReport
-from plugformer_ablation.results import CellResult, StudyResults, metrics_of, read_looks, write
+from plugformer_ablation.results import CellResult, Record, StudyResults, metrics_of, read_looks, write
 from plugformer_ablation.study import Study, read_study
 from plugformer_ablation.tuning import tuned
 from plugformer_cli.progress import is_live
@@ -111,7 +111,7 @@ def run_study(
         if study.tunes:
 
             def trained(cells: Sequence[Cell]) -> list[CellResult]:
-                return _finished(cells, out, results.metrics, executor, console)
+                return train_cells(cells, out, results.metrics, executor, console)
 
             arms, trials = tuned(arms, study, results, out, trained, rows)
             results = replace(results, trials=tuple(trials))
@@ -125,28 +125,32 @@ def run_study(
         for begin, end in pairwise([0, *study.looks]):
             for stage in by_stage(undecided):
                 cells = in_rounds([make_cells(arm, seeds[begin:end], out, chosen) for arm in stage])
-                finished += _finished(cells, out, results.metrics, executor, console)
+                finished += train_cells(cells, out, results.metrics, executor, console)
             if end < study.looks[-1]:
                 undecided = _undecided(undecided, replace(results, cells=tuple(finished)), end, notify)
         if costs:
             arms = [
                 arm for each in by_context(arms) for arm in with_costs(each, out, executor.threads, notify)
             ]
-        made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
-        common = {key: made[0][key] for key in ("versions", "code")}
-        data = {arm.values.get(TASK, ""): arm.hashes for arm in arms}
         order = [arm.name for arm in arms]
-        components = {name: lock for each in made for name, lock in each["components"].items()}
         return replace(
             results,
             arms=tuple(arm.record() for arm in arms),
             cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
-            made_of={
-                **common,
-                "components": dict(sorted(components.items())),
-                "data": data if study.tasks else data[""],
-            },
+            made_of=made_of(arms),
         )
+
+
+def made_of(arms: Sequence[Arm]) -> Record:
+    """Returns the versions, the code, the data and the components that arms are made of."""
+    made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
+    data = {arm.values.get(TASK, ""): arm.hashes for arm in arms}
+    components = {name: lock for each in made for name, lock in each["components"].items()}
+    return {
+        **{key: made[0][key] for key in ("versions", "code")},
+        "components": dict(sorted(components.items())),
+        "data": data.get("", data),
+    }
 
 
 def _undecided(
@@ -177,7 +181,7 @@ def in_rounds(cells: Sequence[Sequence[Cell]]) -> list[Cell]:
     return [cell for number, each in rounds for cell in rotated(each, number)]
 
 
-def _finished(
+def train_cells(
     cells: Sequence[Cell],
     out: Path,
     metrics: Mapping[str, Mapping[str, Metric]],

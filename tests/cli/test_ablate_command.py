@@ -7,6 +7,7 @@ import pytest
 from tests.ablation.studies import SETTINGS, Inline
 
 from plugformer_ablation.command import UNDECIDED
+from plugformer_ablation.reproduce import REFUTED
 
 
 @pytest.fixture
@@ -155,3 +156,18 @@ def test_a_dry_run_refuses_what_cannot_be_matched_and_shows_solved_widths(run):
     assert "'layers=8'" in outcome.err
     narrow = ablate(run, *layers[2:], "--set", "model.width=64")
     assert re.search(r"  attention=gqa\S+: \S+ parameters; feed-forward width \d+ for 32", narrow.out)
+
+
+def test_the_exit_status_of_a_reproduction_says_whether_verdicts_stand(run, inline, tmp_path):
+    inline()
+    ablate(run, "--out", "s")
+    again = run("reproduce", "s")
+    assert again.status == 0, again.err
+    assert again.out.splitlines()[-1].endswith("against baseline: no verdict: stands")
+    assert (tmp_path / "reproductions/s/reproduction.json").exists()
+    report = tmp_path / "s/report.json"
+    report.write_text(report.read_text().replace('"verdict": "no verdict"', '"verdict": "better"'))
+    assert run("reproduce", "s/report.json", "--json").status == REFUTED
+    inline(break_in=["baseline, seed 1"])
+    assert run("reproduce", "s", "--seeds", "1", "--out", "other").status == 1
+    assert "give the folder of a finished study" in run("reproduce", "other").err

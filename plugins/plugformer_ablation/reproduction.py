@@ -1,0 +1,195 @@
+"""A study trained again from its report: how far scores are apart, and whether each verdict stands."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from plugformer.configuration import resolve
+from plugformer.errors import ConfigurationError, DataError, RegistryError, RunError, nearest
+from plugformer.registry import Registry
+from plugformer.runs import read_json
+from plugformer.validation import validate
+from plugformer_ablation.arms import Arm
+from plugformer_ablation.cells import make_cells
+from plugformer_ablation.executors import Executor
+from plugformer_ablation.findings import find
+from plugformer_ablation.matching import read_data
+from plugformer_ablation.results import REPORT, CellResult, Record, StudyResults, flat, write
+from plugformer_ablation.running import made_of, study_lock, train_cells
+
+REPRODUCTION = "reproduction.json"
+
+
+def reproduce(
+    report: Path,
+    out: Path,
+    registry: Registry,
+    executor: Executor,
+    console: Console,
+    *,
+    arms: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+) -> Record:
+    """Trains the cells of a report again, from what it records, and compares scores and verdicts.
+
+    Settings that tuning or matching chose are those of the report; nothing is chosen again. Verdicts are
+    judged with the new cells in place of the old ones. The record, which is also written to
+    `reproduction.json`, has what `differs` from the time of the report, a record of each of the `cells`, and
+    one of each of the `verdicts`.
+
+    Args:
+        report: The folder of a study with `report.json` and `cells.npz`.
+        out: Another folder, for the cells; what is finished there is not trained again.
+        registry: What is installed.
+        executor: It trains the cells.
+        console: It shows the progress.
+        arms: Names of those that are trained; all if empty.
+        seeds: Those that are trained; all if empty.
+
+    Raises:
+        PlugformerError: The report is damaged, an arm or a seed is not in it, a component or data are not
+            here, or the study was one of classes or rows of a Python session.
+    """
+    if out.resolve() == report.resolve():
+        raise RunError(f"{out} has the cells of the report: give another --out")
+    notify = partial(console.print, markup=False, highlight=False)
+    results = StudyResults.load(report, registry)
+    split = results.study["split"]
+    _refuse_foreign(results, report)
+    names = _chosen("--arms", arms, [arm["name"] for arm in results.arms])
+    numbers = {int(seed) for seed in _chosen("--seeds", map(str, seeds), map(str, results.study["seeds"]))}
+    planned = [(cell.arm, cell.seed) for cell in results.cells if cell.arm in names and cell.seed in numbers]
+    here = list(_arms([arm for arm in results.arms if arm["name"] in names], registry, notify))
+    differs = list(_differences(results.made_of, made_of(here)))
+    for line in differs:
+        notify(f"other than in the report: {line}")
+    with study_lock(out):
+        cells = [
+            cell
+            for arm in here
+            for cell in make_cells(arm, [seed for name, seed in planned if name == arm.name], out, split)
+        ]
+        cells.sort(key=lambda cell: cell.seed)
+        trained = {
+            (cell.arm, cell.seed): cell
+            for cell in train_cells(cells, out, results.metrics, executor, console)
+        }
+    again = replace(results, cells=tuple(trained.get((old.arm, old.seed), old) for old in results.cells))
+    record = {
+        "report": str(report / REPORT),
+        "differs": differs,
+        "cells": [
+            _compared(old, new, results.study["metric"])
+            for old, new in zip(results.cells, again.cells, strict=True)
+            if old is not new
+        ],
+        "verdicts": _verdicts(read_json(report / REPORT), find(again).comparisons),
+    }
+    write(out / REPRODUCTION, json.dumps(record, ensure_ascii=False, indent=2))
+    return record
+
+
+def reproduction_text(record: Record) -> str:
+    """Returns for a terminal how far the score of each cell is from the recorded one, and what stands."""
+    lines = [f"{cell['arm']}, seed {cell['seed']}: {_outcome(cell)}" for cell in record["cells"]]
+    for each in record["verdicts"]:
+        now = "stands" if each["stands"] else f"does not stand, it is {each['now']}"
+        lines.append(f"{each['arm']} against {each['baseline']}: {each['recorded']}: {now}")
+    return "\n".join(lines)
+
+
+def _outcome(cell: Record) -> str:
+    if cell["failure"]:
+        return f"failed: {cell['failure']}"
+    if cell["same"]:
+        return f"{cell['now']:g}, bit by bit as recorded"
+    if cell["difference"] is None:
+        return f"{cell['now']}, where the report has {cell['recorded']}"
+    return f"{cell['now']:g} for {cell['recorded']:g}, which differs by {cell['difference']:.3g}"
+
+
+def _refuse_foreign(results: StudyResults, report: Path) -> None:
+    """Refuses a study of what only a Python session had, and a report that brings code of its own."""
+    if any({"registry", "extends"} & arm["task"].keys() for arm in results.arms):
+        raise RunError(f"{report / REPORT} was changed: an arm's task names a manifest or another task")
+    components = results.made_of["components"].items()
+    classes = [name for name, lock in components if lock["distribution"] == "session"]
+    if any(arm["task"]["data"]["name"] == "memory" for arm in results.arms):
+        classes.append("rows in memory")
+    if classes:
+        raise RunError(
+            f"{report} cannot be reproduced: {', '.join(classes)} were of a Python session, which is gone; "
+            "put classes into a package, and rows into files, and run the study again"
+        )
+
+
+def _chosen(option: str, wanted: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Returns what was wanted, or all; raises ConfigurationError if the report does not have it."""
+    names = list(known)
+    chosen = list(wanted) or names
+    for name in chosen:
+        if name not in names:
+            hint = f"{nearest(name, names)}\n  known: {', '.join(names)}"
+            raise ConfigurationError(f"{option} {name}  is not in the report{hint}")
+    return chosen
+
+
+def _arms(records: Iterable[Record], registry: Registry, notify: Callable[[str], None]) -> Iterator[Arm]:
+    """Yields arms of a report with the hashes of their data as they are here."""
+    known: dict[str, dict[str, str]] = {}
+    for record in records:
+        kept = {name: record[name] for name in ("name", "baseline", "values", "tuned")}
+        try:
+            arm = Arm(**kept, resolved=validate(resolve(record["task"], registry=registry)))
+            key = json.dumps([arm.resolved.task.data.model_dump(mode="json"), record["task"]["type"]])
+            if key not in known:
+                known[key] = read_data(arm.resolved, notify).hashes
+            yield replace(arm, hashes=known[key])
+        except (ConfigurationError, DataError, RegistryError) as error:
+            raise type(error)(f"{error}\n  in the arm {record['name']!r} of the report") from error
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what the arms here are made of that the report does not have in the same form."""
+    ours, theirs = flat(before), flat(now)
+    for key in theirs:
+        if ours.get(key) != theirs[key]:
+            yield f"{key}: {_short(theirs[key])} for {_short(ours.get(key))}"
+
+
+def _short(value: Any) -> str:
+    return str(value)[:12]
+
+
+def _compared(old: CellResult, new: CellResult, metric: str) -> Record:
+    """Returns the score of a cell, as recorded and now; `same` if all metrics and the loss are bit by bit."""
+    recorded, now = old.metrics.get(metric), new.metrics.get(metric)
+    return {
+        "arm": new.arm,
+        "seed": new.seed,
+        "recorded": recorded,
+        "now": now,
+        "difference": None if recorded is None or now is None else now - recorded,
+        "same": not new.failure and (old.metrics, old.loss) == (new.metrics, new.loss),
+        "failure": new.failure,
+    }
+
+
+def _verdicts(recorded: Record, comparisons: Sequence[Record]) -> list[Record]:
+    """Returns for each comparison the recorded verdict, the one now, and whether they are the same."""
+    verdicts = {each["arm"]: each["verdict"] for each in recorded["comparisons"]}
+    return [
+        {
+            "arm": each["arm"],
+            "baseline": each["baseline"],
+            "recorded": verdicts.get(each["arm"]),
+            "now": each["verdict"],
+            "stands": each["verdict"] == verdicts.get(each["arm"]),
+        }
+        for each in comparisons
+    ]
