@@ -140,6 +140,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
         ],
         peak_memory_mb=peak_memory(),
         seconds=directory.seconds(),
+        tokens=directory.tokens(),
         directory=str(cell.folder),
     )
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from tests.ablation.studies import SETTINGS, SWAP, Inline, declared, run
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
+from plugformer.runs import RunDirectory
 from plugformer_ablation import costs
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.findings import find
@@ -80,6 +81,7 @@ def test_a_result_has_what_the_run_beside_it_says(done):
         assert [each["step"] for each in cell.curve] == [3, 6]
         assert cell.loss == min(each["loss"] for each in cell.curve)
         assert cell.seconds > 0 < cell.peak_memory_mb
+        assert cell.tokens == RunDirectory(Path(cell.directory)).tokens() > 6 * 8
     for arm in results.arms:
         assert arm["cost"]["parameters"] > 1000 < arm["cost"]["flops"]
 

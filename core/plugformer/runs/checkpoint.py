@@ -42,6 +42,8 @@ class TrainingProgress:
         best: Best value of the monitored metric so far.
         best_rank: What evaluations are compared by, of that one.
         waited: Evaluations since then.
+        seconds: Wall time of all updates.
+        tokens: Source and target tokens read in all updates.
         unlogged: Sums over the updates since the last line of the log: `loss` in nats over all `targets`,
             `tokens` read and `seconds`.
         skipped: Updates skipped because loss or gradients were not finite.
@@ -56,6 +58,7 @@ class TrainingProgress:
     best_rank: Rank | None = None
     waited: int = 0
     seconds: float = 0.0
+    tokens: int = 0
     unlogged: dict[str, float] = field(default_factory=dict)
     skipped: int = 0
     skipped_in_a_row: int = 0

@@ -145,8 +145,16 @@ class RunDirectory:
 
     def seconds(self) -> float:
         """Returns the wall time of all updates up to the newest checkpoint."""
+        return float(self._progress()["seconds"])
+
+    def tokens(self) -> int:
+        """Returns the number of tokens read up to the newest checkpoint; 0 if it does not say."""
+        return int(self._progress().get("tokens", 0))
+
+    def _progress(self) -> dict[str, Any]:
         newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
-        return float(read_json(newest / "state.json", STATE)["progress"]["seconds"])
+        progress: dict[str, Any] = read_json(newest / "state.json", STATE)["progress"]
+        return progress
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`; raises RunError if the disk is full or cannot be written."""

@@ -34,12 +34,13 @@ class _Logged(TypedDict):
     step: int
 
 
-class _Seconds(TypedDict):
+class _Progress(TypedDict):
     seconds: float
+    tokens: NotRequired[int]
 
 
 class _State(TypedDict):
-    progress: _Seconds
+    progress: _Progress
 
 
 EVALUATIONS = TypeAdapter(dict[str, _Evaluation])

@@ -171,6 +171,7 @@ class Trainer:
         self.optimizer.zero_grad()
         seconds = time.perf_counter() - started
         self.progress.seconds += seconds
+        self.progress.tokens += tokens
         return Update(
             step=step,
             epoch=self.progress.epoch + 1,

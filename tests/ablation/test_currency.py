@@ -1,0 +1,110 @@
+"""Speedups at equal loss: what curves say, worked out by hand, and how often they are right."""
+
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom, ttest_1samp
+
+from plugformer_ablation.currency import speedup
+from plugformer_ablation.results import CellResult
+
+COST = {"flops": 100.0, "update": None}
+STEPS = (100, 200, 400, 800)
+FALLING = (4.0, 3.0, 2.0, 1.0)
+"""A loss that falls by 1 with every doubling of the updates."""
+
+
+def cell(losses, seed=1, steps=STEPS, tokens=0):
+    curve = [{"step": step, "loss": loss} for step, loss in zip(steps, losses, strict=True)]
+    return CellResult("arm", seed, curve=curve, tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("arm", "baseline", "ratio", "reaches"),
+    [
+        ((3.0, 2.0, 1.0, 0.0), FALLING, 2.0, 1),
+        (FALLING, (3.0, 2.0, 1.0, 0.0), 0.5, 0),
+        (FALLING, FALLING, 1.0, 1),
+        ((3.5, 2.5, 1.5, 0.5), FALLING, 2**0.5, 1),
+        ((6.0, 0.5, 1.5, 0.0), FALLING, 2 ** (3 - (10 / 11 + 7 / 3) / 2), 1),
+        ((None, 3.0, 2.0, 0.0), FALLING, 2**0.5, 1),
+    ],
+    ids=["faster", "slower", "alike", "between evaluations", "noisy: middle of the crossings", "not finite"],
+)
+def test_updates_to_the_larger_final_loss(arm, baseline, ratio, reaches):
+    found = speedup([cell(arm)], [cell(baseline)], COST, COST)
+    assert found["updates"] == {"ratio": pytest.approx(ratio), "low": None, "high": None}
+    assert (found["pairs"], found["reaches"]) == (1, reaches)
+    assert not {"tokens", "operations", "time"} & found.keys()
+
+
+def test_trainings_of_other_lengths_end_at_their_own_updates():
+    found = speedup([cell(FALLING, steps=(50, 100, 200, 400))], [cell(FALLING)], COST, COST)
+    assert found["updates"]["ratio"] == pytest.approx(2)
+
+
+def test_tokens_operations_and_time_divide_by_what_an_update_costs():
+    update = {"ratio": 4.0, "low": 3.2, "high": 5.0}
+    arm, baseline = [cell((3.0, 2.0, 1.0, 0.0), tokens=800)], [cell(FALLING, tokens=2400)]
+    found = speedup(arm, baseline, {"flops": 400.0, "update": update}, COST)
+    ratios = [found[name]["ratio"] for name in ("updates", "tokens", "operations", "time")]
+    assert ratios == pytest.approx([2, 2 * 3, 2 * 3 / 4, 2 / 4])
+
+
+def test_the_interval_is_that_of_logarithms_over_seeds_and_of_the_measured_time():
+    drops = (1.0, 1.2, 0.6, 0.9)
+    arm = [cell(np.array(FALLING) - drop, seed) for seed, drop in enumerate(drops)]
+    baseline = [cell(FALLING, seed) for seed in range(9)]
+    found = speedup(arm, baseline, {**COST, "update": {"ratio": 2.0, "low": 1.6, "high": 2.5}}, COST)
+    logs = np.array(drops) * np.log(2)
+    expected = ttest_1samp(logs, 0).confidence_interval(0.95)
+    ends = [found["updates"][end] for end in ("low", "high")]
+    assert found["pairs"] == 4
+    assert np.log(ends) == pytest.approx([expected.low, expected.high])
+    margin = np.hypot((expected.high - expected.low) / 2, np.log(2.5 / 1.6) / 2)
+    ends = [found["time"][end] for end in ("low", "high")]
+    assert np.log(ends) == pytest.approx(logs.mean() - np.log(2) + np.array([-margin, margin]))
+
+
+@pytest.mark.parametrize(
+    ("arm", "baseline", "note"),
+    [
+        (cell((1.0, 0.5, 0.4, 0.3)), cell(FALLING), "before its first evaluation"),
+        (cell(FALLING), cell((1.0, 0.5, 0.4, 0.3)), "before its first evaluation"),
+        (cell((1.0,), steps=(800,)), cell(FALLING), "two evaluations"),
+        (replace(cell((), steps=()), diverged="the loss is not finite"), cell(FALLING), "diverged"),
+        (cell(FALLING, seed=2), cell(FALLING, seed=1), "two evaluations"),
+    ],
+)
+def test_no_speedup_is_told_where_curves_do_not_tell_one(arm, baseline, note):
+    found = speedup([arm], [baseline], COST, COST)
+    assert note in found["note"]
+    assert not {"updates", "tokens", "operations", "time"} & found.keys()
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    file = Path(__file__).parents[2] / "benchmarks" / "speedups.py"
+    spec = importlib.util.spec_from_file_location("speedups", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["speedups"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["speedups"]
+
+
+def test_intervals_cover_the_true_speedup(simulation):
+    studies = 150
+    for world in (simulation.WORLDS[1], simulation.WORLDS[9]):
+        found = [simulation.study(world, number) for number in range(studies)]
+        assert sum(covers for _, covers in found) >= binom.ppf(0.001, studies, 0.95)
+        assert np.mean([ratio for ratio, _ in found]) == pytest.approx(world.speedup, rel=0.02)
+
+
+def test_under_a_decay_they_are_closer_to_1(simulation):
+    found = [simulation.study(simulation.WORLDS[-1], number) for number in range(20)]
+    assert all(1 < ratio < 1.2 for ratio, _ in found)
