@@ -45,6 +45,10 @@ def command(
             help="Values to compare, the first is the baseline; repeatable.",
         ),
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A protocol, for example wortsman, wen, narang, isoflop or mad."),
+    ] = None,
     settings: Settings = None,
     tune: Annotated[
         list[str] | None,
@@ -103,7 +107,19 @@ def command(
     """
     known = installed(ctx, registry)
     if Path(study, "report.json").is_file():
-        options = (swaps, settings, tune, design, seeds, match, metric, split, workers, dry_run or None)
+        options = (
+            swaps,
+            preset,
+            settings,
+            tune,
+            design,
+            seeds,
+            match,
+            metric,
+            split,
+            workers,
+            dry_run or None,
+        )
         if any(option is not None for option in options):
             raise ConfigurationError(
                 f"{study} is the folder of a finished study, whose report is written again: only --out, "
@@ -118,6 +134,7 @@ def command(
         swaps=swaps or (),
         settings=settings or (),
         tune=tune or (),
+        preset=preset,
         design=design,
         seeds=seeds,
         match=match,

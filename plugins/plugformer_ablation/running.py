@@ -126,7 +126,7 @@ def run_study(
             for stage in by_stage(undecided):
                 cells = in_rounds([make_cells(arm, seeds[begin:end], out, chosen) for arm in stage])
                 finished += train_cells(cells, out, results.metrics, executor, console)
-            if end < study.looks[-1]:
+            if undecided and end < study.looks[-1]:
                 undecided = _undecided(undecided, replace(results, cells=tuple(finished)), end, notify)
         if costs:
             arms = [

@@ -20,7 +20,7 @@ from plugformer.configuration import (
     setting_keys,
     short_name,
 )
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, nearest
 
 TUNING_SEED = 2**20
 """The seed of all trials of tuning; it is above those of a study, which must not see it."""
@@ -186,6 +186,9 @@ class Study(Settings):
     """A whole study; one that was read from a tree can locate everything in it."""
 
     study: str = Field(default="", description="Its title.")
+    preset: str | None = Field(
+        default=None, description="A protocol whose keys this study has as well; its own ones override them."
+    )
     task: str | dict[str, Any] | None = Field(
         default=None, description="A task's name, a file, relative to this one, or the settings of a task."
     )
@@ -394,7 +397,7 @@ def read_study(
         if value is not None:
             option = Tree.of(value, Origin(f"--{key} {value}", folder=Path.cwd()))
             tree = tree.with_value((key,), option)
-    tree = _with_numbers(_with_long_tasks(tree))
+    tree = _with_numbers(_with_long_tasks(_with_preset(tree)))
     checked = check_settings(tree, Study)
     if checked.ladder and not checked.scales:
         origin = tree.origin(("ladder",)) or Origin("")
@@ -406,6 +409,22 @@ def read_study(
     if findings := list(_contradictions(checked)):
         raise checked.mistakes(findings)
     return checked
+
+
+def _with_preset(tree: Tree) -> Tree:
+    """Returns a study's tree on top of the protocol that it names.
+
+    Raises:
+        ConfigurationError: There is no such protocol.
+    """
+    name = tree.get(("preset",))
+    if name is None:
+        return tree
+    files = {file.stem: file for file in sorted(Path(__file__).with_name("presets").glob("*.yaml"))}
+    if name not in files:
+        message = f"unknown preset {name!r}{nearest(str(name), files)}; known: {', '.join(files)}"
+        raise ConfigurationError(f"{tree.origin(('preset',))}  preset: {message}")
+    return merge_layers([read_file(files[name], f"preset {name}"), tree])
 
 
 def _with_long_tasks(tree: Tree) -> Tree:
@@ -523,7 +542,8 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
             yield place, f"{path!r} decides how arms are measured, which must be the same for all: use `set`"
         if _within("training.seed", path):
             yield place, f"{path!r} is given by the study: write the seeds under `seeds`"
-        if any(_overlap(path, solved) for solved in _SOLVED.get(study.match, ())):
+        solved = _SOLVED.get(study.match, ()) if place[0] != "scales" else ()  # of the baseline at a scale
+        if any(_overlap(path, each) for each in solved):
             yield place, f"{path!r} is changed by `match: {study.match}`: write `match: none`"
     sets = {change for task in study.tasks or ("",) for change in study.settings(task)}
     for path, place in sorted(sets, key=str):

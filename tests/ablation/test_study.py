@@ -280,3 +280,17 @@ def test_a_mistake_in_an_arm_names_it(registry):
     arms = {"mha": {}, "mine": {"model": {"attention": "gqq"}}}
     with pytest.raises(ConfigurationError, match=r"unknown attention 'gqq'(?s:.)*in the arm 'mine'"):
         resolve_arms(read_dict({"task": "dates", "arms": arms}), registry)
+
+
+def test_a_preset_is_below_what_the_study_says(file):
+    study = read_study(file("preset: wortsman\ntask: brackets\narms: {a: {}, b: {}}\nseeds: 2\n"))
+    assert (study.match, study.seeds, study.tuning.extend) == ("parameters", 2, 0)
+    assert len(study.tune["training.optimizer.lr"]) == 7
+    assert len(study.scales) == 3
+    with pytest.raises(ConfigurationError, match=r"preset: unknown preset 'wortman' \(did you mean 'wortsman"):
+        read_study(file("preset: wortman\ntask: brackets\n"))
+
+
+@pytest.mark.parametrize("preset", ["narang", "wortsman", "wen", "mad", "speedrun"])
+def test_presets_are_sound(preset, file):
+    assert read_study(file(f"preset: {preset}\ntask: brackets\narms: {{a: {{}}, b: {{}}}}\n")).preset == preset
