@@ -69,8 +69,9 @@ class Findings:
 
     @property
     def undecided(self) -> list[str]:
-        """The arms that are neither better nor worse nor equivalent."""
-        return [each["arm"] for each in self.comparisons if not Verdict(each["verdict"]).decides]
+        """The arms that are neither better nor worse nor equivalent, also over all tasks."""
+        judged = [*self.comparisons, *self.overall]
+        return [each["arm"] for each in judged if not Verdict(each["verdict"]).decides]
 
     @cached_property
     def table(self) -> DataFrame:

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from pandas import DataFrame
 
+from plugformer_ablation.arms import context_of, plain_name
 from plugformer_ablation.comparison import ALPHA
 from plugformer_ablation.findings import Findings
-from plugformer_ablation.sentences import heading, percent
+from plugformer_ablation.sentences import heading, judged_by, percent
 from plugformer_ablation.spending import price
 from plugformer_ablation.statistics import RESAMPLES
 
@@ -66,16 +67,18 @@ def methods(findings: Findings) -> str:
 
 
 def _design(findings: Findings) -> Iterator[str]:
-    study, record = findings.results.study, findings.record
-    seeds = study["seeds"]
+    study, arms = findings.results.study, findings.record["arms"]
+    seeds, contexts = study["seeds"], {context_of(arm["values"]) for arm in arms}
+    names = {plain_name(arm["arm"], arm["values"]) for arm in arms}
     count = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds each ({', '.join(map(str, seeds))})"
-    yield f"{len(record['arms'])} arms were trained with {count}; trainings with the same seed are paired."
-    direction = "higher" if record["higher_is_better"] else "lower"
-    examples = {len(cell.statistics.get(findings.metric, ())) for cell in findings.results.cells} - {0}
+    where = f" in each of {len(contexts)} combinations of task and scale" if len(contexts) > 1 else ""
+    yield f"{len(names)} arms were trained{where} with {count}; trainings with the same seed are paired."
+    metrics = {arm["arm"]: arm["metric"] for arm in arms}
+    examples = {len(cell.statistics.get(metrics[cell.arm], ())) for cell in findings.results.cells} - {0}
     tested = f" ({max(examples):,} examples)" if len(examples) == 1 else ""
-    yield f"The primary metric is {findings.metric} on {study['split']}{tested}, {direction} is better."
+    yield f"Arms are judged by {'; '.join(dict.fromkeys(judged_by(findings, arm) for arm in arms))}{tested}."
     if (match := study.get("match", "none")) != "none":
-        yield f"Arms were matched to the baseline by {match}."
+        yield f"They were matched to the baseline by {match}."
 
 
 def _tuning(findings: Findings) -> Iterator[str]:
@@ -105,7 +108,7 @@ def _range(numbers: Sequence[float], form: str) -> str:
 
 def _test(findings: Findings) -> Iterator[str]:
     """Yields how differences are judged; nothing of one seed, which gives no verdict."""
-    study, comparisons = findings.results.study, findings.comparisons
+    study, comparisons = findings.results.study, [*findings.comparisons, *findings.overall]
     if not comparisons or len(study["seeds"]) == 1:
         return
     level = _range([100 * comparison["level"] for comparison in comparisons], "{:.4g} %")

@@ -14,7 +14,7 @@ from plugformer.errors import ConfigurationError, DataError, RegistryError, RunE
 from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer.validation import validate
-from plugformer_ablation.arms import Arm
+from plugformer_ablation.arms import TASK, Arm, by_stage, started_from
 from plugformer_ablation.cells import make_cells
 from plugformer_ablation.executors import Executor
 from plugformer_ablation.findings import find
@@ -59,36 +59,33 @@ def reproduce(
         raise RunError(f"{out} has the cells of the report: give another --out")
     notify = partial(console.print, markup=False, highlight=False)
     results = StudyResults.load(report, registry)
-    split = results.study["split"]
     _refuse_foreign(results, report)
-    names = _chosen("--arms", arms, [arm["name"] for arm in results.arms])
-    numbers = {int(seed) for seed in _chosen("--seeds", map(str, seeds), map(str, results.study["seeds"]))}
-    planned = [(cell.arm, cell.seed) for cell in results.cells if cell.arm in names and cell.seed in numbers]
-    here = list(_arms([arm for arm in results.arms if arm["name"] in names], registry, notify))
-    differs = list(_differences(results.made_of, made_of(here)))
+    records = _needed(_chosen("--arms", arms, [arm["name"] for arm in results.arms]), results)
+    wanted = _chosen("--seeds", map(str, seeds), map(str, results.study["seeds"]))
+    here = {arm.name: arm for arm in _arms(records, results.study, registry, notify)}
+    differs = list(_differences(results.made_of, made_of([*here.values()])))
     for line in differs:
         notify(f"other than in the report: {line}")
+    trained: dict[tuple[str, int], CellResult] = {}
     with study_lock(out):
-        cells = [
-            cell
-            for arm in here
-            for cell in make_cells(arm, [seed for name, seed in planned if name == arm.name], out, split)
-        ]
-        cells.sort(key=lambda cell: cell.seed)
-        trained = {
-            (cell.arm, cell.seed): cell
-            for cell in train_cells(cells, out, results.metrics, executor, console)
-        }
+        for stage in by_stage([*here.values()]):
+            cells = []
+            for arm in stage:
+                own = [old.seed for old in results.cells if old.arm == arm.name and str(old.seed) in wanted]
+                cells += make_cells(arm, own, out, here)
+            cells.sort(key=lambda cell: cell.seed)
+            finished = train_cells(cells, out, results.metrics, executor, console)
+            trained |= {(cell.arm, cell.seed): cell for cell in finished}
     again = replace(results, cells=tuple(trained.get((old.arm, old.seed), old) for old in results.cells))
     record = {
         "report": str(report / REPORT),
         "differs": differs,
         "cells": [
-            _compared(old, new, results.study["metric"])
+            _compared(old, new, here[new.arm].metric)
             for old, new in zip(results.cells, again.cells, strict=True)
             if old is not new
         ],
-        "verdicts": _verdicts(read_json(report / REPORT), find(again).comparisons),
+        "verdicts": _verdicts(read_json(report / REPORT), find(again).record),
     }
     write(out / REPRODUCTION, json.dumps(record, ensure_ascii=False, indent=2))
     return record
@@ -99,7 +96,7 @@ def reproduction_text(record: Record) -> str:
     lines = [f"{cell['arm']}, seed {cell['seed']}: {_outcome(cell)}" for cell in record["cells"]]
     for each in record["verdicts"]:
         now = "stands" if each["stands"] else f"does not stand, it is {each['now']}"
-        lines.append(f"{each['arm']} against {each['baseline']}: {each['recorded']}: {now}")
+        lines.append(f"{each['arm']}: {each['recorded']}: {now}")
     return "\n".join(lines)
 
 
@@ -139,14 +136,35 @@ def _chosen(option: str, wanted: Iterable[str], known: Iterable[str]) -> list[st
     return chosen
 
 
-def _arms(records: Iterable[Record], registry: Registry, notify: Callable[[str], None]) -> Iterator[Arm]:
+def _start(record: Record, study: Record) -> Record | None:
+    """Returns what an arm starts from: the name of a `task`, and `parts`."""
+    task = study.get("tasks", {}).get(record["values"].get(TASK))
+    return task["from"] if task else None
+
+
+def _needed(names: Sequence[str], results: StudyResults) -> list[Record]:
+    """Returns the arms of these names, and those of earlier tasks from which they start."""
+    needed = {*names}
+    for arm in reversed(results.arms):
+        if arm["name"] in needed and (start := _start(arm, results.study)):
+            needed.add(started_from(start["task"], arm["name"], arm["values"]))
+    return [arm for arm in results.arms if arm["name"] in needed]
+
+
+def _arms(
+    records: Iterable[Record], study: Record, registry: Registry, notify: Callable[[str], None]
+) -> Iterator[Arm]:
     """Yields arms of a report with the hashes of their data as they are here."""
     known: dict[str, dict[str, str]] = {}
     for record in records:
-        kept = {name: record[name] for name in ("name", "baseline", "values", "tuned")}
+        names = ("name", "baseline", "values", "tuned", "metric", "split")
+        kept = {name: record[name] for name in names}
+        if start := _start(record, study):
+            name = started_from(start["task"], record["name"], record["values"])
+            kept |= {"start": name, "parts": tuple(start["parts"])}
         try:
             arm = Arm(**kept, resolved=validate(resolve(record["task"], registry=registry)))
-            key = json.dumps([arm.resolved.task.data.model_dump(mode="json"), record["task"]["type"]])
+            key = json.dumps([record["task"][block] for block in ("type", "data")])
             if key not in known:
                 known[key] = read_data(arm.resolved, notify).hashes
             yield replace(arm, hashes=known[key])
@@ -180,16 +198,13 @@ def _compared(old: CellResult, new: CellResult, metric: str) -> Record:
     }
 
 
-def _verdicts(recorded: Record, comparisons: Sequence[Record]) -> list[Record]:
+def _verdicts(recorded: Record, now: Record) -> list[Record]:
     """Returns for each comparison the recorded verdict, the one now, and whether they are the same."""
-    verdicts = {each["arm"]: each["verdict"] for each in recorded["comparisons"]}
+    before, after = (
+        {each["arm"]: each["verdict"] for key in ("comparisons", "overall") for each in record[key]}
+        for record in (recorded, now)
+    )
     return [
-        {
-            "arm": each["arm"],
-            "baseline": each["baseline"],
-            "recorded": verdicts.get(each["arm"]),
-            "now": each["verdict"],
-            "stands": each["verdict"] == verdicts.get(each["arm"]),
-        }
-        for each in comparisons
+        {"arm": arm, "recorded": before.get(arm), "now": verdict, "stands": before.get(arm) == verdict}
+        for arm, verdict in after.items()
     ]

@@ -165,7 +165,7 @@ def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
 def heading(findings: Findings) -> str:
     """Returns a line about the metric, the split, the number of seeds and the baseline."""
     seeds = findings.results.study["seeds"]
-    judged = dict.fromkeys(_judged_by(findings, arm) for arm in findings.record["arms"])
+    judged = dict.fromkeys(judged_by(findings, arm) for arm in findings.record["arms"])
     *before, last = findings.results.study["looks"]
     steps = f", looked at after {', '.join(map(str, before))} and {last}" if before else ""
     count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
@@ -179,7 +179,7 @@ def heading(findings: Findings) -> str:
     return f"{'; '.join(judged)}; {count}; baseline: {baseline}"
 
 
-def _judged_by(findings: Findings, arm: Record) -> str:
+def judged_by(findings: Findings, arm: Record) -> str:
     """Returns by what an arm is judged."""
     metric = findings.results.metrics[arm["arm"]][arm["metric"]]
     direction = "higher" if metric.higher_is_better else "lower"

@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 from rich.console import Console
-from tests.ablation.studies import SETTINGS, run
+from tests.ablation.studies import SETTINGS, Inline, run
 
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
@@ -17,6 +17,7 @@ from plugformer_ablation.comparison import ALPHA
 from plugformer_ablation.findings import find
 from plugformer_ablation.over_tasks import PERCENT
 from plugformer_ablation.report import StudyReport
+from plugformer_ablation.reproduction import reproduce
 from plugformer_ablation.results import StudyResults
 from plugformer_ablation.sentences import overall_sentences
 from plugformer_ablation.study import read_study
@@ -175,3 +176,19 @@ def test_test_sets_of_different_tasks_are_drawn_independently(made_up):
     alone = [each["standard_error"]["examples"] for each in found.comparisons]
     expected = (alone[0] ** 2 + alone[1] ** 2) ** 0.5 / 2
     assert found.overall[0]["standard_error"]["examples"] == pytest.approx(expected, rel=0.05)
+
+
+def test_an_arm_is_reproduced_with_what_it_starts_from(done, registry, tmp_path):
+    (tmp_path / "s").mkdir()
+    StudyReport(find(done[2])).write(tmp_path / "s", lambda _: None)
+    record = reproduce(
+        *(tmp_path / "s", tmp_path / "again", registry, Inline(), Console(quiet=True)),
+        arms=["second: mqa"],
+        seeds=[2],
+    )
+    assert [(cell["arm"], cell["seed"], cell["same"]) for cell in record["cells"]] == [
+        ("first: mqa", 2, True),
+        ("second: mqa", 2, True),
+    ]
+    assert [verdict["arm"] for verdict in record["verdicts"]][3:] == ["mqa"]
+    assert all(verdict["stands"] for verdict in record["verdicts"])

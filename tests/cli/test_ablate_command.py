@@ -163,7 +163,7 @@ def test_the_exit_status_of_a_reproduction_says_whether_verdicts_stand(run, inli
     ablate(run, "--out", "s")
     again = run("reproduce", "s")
     assert again.status == 0, again.err
-    assert again.out.splitlines()[-1].endswith("against baseline: no verdict: stands")
+    assert again.out.splitlines()[-1].endswith(": no verdict: stands")
     assert (tmp_path / "reproductions/s/reproduction.json").exists()
     report = tmp_path / "s/report.json"
     report.write_text(report.read_text().replace('"verdict": "no verdict"', '"verdict": "better"'))
