@@ -1,23 +1,25 @@
 """How often studies find differences where there are none, and where there are.
 
-    python benchmarks/false_alarms.py --studies 200
+    python benchmarks/false_alarms.py designs --studies 10000
 
-Each study has a baseline and four arms, each with five seeds or as many as `--seeds` says, and 300 test
-examples on which models are right or wrong. Whether a model is right about an example has
-three causes, whose variances are known: luck of its seed, a liking of its arm for some examples, and an
-accident of this model on this example. On all other examples all arms are equally good, unless a
-difference is planted.
+Each study has a baseline and four arms, each with five seeds, and 300 test examples on which models are right
+or wrong. Whether a model is right about an example has three causes, whose variances are known: luck of its
+seed, a liking of its arm for some examples, and an accident of this model on this example. On all other
+examples all arms are equally good, unless a difference is planted. What the models scored is judged by the
+code that judges studies.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, norm
+from scipy.special import ndtri
+from scipy.stats import binomtest
 
 from plugformer_ablation.comparison import (
     ALPHA,
@@ -28,13 +30,25 @@ from plugformer_ablation.comparison import (
     compare_at_looks,
     judge,
 )
+from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.looks import planned_looks
-from plugformer_ablation.statistics import resampled
+from plugformer_ablation.results import CellResult
+from plugformer_ablation.tuning import _best
 
 ACCURACY = 0.8
-RESAMPLES = 500  # a quarter of those of a study, which saves most of the time
-Judged = tuple[PairedComparison, dict[str, Any]]
-"""A comparison, and what the report of its study says of it."""
+DIFFERENCES = (Verdict.BETTER, Verdict.WORSE)
+EXAMPLES = 300
+
+UNTRAINED = 0.1
+"""Accuracy of a training that has diverged."""
+
+DIVERGING = 0.1
+"""The share of trainings that diverge, in the designs where some do."""
+
+SETTINGS = (0.0, -0.02, -0.05)
+"""What each of the settings that arms try costs them, in accuracy."""
+
+SCALES = ("small", "medium", "large")
 
 LOOKS = range(3, 13)
 """Numbers of seeds after which an impatient reader looks."""
@@ -45,7 +59,11 @@ PLANNED = (3, 5, 8, 12)
 MARGIN = 0.05
 """The smallest effect that matters to it."""
 
-_ASKED = 20  # studies whose minimum detectable differences are asked for
+Judged = tuple[PairedComparison, dict[str, Any]]
+"""A comparison, and what the report of its study says of it."""
+
+Verdicts = list[str]
+"""What a study says of each of its comparisons."""
 
 
 @dataclass(frozen=True)
@@ -73,22 +91,58 @@ WORLDS = (
     World("examples matter more than seeds", seed=0.02, liking=0.5),
     World("seeds do not matter", seed=0.0, liking=0.5),
 )
+CHOSEN = (WORLDS[0], WORLDS[1], WORLDS[3])
+"""The worlds in which all designs are tried."""
 
 
-def study(
-    world: World, number: int, planted: float = 0.0, arms: int = 4, seeds: int = 5, examples: int = 300
-) -> list[Judged]:
-    """Returns the comparisons of one study, each with its record.
+def answers(
+    world: World, number: int | Sequence[int], gains: Sequence[float], seeds: int, examples: int = EXAMPLES
+) -> np.ndarray:
+    """Returns which examples are answered right, (arms, seeds, examples).
 
     Args:
-        world: Where it takes place.
+        world: Where the study takes place.
         number: Seed of the simulation.
-        planted: How much better the first arm is, in accuracy.
-        arms: Besides the baseline.
+        gains: How much better than the world's models each arm is, in accuracy.
         seeds: Of each arm.
         examples: In the test set.
     """
-    baseline, *others = trained(world, number, [0.0, planted, *[0.0] * (arms - 1)], seeds, examples)
+    generator = np.random.default_rng(number)
+    accident = np.sqrt(1 - world.seed**2 - world.liking**2 - world.difficulty**2)
+    able = ndtri(ACCURACY + np.array(gains))[:, None, None]
+    difficulty = world.difficulty * generator.standard_normal(examples)
+    liking = world.liking * generator.standard_normal((len(gains), 1, examples))
+    luck = world.seed * generator.standard_normal((len(gains), seeds, 1))
+    noise = accident * generator.standard_normal((len(gains), seeds, examples))
+    right: np.ndarray = able + difficulty + liking + luck + noise > 0
+    return right
+
+
+def scored(right: np.ndarray, diverged: np.ndarray | None = None) -> list[Scores]:
+    """Returns the scores of arms; `diverged` is by arm and seed.
+
+    A study resamples test sets for the covariances of scores over them. Of means, with ever more resamples,
+    these become the covariances of examples over their number, so that examples take the place of resamples.
+    """
+    examples = right.shape[-1]
+    moved = right * np.sqrt(examples - 1) / examples
+    return [
+        Scores(
+            dict(enumerate(arm.mean(axis=1).tolist())),
+            dict(enumerate(moved[number])),
+            examples,
+            diverged=frozenset(() if diverged is None else np.flatnonzero(diverged[number]).tolist()),
+        )
+        for number, arm in enumerate(right)
+    ]
+
+
+def study(
+    world: World, number: int, planted: float = 0.0, arms: int = 4, seeds: int = 5, examples: int = EXAMPLES
+) -> list[Judged]:
+    """Returns the comparisons of one study, each with its record; its first arm is better by `planted`."""
+    right = answers(world, number, [0.0, planted, *[0.0] * (arms - 1)], seeds, examples)
+    baseline, *others = scored(right)
     return judged([compare(arm, baseline, range(seeds)) for arm in others])
 
 
@@ -97,72 +151,147 @@ def judged(comparisons: list[PairedComparison]) -> list[Judged]:
     return list(zip(comparisons, judge(comparisons, higher_is_better=True), strict=True))
 
 
-def trained(
-    world: World, number: int, gains: Sequence[float], seeds: int, examples: int = 300
-) -> list[Scores]:
-    """Returns the scores of arms that are so much better, in accuracy, than the world's models."""
-    generator = np.random.default_rng(number)
-    difficulty = world.difficulty * generator.standard_normal(examples)
-    cells = [
-        statistics
-        for gain in gains
-        for statistics in _answers(world, ACCURACY + gain, seeds, difficulty, generator)
+def verdicts(
+    groups: Sequence[Sequence[Scores]], looks: Sequence[int] = (5,), smallest: float | None = None
+) -> Verdicts:
+    """Returns what a study says whose looks are planned; each group is a baseline with its arms."""
+    return [verdict for verdict, _ in decided(groups, looks, smallest)]
+
+
+def decided(
+    groups: Sequence[Sequence[Scores]], looks: Sequence[int], smallest: float | None = None
+) -> list[tuple[str, int]]:
+    """Returns each verdict of a study whose looks are planned, with the number of seeds of its look."""
+    pairs = [(arm, group[0]) for group in groups for arm in group[1:]]
+    planned = planned_looks(tuple(looks), ALPHA / len(pairs))
+    found = [
+        compare_at_looks(*pair, range(looks[-1]), planned, smallest, higher_is_better=True) for pair in pairs
     ]
-    scores = resampled(cells, lambda rows: float(rows.sum()) / len(rows), RESAMPLES, number)
+    return [(str(each.verdict(look, smallest, higher_is_better=True)), look.seeds) for each, look in found]
+
+
+def with_one_look(world: World, number: int) -> Verdicts:
+    """A study of arms that are all alike."""
+    return verdicts([scored(answers(world, number, [0.0] * 5, 5))])
+
+
+def with_looks(world: World, number: int) -> Verdicts:
+    """The same with planned looks."""
+    return verdicts([scored(answers(world, number, [0.0] * 5, PLANNED[-1]))], PLANNED)
+
+
+def with_scales(world: World, number: int, looks: Sequence[int] = (5,)) -> Verdicts:
+    """Arms that are all alike, compared within each of three scales; large models are better."""
+    arms = scored(answers(world, number, [gain for gain in (0.0, 0.05, 0.1) for _ in range(5)], looks[-1]))
+    return verdicts([arms[first : first + 5] for first in (0, 5, 10)], looks)
+
+
+def between_scales(world: World, number: int) -> Verdicts:
+    """How the differences of arms that are all alike change with the scale; no contrast should exclude 0."""
+    arms = scored(answers(world, number, [gain for gain in (0.0, 0.05, 0.1) for _ in range(5)], 5))
+    names = [(scale, f"{scale}: {arm}") for scale in SCALES for arm in range(5)]
+    records = [{"name": name, "values": {"scale": scale}} for scale, name in names]
+    scores = {name: arm for (_, name), arm in zip(names, arms, strict=True)}
+    contrasts = judge_contrasts(planned_contrasts(records), scores, range(5))
+    return [Verdict.BETTER for each in contrasts if not each["low"] <= 0 <= each["high"]]
+
+
+def with_divergence(world: World, number: int, looks: Sequence[int] = (5,)) -> Verdicts:
+    """A study of arms that are all alike, in which every tenth training diverges."""
+    right = answers(world, number, [0.0] * 5, looks[-1])
+    generator = np.random.default_rng([number, 1])
+    diverged = generator.random(right.shape[:2]) < DIVERGING
+    right = np.where(diverged[..., None], generator.random(right.shape) < UNTRAINED, right)
+    return verdicts([scored(right, diverged)], looks)
+
+
+def with_tuning(world: World, number: int, trials: int, seeds: int = 5, *, alike: bool = False) -> Verdicts:
+    """Arms that are all alike choose one of three settings by so many seeds; then they are compared.
+
+    With `alike`, only those count that have chosen the setting of their baseline.
+    """
+    tried = answers(world, [number, 2], SETTINGS * 5, trials).mean(axis=2).reshape(5, len(SETTINGS), trials)
+    chosen = [best_setting(arm) for arm in tried]
+    found = verdicts([scored(answers(world, number, chosen, seeds))], (seeds,))
     return [
-        Scores(
-            {seed: float(cells[first + seed].mean()) for seed in range(seeds)},
-            {seed: scores[first + seed] for seed in range(seeds)},
-            examples,
-        )
-        for first in range(0, len(cells), seeds)
+        verdict for verdict, gain in zip(found, chosen[1:], strict=True) if not alike or gain == chosen[0]
     ]
+
+
+def best_setting(tried: np.ndarray) -> float:
+    """Returns the setting that a study chooses, by the scores of trials, (settings, seeds)."""
+    trials = [
+        (
+            SimpleNamespace(name="arm", metric="accuracy", gain=gain),
+            [CellResult("arm", 0, -score, {"accuracy": score}) for score in scores],
+        )
+        for gain, scores in zip(SETTINGS, tried.tolist(), strict=True)
+    ]
+    metrics = {"arm": {"accuracy": SimpleNamespace(higher_is_better=True)}}
+    best: Any = _best
+    return float(best(trials, SimpleNamespace(metrics=metrics)).gain)
+
+
+DESIGNS: dict[str, Callable[[World, int], Verdicts]] = {
+    "one look at 5 seeds": with_one_look,
+    "looks after 3, 5, 8 and 12 seeds": with_looks,
+    "three scales": with_scales,
+    "three scales, the same looks": partial(with_scales, looks=PLANNED),
+    "contrasts between three scales": between_scales,
+    "1 training in 10 diverges": with_divergence,
+    "the same, with looks": partial(with_divergence, looks=PLANNED),
+    "settings chosen by one seed": partial(with_tuning, trials=1),
+    "the same, where arms chose the same": partial(with_tuning, trials=1, alike=True),
+    "settings chosen by five seeds, 12 seeds": partial(with_tuning, trials=5, seeds=12),
+    "the same 12 seeds, where arms chose the same": partial(with_tuning, trials=5, seeds=12, alike=True),
+}
+"""Studies without any difference."""
+
+
+def any_difference(design: Callable[[World, int], Verdicts], world: World, number: int) -> bool:
+    """Returns whether a study reports a difference."""
+    return any(verdict in DIFFERENCES for verdict in design(world, number))
+
+
+def print_designs(pool: Executor, studies: int) -> None:
+    """Prints how many studies without any difference report one, by design and world."""
+    print(f"Studies without any difference that report one, % of {studies}")
+    print(f"| design | {' | '.join(world.name for world in CHOSEN)} |")
+    print("| --- | --- | --- | --- |")
+    for name, design in DESIGNS.items():
+        hits = [
+            list(pool.map(partial(any_difference, design, world), range(1, studies + 1), chunksize=50))
+            for world in CHOSEN
+        ]
+        print(f"| {name} | {' | '.join(share(each) for each in hits)} |", flush=True)
 
 
 def found_by_looking(number: int) -> np.ndarray:
     """Returns whether equal arms are called different after each number of seeds in `LOOKS`."""
-    arm, baseline = trained(WORLDS[0], number, (0.0, 0.0), LOOKS[-1])
-    looks = [judged([compare(arm, baseline, range(seeds))])[0][1]["verdict"] for seeds in LOOKS]
-    return np.array([verdict in (Verdict.BETTER, Verdict.WORSE) for verdict in looks])
+    pair = scored(answers(WORLDS[0], number, (0.0, 0.0), LOOKS[-1]))
+    return np.array([verdicts([pair], (seeds,))[0] in DIFFERENCES for seeds in LOOKS])
 
 
-def with_planned_looks(gain: float, number: int) -> tuple[str, int, str]:
+def with_planned_looks(world: World, gain: float, number: int) -> tuple[str, int, str]:
     """Returns the verdict of planned looks and when it came, then that of one look at all seeds."""
-    arm, baseline = trained(WORLDS[1], number, (gain, 0.0), PLANNED[-1])
-    verdicts = []
-    for looks in (planned_looks(PLANNED, ALPHA), planned_looks(PLANNED[-1:], ALPHA)):
-        found, look = compare_at_looks(
-            arm, baseline, range(PLANNED[-1]), looks, MARGIN, higher_is_better=True
-        )
-        verdicts.append((str(found.verdict(look, MARGIN, higher_is_better=True)), look.seeds))
-    return (*verdicts[0], verdicts[1][0])
+    baseline, arm = scored(answers(world, number, (0.0, gain), PLANNED[-1]))
+    group = [[baseline, arm]]
+    ((planned, seeds),) = decided(group, PLANNED, MARGIN)
+    return planned, seeds, verdicts(group, PLANNED[-1:], MARGIN)[0]
 
 
-def with_divergence(number: int) -> tuple[bool, bool]:
+def better_though_diverging(number: int) -> tuple[bool, bool]:
     """Returns whether an arm that diverges with half its seeds is called better, by the others and by all.
 
     It is better by 0.15 where it does not diverge; each of six seeds does with a probability of 0.5.
     """
-    arm, baseline = trained(WORLDS[0], number, (0.15, 0.0), 6)
-    diverged = np.flatnonzero(np.random.default_rng(-number % 2**32).random(6) < 0.5).tolist()
+    baseline, arm = scored(answers(WORLDS[0], number, (0.0, 0.15), 6))
+    diverged = np.flatnonzero(np.random.default_rng([number, 3]).random(6) < 0.5).tolist()
     left = {seed: score for seed, score in arm.scores.items() if seed not in diverged}
     failed = replace(arm, scores=left, failures=dict.fromkeys(diverged, "diverged"))
     compared = compare(failed, baseline, range(6))
     by_survivors, by_all = (judged([each])[0][1] for each in (replace(compared, failed=((), ())), compared))
     return by_survivors["verdict"] == Verdict.BETTER, by_all["verdict"] == Verdict.BETTER
-
-
-def _answers(
-    world: World, accuracy: float, seeds: int, difficulty: np.ndarray, generator: np.random.Generator
-) -> Iterator[np.ndarray]:
-    """Yields for each seed of an arm which examples it has right, (examples, 1)."""
-    accident = np.sqrt(1 - world.seed**2 - world.liking**2 - world.difficulty**2)
-    liking = world.liking * generator.standard_normal(len(difficulty))
-    for _ in range(seeds):
-        luck = world.seed * generator.standard_normal()
-        noise = accident * generator.standard_normal(len(difficulty))
-        right = norm.ppf(accuracy) + difficulty + liking + luck + noise > 0
-        yield right[:, None].astype(float)
 
 
 def alarms(judged: Iterable[tuple[Sequence[float | None], str]]) -> np.ndarray:
@@ -174,10 +303,9 @@ def alarms(judged: Iterable[tuple[Sequence[float | None], str]]) -> np.ndarray:
     Args:
         judged: The p of each of the three tests, and the verdict.
     """
-    differences = (Verdict.BETTER, Verdict.WORSE)
     return np.array(
         [
-            (*(p is not None and p <= ALPHA for p in tests), verdict in differences)
+            (*(p is not None and p <= ALPHA for p in tests), verdict in DIFFERENCES)
             for tests, verdict in judged
         ]
     )
@@ -190,104 +318,96 @@ def tested(judged: Iterable[Judged]) -> Iterator[tuple[Sequence[float | None], s
         yield [None if test is None else test.p for test in tests], record["verdict"]
 
 
-def share(hits: np.ndarray) -> str:
+def share(hits: np.ndarray | Sequence[bool]) -> str:
     """Returns a share in percent with its exact 95 % interval."""
-    result = binomtest(int(hits.sum()), len(hits))
+    result = binomtest(int(np.sum(hits)), len(hits))
     low, high = result.proportion_ci()
     return f"{100 * result.statistic:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def print_false_alarms(pool: Executor, studies: int, seeds: int) -> None:
-    """Prints how often studies without any difference report one."""
-    print("False alarms, % of comparisons, in brackets the 95 % interval of the share; last: % of studies")
+def print_alike(pool: Executor, studies: int) -> None:
+    """Prints how often each test calls arms different that are alike."""
+    print(f"False alarms, % of comparisons in {studies} studies; last: % of studies")
     print("| world | seeds alone | examples alone | both together | studies, corrected |")
     print("| --- | --- | --- | --- | --- |")
     numbers = range(1, studies + 1)
     for world in WORLDS:
         found = np.array(
-            [alarms(tested(each)) for each in pool.map(partial(study, world, seeds=seeds), numbers)]
+            [alarms(tested(each)) for each in pool.map(partial(study, world), numbers, chunksize=50)]
         )
         cells = [share(column.ravel()) for column in np.moveaxis(found[..., :3], -1, 0)]
-        print(f"| {world.name} | {' | '.join(cells)} | {share(found[..., 3].any(axis=1))} |", flush=True)
+        print(f"| {world.name} | {' | '.join(cells)} | {share(np.any(found[..., 3], axis=1))} |", flush=True)
 
 
-def print_power(pool: Executor, studies: int, seeds: int) -> None:
-    """Prints how often studies find a planted difference, also one as large as they say they could see."""
-    print("Power: % of studies that call a planted difference better, corrected for their comparisons")
-    print("| world | planted: 5 points | 10 points | the minimum detectable difference |")
-    print("| --- | --- | --- | --- |")
+def print_planted(pool: Executor, studies: int) -> None:
+    """Prints how often studies find a planted difference."""
+    print(f"Power: % of {studies} studies that call a planted difference better, corrected")
+    print("| world | planted: 5 points | 10 points |")
+    print("| --- | --- | --- |")
     for world in WORLDS:
-        differences = [
-            record["minimum_detectable_difference"]
-            for judged in pool.map(partial(study, world, seeds=seeds), range(1, _ASKED + 1))
-            for _, record in judged
-        ]
-        minimum = float(np.median([each for each in differences if each is not None]))
         cells = []
-        for planted in (0.05, 0.1, minimum):
-            found = pool.map(partial(study, world, planted=planted, seeds=seeds), range(1, studies + 1))
-            cells.append(share(np.array([judged[0][1]["verdict"] == Verdict.BETTER for judged in found])))
-        print(f"| {world.name} | {' | '.join(cells)} at {100 * minimum:.1f} points |", flush=True)
+        for planted in (0.05, 0.1):
+            found = pool.map(partial(study, world, planted=planted), range(1, studies + 1), chunksize=50)
+            cells.append(share([judged[0][1]["verdict"] == Verdict.BETTER for judged in found]))
+        print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
 
 
-def print_looks(pool: Executor, studies: int) -> None:
+def print_impatient(pool: Executor, studies: int) -> None:
     """Prints how often equal arms are called different by one look, and by looking after every seed."""
-    found = np.array(list(pool.map(found_by_looking, range(1, studies + 1))))
+    found = np.array(list(pool.map(found_by_looking, range(1, studies + 1), chunksize=50)))
     print(f"Equal arms, one comparison: % of {studies} studies that call them different")
     print(f"| look after each of {LOOKS[0]} to {LOOKS[-1]} seeds | only after {LOOKS[-1]} |")
     print("| --- | --- |")
-    print(f"| {share(found.any(axis=1))} | {share(found[:, -1])} |", flush=True)
+    print(f"| {share(np.any(found, axis=1))} | {share(found[:, -1])} |", flush=True)
 
 
-def print_planned_looks(pool: Executor, studies: int) -> None:
+def print_looks(pool: Executor, studies: int) -> None:
     """Prints what planned looks find, with how many seeds, beside one look at all seeds."""
     print(f"Planned looks after {PLANNED} seeds, {100 * MARGIN:.0f} points matter; % of {studies} studies")
     print("| planted | different | equivalent | seeds in the mean | one look: different | equivalent |")
     print("| --- | --- | --- | --- | --- | --- |")
-    differences = (Verdict.BETTER, Verdict.WORSE)
-    for gain in (0.0, MARGIN, 2 * MARGIN):
-        found = list(pool.map(partial(with_planned_looks, gain), range(1, studies + 1), chunksize=20))
+    for gain in (0.0, MARGIN / 2, MARGIN, 2 * MARGIN):
+        design = partial(with_planned_looks, WORLDS[1], gain)
+        found = list(pool.map(design, range(1, studies + 1), chunksize=50))
         planned, seeds, single = zip(*found, strict=True)
         cells = [
-            share(np.array([verdict in wanted for verdict in verdicts]))
+            share([verdict in wanted for verdict in verdicts])
             for verdicts in (planned, single)
-            for wanted in (differences, (Verdict.EQUIVALENT,))
+            for wanted in (DIFFERENCES, (Verdict.EQUIVALENT,))
         ]
         cells.insert(2, f"{np.mean(seeds):.1f}")
-        print(f"| {100 * gain:.0f} points | {' | '.join(cells)} |", flush=True)
+        print(f"| {100 * gain:g} points | {' | '.join(cells)} |", flush=True)
 
 
-def print_divergence(pool: Executor, studies: int) -> None:
+def print_diverging(pool: Executor, studies: int) -> None:
     """Prints how often an arm that diverges with half its seeds is called better."""
-    found = np.array(list(pool.map(with_divergence, range(1, studies + 1))))
+    found = np.array(list(pool.map(better_though_diverging, range(1, studies + 1))))
     print(f"An arm that diverges with half its seeds: of {studies} studies call it better")
     print("| by the seeds that are left | by the verdict |")
     print("| --- | --- |")
-    print(f"| {found[:, 0].sum()} | {found[:, 1].sum()} |")
+    print(f"| {found[:, 0].sum()} | {found[:, 1].sum()} |", flush=True)
+
+
+TABLES = {
+    "alike": print_alike,
+    "designs": print_designs,
+    "planted": print_planted,
+    "impatient": print_impatient,
+    "looks": print_looks,
+    "diverging": print_diverging,
+}
 
 
 def main() -> None:
-    """Prints false alarms, then power, looks and divergence."""
+    """Prints the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--studies", type=int, default=200, help="without a difference, for each row")
-    parser.add_argument("--planted", type=int, default=50, help="with one, for each figure")
-    parser.add_argument("--looks", type=int, default=0, help="looked at again and again")
-    parser.add_argument("--planned", type=int, default=0, help="with planned looks, for each row")
-    parser.add_argument("--diverging", type=int, default=0, help="with an arm that often diverges")
-    parser.add_argument("--seeds", type=int, default=5, help="trainings of each arm")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("tables", nargs="+", choices=TABLES)
+    parser.add_argument("--studies", type=int, default=1000, help="for each figure")
+    parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     with ProcessPoolExecutor(options.processes) as pool:
-        if options.studies:
-            print_false_alarms(pool, options.studies, options.seeds)
-        if options.planted:
-            print_power(pool, options.planted, options.seeds)
-        if options.looks:
-            print_looks(pool, options.looks)
-        if options.planned:
-            print_planned_looks(pool, options.planned)
-        if options.diverging:
-            print_divergence(pool, options.diverging)
+        for table in options.tables:
+            TABLES[table](pool, options.studies)
 
 
 if __name__ == "__main__":

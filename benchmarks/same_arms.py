@@ -124,11 +124,9 @@ def print_scores(found: list[Findings]) -> None:
     """Prints where scores lie, and how far they spread within an arm."""
     table = pandas.concat([each.table for each in found])
     means, deviations = (table[f"score.{name}"].dropna().astype(float) for name in ("mean", "deviation"))
-    differences = table["minimum_detectable_difference"].dropna().astype(float)
     print(
         f"{METRIC}: arms' means {means.min():.3f} to {means.max():.3f}, in the median {means.median():.3f}; "
-        f"median deviation over seeds {deviations.median():.4f}; median minimum "
-        f"detectable difference {differences.median():.4f}"
+        f"median deviation over seeds {deviations.median():.4f}"
     )
 
 

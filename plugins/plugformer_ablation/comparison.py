@@ -129,17 +129,6 @@ class PairedComparison:
             return None
         return known.interval(level)
 
-    def minimum_detectable_difference(self, alpha: float) -> float | None:
-        """Returns the smallest true difference that is found with a power of 80 %.
-
-        None if the difference cannot be tested, if nothing varied from which to tell, or if it cannot be
-        computed.
-        """
-        if self.both is None or self.identical:
-            return None
-        difference = self.both.minimum_detectable_difference(alpha)
-        return difference if difference > 0 else None
-
     def verdict(self, look: Look, smallest: float | None, *, higher_is_better: bool) -> Verdict:
         """Returns the verdict: there is a difference if 0 is outside of the interval.
 
@@ -298,7 +287,6 @@ def judge(
             "smallest_effect": smallest,
             "equivalence": None if smallest is None else _ends(comparison.interval(1 - look.equivalence)),
             "verdict": str(comparison.verdict(look, smallest, higher_is_better=higher_is_better)),
-            "minimum_detectable_difference": comparison.minimum_detectable_difference(look.alpha),
             "would_decide": comparison.would_decide(look, smallest, higher_is_better=higher_is_better),
             "notes": list(comparison.notes),
         }

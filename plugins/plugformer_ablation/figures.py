@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator
 from pandas import DataFrame
 
@@ -21,7 +20,6 @@ from plugformer_ablation.results import Record
 from plugformer_cli.drawing import BLUE, GRAY, ORANGE, Drawing, drawing_style, panels
 
 _VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
-_BAR = "#e9ebee"
 _NAME = 34  # characters on a line
 _ROWS, _PANELS = 40, 24  # of arms, as many as a figure can show
 _TUNED = 10  # arms in a figure of what was tried
@@ -61,13 +59,12 @@ def _forest(shown: Sequence[Record], task: str, omitted: str) -> Drawing:
     legend = [
         Line2D([], [], color=GRAY, linewidth=3.5, label="95 %"),
         Line2D([], [], color=GRAY, linewidth=1.2, label=f"{100 * shown[0]['level']:.4g} %"),
-        Patch(color=_BAR, label="power below 80 %"),
     ]
-    figure.legend(handles=legend, loc="outside upper right", ncols=4)
+    figure.legend(handles=legend, loc="outside upper right", ncols=2)
     caption = (
         "The arm's mean minus the baseline's, over pairs of seeds. The interval covers the variation over "
         "seeds and test examples; the thick line is for a single comparison, the thin line, which decides, "
-        "for all. A true difference within the gray bar is found with a power below 80 %." + omitted
+        "for all." + omitted
     )
     where = f" on {task}" if task else ""
     name = f"differences-{task}" if task else "differences"
@@ -91,10 +88,8 @@ def _selected(findings: Findings, most: int) -> tuple[list[Record], str]:
 
 
 def _draw_difference(axes: Axes, row: int, comparison: Mapping[str, Any]) -> None:
-    verdict, detectable = comparison["verdict"], comparison["minimum_detectable_difference"]
+    verdict = comparison["verdict"]
     color = _VERDICTS.get(verdict, GRAY)
-    if detectable is not None:
-        axes.barh(row, 2 * detectable, left=-detectable, height=0.7, color=_BAR, zorder=0)
     for interval, width in ((comparison, 1.2), (comparison["interval_95"], 3.5)):
         if interval["low"] is not None:
             ends = (interval["low"], interval["high"])

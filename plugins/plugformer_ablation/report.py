@@ -58,7 +58,7 @@ class StudyReport:
         """Returns sentences, scores and verdicts, for a notebook."""
         findings = self.findings
         lines = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(findings))
-        scores, comparisons = arms_table(findings).iloc[:, :6], comparisons_table(findings).iloc[:, :6]
+        scores, comparisons = arms_table(findings).iloc[:, :6], comparisons_table(findings).iloc[:, :5]
         tables = [frame.to_html(index=False, border=0) for frame in (scores, comparisons) if len(frame)]
         return f"<p>{escape(heading(findings))}</p><ul>{lines}</ul>{''.join(tables)}"
 
@@ -140,8 +140,8 @@ class StudyReport:
             "updates": _rows(scores[["arm", *scores.columns[10:]]]) if updates(findings) else None,
         }
         if len(comparisons):
-            tables["comparisons"] = _rows(comparisons.iloc[:, :6])
-            tables["errors"] = _rows(comparisons[["arm", *comparisons.columns[6:]]])
+            tables["comparisons"] = _rows(comparisons.iloc[:, :5])
+            tables["errors"] = _rows(comparisons[["arm", *comparisons.columns[5:]]])
         settings = DataFrame([{"arm": arm["arm"], **_settings(arm["task"])} for arm in arms]).fillna(NOTHING)
         differing = [name for name in settings.columns[1:] if settings[name].nunique() > 1]
         metrics = dict.fromkeys(name for known in results.metrics.values() for name in known)
@@ -226,7 +226,6 @@ def comparisons_table(findings: Findings) -> DataFrame:
             name: _interval(comparison, places) + end,
             "p": "<0.001" if p is not None and p < 0.001 else _number(p, ".3f"),
             "verdict": comparison["verdict"],
-            "minimum detectable difference": _number(comparison["minimum_detectable_difference"], form),
             **{f"standard error, {name}": _number(error, form) for name, error in errors},
             "effect size d_z": _number(comparison["effect_size_dz"], ".2f"),
             f"{LOSS}, 95 % interval": f"{_number(loss['mean'], '.4f')} {_interval(loss, 4)}",

@@ -11,7 +11,6 @@ from plugformer_ablation.matching import TOLERANCE
 from plugformer_ablation.over_tasks import PERCENT
 from plugformer_ablation.results import Record
 from plugformer_ablation.spending import price
-from plugformer_ablation.statistics import POWER
 
 UPDATE = "time of an update"
 """What reports call the cost of an arm's updates relative to the baseline's."""
@@ -101,9 +100,8 @@ def _conclusion(comparison: Record, places: int) -> str:
         return f"undecided, since neither 0 nor a difference of {smallest:.{places}f} is excluded"
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return "a significant difference"
-    detectable = comparison["minimum_detectable_difference"]
-    limit = "" if detectable is None else f"; this study would have detected {detectable:.{places}f}"
-    return f"no difference shown{limit}"
+    excluded = "; those outside of the interval are excluded" if comparison["low"] is not None else ""
+    return f"no difference shown{excluded}"
 
 
 def _needed(comparison: Record) -> Iterator[str]:
@@ -207,8 +205,6 @@ def explanation(findings: Findings) -> list[str]:
             *_about_equivalence(findings),
             *_about_looks(findings),
             *_about_needed(findings),
-            "The minimum detectable difference (MDD) is the smallest true difference that this study finds "
-            f"with a power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
         ]
     if updates(findings):
         lines.append(

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 POWER = 0.8
-"""At which minimum detectable differences are given, by convention: Cohen (1988), page 56."""
+"""At which detectable differences are given, by convention: Cohen (1988), page 56."""
 
 RESAMPLES = 2000
 """They give a standard error to within 2 %."""
@@ -100,7 +100,7 @@ class StudentT:
         margin = self.margin(1 - level)
         return self.mean - margin, self.mean + margin
 
-    def minimum_detectable_difference(self, alpha: float) -> float:
+    def detectable_difference(self, alpha: float) -> float:
         """Returns the smallest true difference that is found with a power of 80 %.
 
         Found means that the interval excludes 0 on the right side; an error of 0 gives 0. `alpha` is the

@@ -30,7 +30,7 @@ def answers(share, seed, seeds=5):
 
 def numbers(found):
     """Returns all numbers that a report may show of a comparison."""
-    shown = [found.difference, found.p, found.effect_size, found.minimum_detectable_difference(0.05)]
+    shown = [found.difference, found.p, found.effect_size]
     return [value for value in (*shown, *(found.interval(0.95) or ())) if value is not None]
 
 
@@ -87,7 +87,6 @@ def test_the_interval_excludes_zero_exactly_where_p_is_small():
 def test_one_seed_gives_an_interval_but_no_verdict():
     found = compare(trials(answers(0.9, 1, 1), [1]), trials(answers(0.5, 2, 1), [1]), [1])
     assert found.p is None
-    assert found.minimum_detectable_difference(0.05) is None
     assert found.effect_size is None
     assert found.interval(0.95) == found.examples.interval(0.95)
     assert any("no verdict from one seed" in note for note in found.notes)
@@ -119,7 +118,7 @@ def test_from_nothing_to_everything():
 def test_floor_and_ceiling(value):
     arm = trials(np.full((5, EXAMPLES), value))
     found = compare(arm, arm, SEEDS)
-    assert (found.p, found.interval(0.95), found.minimum_detectable_difference(0.05)) == (1.0, None, None)
+    assert (found.p, found.interval(0.95)) == (1.0, None)
     assert any("floor or ceiling" in note for note in found.notes)
     assert all(map(math.isfinite, numbers(found)))
 
@@ -243,14 +242,3 @@ def test_comparisons_that_cannot_be_tested_count_among_the_planned_ones():
     beside = judge([with_p(0.03), PairedComparison(None, 0)], higher_is_better=True)
     assert (alone[0]["verdict"], beside[0]["verdict"]) == (Verdict.BETTER, Verdict.NOT_DISTINGUISHABLE)
     assert (beside[1]["verdict"], beside[1]["p"]["corrected"]) == (Verdict.NONE, None)
-
-
-@pytest.mark.parametrize(("number", "known"), [(4_999, True), (20_000, False)])
-def test_two_seeds_are_judged_in_any_number_of_comparisons(number, known):
-    """With one degree of freedom the error is the absolute value of a normal variable."""
-    error = StudentT(0.1, 0.02, 1.0)
-    others = [PairedComparison(None, 0)] * (number - 1)
-    found, *_ = judge([PairedComparison(0.1, 2, error, error, error), *others], higher_is_better=True)
-    detectable = found["minimum_detectable_difference"]
-    critical = 1 / math.tan(math.pi * 0.05 / number / 2)  # Cauchy's distribution
-    assert detectable == (pytest.approx(0.02 * critical * stats.norm.ppf(0.9), rel=1e-3) if known else None)

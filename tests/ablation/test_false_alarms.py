@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.statistics import resampled
 
 STUDIES = 20
 
@@ -32,9 +33,8 @@ def most(count):
 @pytest.mark.parametrize(
     ("seed", "liking", "blind"), [(0.25, 0.0, 1), (0.0, 0.75, 0)], ids=["luck of seeds", "luck of examples"]
 )
-def test_arms_that_are_alike_are_seldom_called_different(simulation, monkeypatch, seed, liking, blind):
+def test_arms_that_are_alike_are_seldom_called_different(simulation, seed, liking, blind):
     """The test that is blind for the world's luck shows that there is some."""
-    monkeypatch.setattr(simulation, "RESAMPLES", 200)
     world = simulation.World("of one kind of luck", seed, liking)
     studies = [simulation.study(world, number, arms=3, examples=150) for number in range(STUDIES)]
     found = np.array([simulation.alarms(simulation.tested(each)) for each in studies])
@@ -52,9 +52,27 @@ def test_a_large_difference_is_found(simulation):
     assert all(record["verdict"] == Verdict.BETTER for _, record in judged)
 
 
-def test_an_arm_that_diverges_with_half_its_seeds_is_never_called_better(simulation, monkeypatch):
-    monkeypatch.setattr(simulation, "RESAMPLES", 200)
-    found = np.array([simulation.with_divergence(number) for number in range(1, STUDIES + 1)])
+def test_an_arm_that_diverges_with_half_its_seeds_is_never_called_better(simulation):
+    found = np.array([simulation.better_though_diverging(number) for number in range(1, STUDIES + 1)])
     by_survivors, by_all = found.sum(axis=0)
     assert by_survivors > STUDIES / 3
     assert by_all == 0
+
+
+def test_simulated_models_vary_over_examples_as_over_the_resampled_test_sets_of_a_study(simulation):
+    right = simulation.answers(simulation.WORLDS[1], 1, (0.0, 0.1), 2, examples=50)
+    cells = [model[:, None].astype(float) for arm in right for model in arm]
+    expected = np.cov(resampled(cells, lambda rows: float(rows.mean())))
+    found = np.cov([moved for arm in simulation.scored(right) for moved in arm.resampled.values()])
+    assert np.allclose(found, expected, atol=0.1 * expected.max())
+
+
+def test_studies_of_every_design_without_a_difference_seldom_find_one(simulation):
+    alike = simulation.WORLDS[0]
+    honest = [name for name in simulation.DESIGNS if not name.startswith("settings")]
+    found = [
+        simulation.any_difference(simulation.DESIGNS[name], alike, number)
+        for name in honest
+        for number in range(5)
+    ]
+    assert sum(found) <= most(len(found))

@@ -1,5 +1,6 @@
 """Student's t against scipy's own tests, power against simulation, the bootstrap against sacreBLEU's."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_two_sources_of_which_one_is_nothing_are_one():
     found = replace(one, other=StudentT(0.4, 0.0, 99.0))
     assert found.p == pytest.approx(one.p)
     assert found.interval(0.9) == pytest.approx(one.interval(0.9))
-    assert found.minimum_detectable_difference(0.05) == one.minimum_detectable_difference(0.05)
+    assert found.detectable_difference(0.05) == one.detectable_difference(0.05)
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.01, 0.4, 2.0, 1e6])
@@ -69,19 +70,28 @@ def test_two_sources_find_nothing_too_often_and_what_they_promise(seeds, share):
     margins = np.hypot(errors * squares[0], (1 - share) ** 0.5 * squares[1])
     assert (abs(differences) > margins).mean() < 1.15 * alpha
     other = StudentT(0.0, (1 - share) ** 0.5, 999.0)
-    promised = StudentT(0.0, share**0.5, seeds - 1.0, other).minimum_detectable_difference(alpha)
+    promised = StudentT(0.0, share**0.5, seeds - 1.0, other).detectable_difference(alpha)
     assert (differences + promised > margins).mean() == pytest.approx(0.8, abs=0.03)
 
 
 @pytest.mark.parametrize(("seeds", "alpha"), [(2, 0.05), (3, 0.0125), (5, 0.05), (5, 0.00125), (10, 0.005)])
-def test_the_minimum_detectable_difference_is_detected_four_times_in_five(seeds, alpha):
+def test_the_detectable_difference_is_detected_four_times_in_five(seeds, alpha):
     deviation, generator = 0.3, np.random.default_rng(seeds)
-    effect = StudentT(0.0, deviation / seeds**0.5, float(seeds - 1)).minimum_detectable_difference(alpha)
+    effect = StudentT(0.0, deviation / seeds**0.5, float(seeds - 1)).detectable_difference(alpha)
     differences = generator.normal(effect, deviation, (20_000, seeds))
     # Known and estimated deviation differ: power is defined for the known one.
     result = stats.ttest_1samp(differences, 0, axis=1)
     seen = ((result.pvalue < alpha) & (result.statistic > 0)).mean()
     assert seen == pytest.approx(0.8, abs=0.015)
+
+
+@pytest.mark.parametrize(("number", "known"), [(4_999, True), (20_000, False)])
+def test_two_seeds_and_any_number_of_comparisons(number, known):
+    """With one degree of freedom the error is the absolute value of a normal variable."""
+    detectable = StudentT(0.0, 0.02, 1.0).detectable_difference(0.05 / number)
+    critical = 1 / math.tan(math.pi * 0.05 / number / 2)  # Cauchy's distribution
+    expected = 0.02 * critical * stats.norm.ppf(0.9) if known else math.nan
+    assert detectable == pytest.approx(expected, rel=1e-3, nan_ok=True)
 
 
 def mean(statistics):
