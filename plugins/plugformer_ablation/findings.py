@@ -14,6 +14,7 @@ from pandas import DataFrame
 from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import ALPHA, Scores, Verdict, compare, compare_at_looks, judge
 from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
+from plugformer_ablation.currency import speedup
 from plugformer_ablation.looks import Look, planned_looks
 from plugformer_ablation.over_tasks import judge_over_tasks, planned_over_tasks
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
@@ -33,8 +34,8 @@ class Findings:
     `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
     returns, with the `metric` and its direction, the number of `parameters` of both, `further` metrics with
     intervals that are corrected among themselves, and the difference of validation losses and its 95 % t
-    interval over seeds, neither corrected nor judged. `overall` has the same over all tasks of a study,
-    `contrasts` are what `judge_contrasts` returns.
+    interval over seeds, neither corrected nor judged, as is the `speedup`. `overall` has the same over all
+    tasks of a study, `contrasts` are what `judge_contrasts` returns.
     `looks` are the reports of this study that gave verdicts.
     """
 
@@ -185,7 +186,7 @@ def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
 
 
 def _comparisons(results: StudyResults, scores: Mapping[str, Scores], looks: Sequence[Look]) -> list[Record]:
-    parameters = {arm["name"]: arm["cost"]["parameters"] for arm in results.arms}
+    costs = {arm["name"]: arm["cost"] for arm in results.arms}
     further = _further(results)
     records = []
     for arm in results.arms:
@@ -203,10 +204,13 @@ def _comparisons(results: StudyResults, scores: Mapping[str, Scores], looks: Seq
                 "baseline": baseline,
                 "metric": arm["metric"],
                 "higher_is_better": higher,
-                "parameters": {"arm": parameters[name], "baseline": parameters[baseline]},
+                "parameters": {"arm": costs[name]["parameters"], "baseline": costs[baseline]["parameters"]},
                 **judge([found], [look], [smallest], higher_is_better=higher)[0],
                 "further": further.get(name, {}),
                 "loss_difference": _loss_difference(results, name, baseline),
+                "speedup": speedup(
+                    results.cells_of(name), results.cells_of(baseline), costs[name], costs[baseline]
+                ),
             }
         )
     return records

@@ -17,6 +17,7 @@ from rich.text import Text
 from plugformer.errors import PlugformerError, described, needing
 from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.currency_sentences import currency_sentences
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.paper import paper_files
 from plugformer_ablation.results import Record, flat, write
@@ -124,7 +125,7 @@ class StudyReport:
         styles = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
         for sentence, comparison in zip(sentences(findings), findings.comparisons, strict=True):
             console.print(Text(sentence, styles.get(comparison["verdict"], "")))
-        told = (overall_sentences, contrast_sentences, remarks, explanation)
+        told = (overall_sentences, currency_sentences, contrast_sentences, remarks, explanation)
         for lines in filter(None, (each(findings) for each in told)):
             console.print("", *lines, sep="\n")
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
@@ -157,6 +158,7 @@ class StudyReport:
             heading=heading(findings),
             sentences=sentences(findings),
             overall=overall_sentences(findings),
+            currency=currency_sentences(findings),
             contrasts=contrast_sentences(findings),
             figures=figures,
             remarks=remarks(findings),

@@ -1,6 +1,7 @@
 """Speedups at equal loss: what curves say, worked out by hand, and how often they are right."""
 
 import importlib.util
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from scipy.stats import binom, ttest_1samp
 
 from plugformer_ablation.currency import speedup
+from plugformer_ablation.currency_sentences import currency_sentences
+from plugformer_ablation.findings import find
 from plugformer_ablation.results import CellResult
 
 COST = {"flops": 100.0, "update": None}
@@ -84,6 +87,25 @@ def test_no_speedup_is_told_where_curves_do_not_tell_one(arm, baseline, note):
     found = speedup([arm], [baseline], COST, COST)
     assert note in found["note"]
     assert not {"updates", "tokens", "operations", "time"} & found.keys()
+
+
+@pytest.mark.parametrize(("tokens", "unit"), [(9_000, "tokens"), (0, "updates")])
+def test_a_study_tells_the_speedup_of_each_arm(made_up, tokens, unit):
+    results = made_up({"baseline": 0.7, "other": 0.9}, seeds=2, examples=40)
+    cells = [replace(each, tokens=tokens, diverged=None) for each in results.cells]
+    found = find(replace(results, cells=tuple(cells)))
+    line, explained = currency_sentences(found)
+    units = ["operations", "time"] if tokens else ["time"]
+    more = "; ".join(rf"\d\.\d\d in {each} \(interval \d\.\d\d to \d\.\d\d\)" for each in units)
+    expected = (
+        rf"other: \d\.\d\d times as fast to the same validation loss in {unit} \(95 % interval "
+        rf"\d\.\d\d to \d\.\d\d\); {more}; its final loss is the lower one with 2 of 2 seeds\."
+    )
+    assert re.fullmatch(expected, line)
+    assert "planned to be shorter" in explained
+    broken = replace(found.results.cells[-1], diverged="the loss is not finite")
+    found = find(replace(results, cells=(*cells[:-1], broken)))
+    assert currency_sentences(found) == ["other: no speedup, since a training diverged."]
 
 
 @pytest.fixture(scope="module")
