@@ -93,7 +93,11 @@ def _conclusion(comparison: Record, places: int) -> str:
         return next((str(note) for note in comparison["notes"] if "no verdict" in note), "no verdict")
     smallest = comparison["smallest_effect"]
     if comparison["verdict"] == Verdict.EQUIVALENT:
-        return f"equivalent, since a difference of {smallest:.{places}f} or more is excluded"
+        low, high = (comparison["equivalence"][end] or 0.0 for end in ("low", "high"))
+        return (
+            f"equivalent, since the interval for this, {low:.{places}f} to {high:.{places}f}, excludes a "
+            f"difference of {smallest:.{places}f} or more"
+        )
     if comparison["verdict"] == Verdict.UNDECIDED:
         if any("floor" in note for note in comparison["notes"]):
             return "undecided, since at its floor or ceiling the metric cannot tell arms apart"
@@ -219,7 +223,8 @@ def _about_equivalence(findings: Findings) -> Iterator[str]:
     if declared := findings.results.study["smallest_effect"]:
         yield (
             f"The smallest effect that matters was declared as {declared}. An arm is equivalent where two "
-            "one-sided tests, each at the level of one comparison, exclude a larger difference."
+            "one-sided tests, each at the level of one comparison, exclude a larger difference: an interval at "
+            "a lower level than that of a difference."
         )
 
 
