@@ -21,6 +21,9 @@ BASELINE = "baseline"
 TASK, SCALE = "task", "scale"
 """The names of a study's task and of a scale among the values of an arm: its context."""
 
+EMBEDDING = "embedding"
+"""The part of a model that belongs to a vocabulary: whoever starts from it has the same tokenizers."""
+
 
 class Change(NamedTuple):
     """A change of a task: the label of a value, the value, its place in the study, and layers that set it."""

@@ -12,7 +12,7 @@ from plugformer.configuration import Component, Task, dump
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Metric
 from plugformer.runs import RunDirectory, provenance
-from plugformer_ablation.arms import Arm, written
+from plugformer_ablation.arms import EMBEDDING, Arm, written
 from plugformer_ablation.results import RESULT, CellResult, write
 
 CELLS = "cells"
@@ -98,6 +98,9 @@ def make_cells(
             run = {"run": str(starts[number].folder.absolute()), "parts": [*arm.parts]}
             start = Component.model_validate({"name": "initialize_from", **run})
             task = _training(task, callbacks=[*task.training.callbacks, start])
+            if EMBEDDING in arm.parts:
+                tokenizer = task.tokenizer.model_copy(update={"run": run["run"]})
+                task = task.model_copy(update={"tokenizer": tokenizer})
             common = ingredients(arm.resolved.with_task(task), arm.hashes)
         training = {**common["task"]["training"], "seed": seed}
         split = "validation" if tried else arm.split

@@ -10,14 +10,14 @@ from itertools import groupby
 
 import torch
 
-from plugformer.configuration import Task
+from plugformer.configuration import Component, Task
 from plugformer.data import SplitStats, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Model
 from plugformer.model import Sizes, build
 from plugformer.registry import Registry
-from plugformer_ablation.arms import TASK, Arm, context_of
+from plugformer_ablation.arms import EMBEDDING, TASK, Arm, context_of
 from plugformer_ablation.study import Study
 from plugformer_cli.model_summary import median_example, summarize
 
@@ -73,14 +73,21 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
         )
         raise study.mistakes([(("match",), message)])
     known: dict[str, DataSummary] = {}
-    facts = []
+    facts: list[DataSummary] = []
+    sizes: dict[str, tuple[Component, Sizes]] = {}
     for arm in arms:
         task = arm.resolved.task
         blocks = (task.type, task.data, task.tokenizer, task.model.architecture)  # what the data depend on
         key = json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
         if key not in known:
             known[key] = read_data(arm.resolved, notify)
-        facts.append(known[key])
+        summary = known[key]
+        if arm.start and EMBEDDING in arm.parts:  # it has the vocabulary of its start
+            type_, before = sizes[arm.start]
+            outputs = before.outputs if type_ == task.type else summary.sizes.outputs
+            summary = replace(summary, sizes=Sizes(before.source, outputs))
+        sizes[arm.name] = task.type, summary.sizes
+        facts.append(summary)
     pairs = [*zip(arms, facts, strict=True)]
     baselines = {(arm.name, arm.tried): summary for arm, summary in pairs if not arm.baseline}
     for arm, summary in pairs:

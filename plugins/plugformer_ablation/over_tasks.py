@@ -6,7 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from plugformer_ablation.arms import SCALE, TASK, context_name, plain_name
-from plugformer_ablation.comparison import PairedComparison, Scores, Verdict, compare_at_looks, judge
+from plugformer_ablation.comparison import (
+    PairedComparison,
+    Scores,
+    Verdict,
+    compare,
+    compare_at_looks,
+    judge,
+)
 from plugformer_ablation.contrasts import summed
 from plugformer_ablation.looks import Look
 from plugformer_ablation.results import Record, StudyResults
@@ -96,7 +103,10 @@ def _compared(
     directions: Sequence[bool],
 ) -> tuple[PairedComparison, Look, float | None]:
     """Returns the comparison of the means over tasks, its look, and the smallest effect that matters."""
-    means = [abs(float(np.mean([*scores[name].scores.values()]))) or np.nan for name in each.baselines]
+    known = [[*scores[name].scores.values()] for name in each.baselines]
+    means = [abs(float(np.mean(values))) if values else 0.0 for values in known]
+    if not all(known) or not (each.metric or all(means)):  # a share of nothing is none
+        return compare(Scores({}), Scores({}), study["seeds"]), looks[0], None
     shares = [100 / mean * (1 if higher else -1) for mean, higher in zip(means, directions, strict=True)]
     weights = [(1.0 if each.metric else share) / len(shares) for share in shares]
     ours, theirs = (

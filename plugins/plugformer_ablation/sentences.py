@@ -223,8 +223,8 @@ def _about_equivalence(findings: Findings) -> Iterator[str]:
     if declared := findings.results.study["smallest_effect"]:
         yield (
             f"The smallest effect that matters was declared as {declared}. An arm is equivalent where two "
-            "one-sided tests, each at the level of one comparison, exclude a larger difference: an interval at "
-            "a lower level than that of a difference."
+            "one-sided tests, each at the level of one comparison, exclude a larger difference; together "
+            "they are an interval at a lower level than that of a difference."
         )
 
 

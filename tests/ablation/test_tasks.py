@@ -39,7 +39,7 @@ def done(registry, tmp_path_factory):
         "second": {
             "task": "dates",
             "set": {"data.size": 80, "evaluation.metrics": ["perplexity", "exact_match"]},
-            "from": {"task": "first", "parts": ["decoder"]},
+            "from": {"task": "first", "parts": ["decoder", "embedding"]},
         },
         "third": {"task": "dates", "set": {"data.size": 70}, "metric": "exact_match"},
     }
@@ -78,6 +78,8 @@ def test_each_seed_starts_from_its_own_training(done):
             start = folders[arm.replace("second", "first"), seed]
             (callback,) = yaml.safe_load(folder.task.read_text())["training"]["callbacks"]
             assert callback["run"] == str(start.path)
+            (ours,), (theirs,) = (run.path.glob("tokenizer-*.json") for run in (folder, start))
+            assert ours.read_text() == theirs.read_text()
             ours, theirs = load_tensors(folder.model), load_tensors(start.model)
             name = next(name for name in ours if name.startswith("decoder") and ours[name].dim() == 2)
             assert torch.dist(ours[name], theirs[name]) < 0.2 * ours[name].norm(), "six updates apart"
