@@ -203,7 +203,7 @@ ONE_REQUEST = 1.0
 
 
 class Interruption:
-    """Listens to the signals that ask a run to stop: Ctrl-C, SIGTERM, the end of the terminal.
+    """Listens to the signals that ask a run to stop: Ctrl-C, SIGTERM, SIGUSR1, the end of the terminal.
 
     Attributes:
         requested: The name of the first signal; None as long as there was none.
@@ -218,6 +218,8 @@ class Interruption:
             yield  # only the main thread may set handlers; a notebook's worker keeps its own
             return
         signals = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGUSR1"):  # what schedulers send before the time of a job is over
+            signals.append(signal.SIGUSR1)
         if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signals.append(signal.SIGHUP)  # the end of the terminal; Windows has none, nohup ignores it
         self._usual = {number: signal.signal(number, self._note) for number in signals}

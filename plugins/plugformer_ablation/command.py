@@ -1,6 +1,7 @@
 """`plugformer ablate`: a study that compares parts of a model, from the first training to the report."""
 
 import json
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, InterruptedRunError
 from plugformer_cli import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from plugformer.registry import Registry
     from plugformer_ablation.executors import Executor
     from plugformer_ablation.results import StudyResults
+    from plugformer_ablation.study import Study
 
 EXAMPLES = (
     "plugformer ablate study.yaml",
@@ -95,6 +97,17 @@ def command(
             "time and disk the study takes; a few updates of the baseline are timed and thrown away.",
         ),
     ] = False,
+    worker: Annotated[
+        bool,
+        typer.Option(
+            "--worker",
+            help="Train cells that no other process trains, in a folder that any number of workers share; "
+            "write no report. Asked to stop, it saves and ends with status 75: start it again.",
+        ),
+    ] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Say how far the study is; never waits, and trains nothing.")
+    ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -105,6 +118,9 @@ def command(
     resumes the study, also after a crash, and runs no finished training again. The exit status is 1 if a
     training failed, otherwise 3 if any comparison is undecided.
     """
+    if status and (out or Path(study, "cells").is_dir()):
+        _show_status(out or Path(study), as_json=as_json)
+        return
     known = installed(ctx, registry)
     if Path(study, "report.json").is_file():
         options = (
@@ -141,6 +157,13 @@ def command(
         metric=metric,
         split=split,
     )
+    folder = out or declared.default_folder
+    if status:
+        _show_status(folder, as_json=as_json)
+        return
+    if worker:
+        _work(declared, folder, known)
+        return
     chosen, console = _executor(executor, workers), _console()
     if dry_run:
         from plugformer_ablation.plan import plan, plan_text
@@ -150,7 +173,6 @@ def command(
         return
     from plugformer_ablation.running import run_study
 
-    folder = out or declared.default_folder
     _show(run_study(declared, folder, known, chosen, console, costs=costs), folder, as_json=as_json)
 
 
@@ -182,6 +204,28 @@ def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
         raise typer.Exit(1)
     if report.findings.undecided:
         raise typer.Exit(UNDECIDED)
+
+
+def _show_status(folder: Path, *, as_json: bool) -> None:
+    from plugformer_ablation.status import status_text, study_status
+
+    found = study_status(folder)
+    typer.echo(json.dumps(found, ensure_ascii=False) if as_json else status_text(found))
+
+
+def _work(study: "Study", folder: Path, registry: "Registry") -> None:
+    """Trains cells of a study as one of its workers; exits with 75 if it is asked to stop."""
+    from plugformer_ablation.running import run_study
+    from plugformer_ablation.worker import AGAIN, Worker, own_console
+
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, signal.default_int_handler)  # where nothing is trained, as Ctrl-C
+    try:
+        with own_console() as console:
+            run_study(study, folder, registry, Worker(), console)
+    except (InterruptedRunError, KeyboardInterrupt) as error:
+        typer.echo(str(error) or "Interrupted.", err=True)
+        raise typer.Exit(AGAIN) from None
 
 
 def _console() -> "Console":

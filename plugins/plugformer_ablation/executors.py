@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ from typing import Any
 
 from plugformer.errors import InterruptedRunError, PlugformerError, needing
 from plugformer_ablation.cells import Cell
+from plugformer_ablation.claims import state_of
+from plugformer_ablation.status import PlannedCells
 from plugformer_ablation.training import Message, train_cell, work_on
 
 Event = tuple[Cell, Message] | None
@@ -29,28 +32,55 @@ _PRELOADED = [
 
 
 class Executor(ABC):
-    """Runs at most `workers` cells at a time, each with a number of threads."""
+    """Runs at most `workers` cells at a time, each with a number of threads.
+
+    Attributes:
+        shares: Whether it is one of several that train the same study, and leaves the report to another.
+    """
+
+    shares = False
 
     def __init__(self, threads: int, workers: int | None) -> None:
         self.threads = threads
         self.workers = workers
         self.stopping = False
         self.running: dict[Any, Any] = {}
+        self.planned = PlannedCells()
 
     def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
         """Runs cells in their order and yields events, at least every second.
 
-        Closing the iterator early kills all cells; their checkpoints stay.
+        Cells that another process trains are waited for. Closing the iterator early kills all cells; their
+        checkpoints stay.
         """
         waiting = deque(cells)
         try:
             while self.running or (waiting and not self.stopping):
-                while waiting and not self.stopping and len(self.running) < (self.workers or len(cells)):
-                    self.start(waiting.popleft())
-                messages: list[Event] = [*self.receive()]
+                messages: list[Event] = [*self._begin(waiting)]
+                if not self.running and not messages:
+                    time.sleep(1.0)  # others have all that is left
+                for cell, message in self.receive() if self.running else ():
+                    if message.taken:
+                        waiting.append(cell)
+                    else:
+                        messages.append((cell, message))
                 yield from messages or [None]
         finally:
             self.end()
+
+    def _begin(self, waiting: deque[Cell]) -> Iterator[tuple[Cell, Message]]:
+        """Starts cells as long as there is room; yields those that other processes have settled."""
+        for _ in range(len(waiting)):
+            if self.stopping or (self.workers and len(self.running) >= self.workers):
+                return
+            cell = waiting.popleft()
+            state, record = state_of(cell.folder)
+            if state in ("done", "failed"):
+                yield cell, Message(failure=record.get("failure"), elsewhere=True)
+            elif state == "running":
+                waiting.append(cell)
+            else:
+                self.start(cell)
 
     def stop(self) -> None:
         """Asks all running cells to save and end; no other begins."""

@@ -97,7 +97,7 @@ def run_study(
     """
     notify = partial(console.print, markup=False, highlight=False)
     arms = resolve_arms(study, registry, rows)
-    with study_lock(out):
+    with study_lock(out, shared=executor.shares):
         _claim(study, out)
         looks = read_looks(out)
         arms = matched(arms, study, notify)
@@ -189,9 +189,9 @@ def train_cells(
     console: Console,
 ) -> list[CellResult]:
     """Returns the result of each cell, after those without one have been run."""
-    known = {cell.name: cell.result(metrics[cell.arm]) for cell in cells if cell.finished}
-    waiting = [cell for cell in cells if cell.name not in known]
-    total, finished = len(cells), len(known)
+    executor.planned.add(out, cells)
+    waiting = [cell for cell in cells if not cell.finished]
+    total, finished = len(cells), len(cells) - len(waiting)
     if waiting and finished:
         console.print(f"{finished} of {total} cells are finished already", highlight=False)
     failures: dict[str, str] = {}
@@ -209,13 +209,14 @@ def train_cells(
     remaining = [cell for cell in cells if not cell.finished and cell.name not in failures]
     if remaining:
         raise InterruptedRunError(
-            f"stopped by {interruption.requested}: {total - len(remaining)} of {total} cells are done, and "
-            f"checkpoints of the others are in {out / CELLS}; run the same command again to continue"
+            f"stopped by {interruption.requested or 'a signal'}: {total - len(remaining)} of {total} cells "
+            f"are done, and checkpoints of the others are in {out / CELLS}; run the same command "
+            "again to continue"
         )
     return [
         CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failures[cell.name])
         if cell.name in failures
-        else known.get(cell.name) or cell.result(metrics[cell.arm])
+        else cell.result(metrics[cell.arm])
         for cell in cells
     ]
 
@@ -233,8 +234,8 @@ def _again(
 
 
 @contextmanager
-def study_lock(out: Path) -> Iterator[None]:
-    """Makes the folder of a study and locks it.
+def study_lock(out: Path, *, shared: bool = False) -> Iterator[None]:
+    """Makes the folder of a study and locks it, unless it is to be shared: workers claim single cells.
 
     Raises:
         RunError: A study is running there, or it cannot be written.
@@ -243,7 +244,8 @@ def study_lock(out: Path) -> Iterator[None]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         with suppress(NotImplementedError):  # some network file systems have no locks
-            lock.acquire()
+            if not shared:
+                lock.acquire()
     except Timeout:
         raise RunError(f"{out}: a study is running there; wait for its end, or give another --out") from None
     except OSError as error:
@@ -332,8 +334,8 @@ class StudyProgress(Progress):
             self._running.pop(name, None)
             self._done += 1
             outcome = "done" if message.failure is None else f"failed: {message.failure}"
-            self.console.print(
-                f"[{self._done}/{self._total}] {name}: {outcome}", markup=False, highlight=False
-            )
+            if not message.elsewhere:
+                line = f"[{self._done}/{self._total}] {name}: {outcome}"
+                self.console.print(line, markup=False, highlight=False)
         running = ", ".join(f"{cell} {part:.0%}" for cell, part in self._running.items())
         self.update(self._bar, completed=self._done + sum(self._running.values()), description=running)

@@ -4,9 +4,11 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,12 +19,13 @@ from plugformer.data import prepare
 from plugformer.errors import InterruptedRunError, NotFiniteError, PlugformerError, RunError, described
 from plugformer.evaluation import Report
 from plugformer.experiment import Experiment
-from plugformer.hooks import Run, Update, hookimpl
+from plugformer.hooks import Run, Update, hookimpl, must_not_fail
 from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs import RunDirectory, TrainedModel, is_being_trained
 from plugformer.validation import validate
 from plugformer_ablation.cells import Cell, identity, ingredients
+from plugformer_ablation.claims import take
 from plugformer_ablation.results import CellResult
 
 Progress = Callable[[int, int], None]
@@ -42,23 +45,61 @@ class Message:
     stopped: bool = False
     lost: bool = False
     """Whether its process or its machine failed, and not the training."""
+    taken: bool = False
+    """Whether another process trains it, so that this one has done nothing."""
+    elsewhere: bool = False
+    """Whether another process has trained it."""
 
     @property
     def ended(self) -> bool:
         """Whether the cell has finished or failed."""
-        return self.step is None and not self.stopped
+        return self.step is None and not self.stopped and not self.taken
 
 
-def work_on(cell: Cell, threads: int, progress: Progress) -> Message:
-    """Trains a cell in this process and returns how it ended; all output goes to the cell's log."""
-    cell.log.parent.mkdir(parents=True, exist_ok=True)
-    log = os.open(cell.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for stream in (1, 2):  # standard output and errors, of libraries in C as well
-        os.dup2(log, stream)
-    torch.set_num_threads(threads)
+def work_on(cell: Cell, threads: int, progress: Progress, *, final: bool = False) -> Message:
+    """Trains a cell in this process and returns how it ended; all output goes to the cell's log.
+
+    A cell that another process has claimed is left to it. A `final` failure is recorded in the claim, for all
+    workers; one is that the processes of a cell are lost again and again.
+
+    Raises:
+        CodeChangedError: The code changed, and with it all cells; only if failures are final.
+    """
+    claim = take(cell.folder)
+    if claim is None:
+        return Message(taken=True)
+
+    def advance(step: int, steps: int) -> None:
+        if claim.superseded:
+            raise InterruptedRunError(f"{cell}: another process has taken it over")
+        claim.advance(step, steps)
+        progress(step, steps)
+
+    message = Message(stopped=True)
+    try:
+        with claim, _output_to(cell.log):
+            torch.set_num_threads(threads)
+            if final and claim.hopeless:
+                message = Message(failure=f"its process was lost twice in a row; {cell.log} has its output")
+            else:
+                message = _outcome(cell, advance, final=final)
+    finally:
+        if claim.superseded or not message.ended:
+            claim.note(released=True)
+        elif final and message.failure is not None:
+            claim.note(failure=message.failure)
+        else:
+            claim.settle()
+    return message
+
+
+def _outcome(cell: Cell, progress: Progress, *, final: bool) -> Message:
+    """Trains a cell and returns how it ended."""
     try:
         train_cell(cell, progress, partial(print, flush=True))
     except PlugformerError as error:
+        if final and isinstance(error, CodeChangedError):  # it is not the cell's
+            raise
         print(error, flush=True)  # noqa: T201 (to the cell's log)
         stopped = isinstance(error, InterruptedRunError)
         return Message(stopped=True) if stopped else Message(failure=str(error))
@@ -66,6 +107,23 @@ def work_on(cell: Cell, threads: int, progress: Progress) -> Message:
         traceback.print_exc()
         return Message(failure=f"{described(error)}; {cell.log} has the traceback")
     return Message()
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Inside, standard output and errors go to a file, those of libraries in C as well."""
+    usual = [os.dup(stream) for stream in (1, 2)]
+    with log.open("ab") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for stream, before in enumerate(usual, start=1):
+                os.dup2(before, stream)
+                os.close(before)
 
 
 def train_cell(
@@ -103,8 +161,12 @@ def train_cell(
     now = {**ingredients(resolved, cell.ingredients["data"]), "split": split}
     out = cell.folder.parents[1]
     if identity(now, out) != identity(cell.ingredients, out):  # the hash in the folder's name would be wrong
-        raise RunError("the code changed while this cell was trained: run the study again")
+        raise CodeChangedError("the code changed while this cell was trained: run the study again")
     result.save(cell.folder)
+
+
+class CodeChangedError(RunError):
+    """Nobody knows with which code a cell was trained."""
 
 
 class _ProgressCallback:
@@ -115,6 +177,7 @@ class _ProgressCallback:
         self._last = 0.0
 
     @hookimpl
+    @must_not_fail
     def step_ended(self, run: Run, update: Update) -> None:
         if time.monotonic() - self._last > 0.2:
             self._last = time.monotonic()

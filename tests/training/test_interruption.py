@@ -7,7 +7,7 @@ import pytest
 from plugformer import distributed
 from plugformer.distributed import Interruption
 
-HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 @pytest.fixture(autouse=True)
