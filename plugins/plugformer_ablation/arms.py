@@ -86,7 +86,7 @@ class Arm:
         """Returns the arm's record in the results; see `StudyResults`."""
         task = written(self.resolved.task)
         task["training"].pop("seed")
-        names = ("name", "values", "baseline", "metric", "split", "tuned", "edges")
+        names = ("name", "values", "baseline", "metric", "split", "start", "parts", "tuned", "edges")
         kept = {name: getattr(self, name) for name in names}
         cost = {**self.counted, "update": self.cost}
         return {**kept, "task": task, "notes": list(self.notes), "cost": cost}
@@ -133,7 +133,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
                 tuned={path: change.value for path, change in tuned.items()},
                 resolved=resolved,
                 metric=primary_metric(study, task, resolved),
-                start=started_from(start.task, name, values) if start else None,
+                start=_started_from(start.task, name, values) if start else None,
                 parts=tuple(start.parts) if start else (),
             )
             twin = arms.setdefault(f"{task} {dump(resolved.task)}", arm)
@@ -221,7 +221,7 @@ def designed(study: Study) -> Iterator[tuple[str, str | None, dict[str, Change]]
             yield context_name(labels, name), known, {**context, **changes}
 
 
-def started_from(task: str, name: str, values: Mapping[str, str]) -> str:
+def _started_from(task: str, name: str, values: Mapping[str, str]) -> str:
     """Returns the arm of an earlier task from which an arm starts: the same one, at the same scale."""
     return context_name({**values, TASK: task}, plain_name(name, values))
 

@@ -151,6 +151,8 @@ def _arm(results: StudyResults, arm: Record) -> Record:
         },
         "metric": arm["metric"],
         "split": arm["split"],
+        "start": arm["start"],
+        "parts": list(arm["parts"]),
         "score": summaries.pop(arm["metric"]),
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},

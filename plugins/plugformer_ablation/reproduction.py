@@ -1,7 +1,7 @@
 """A study trained again from its report: how far scores are apart, and whether each verdict stands."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from plugformer.errors import ConfigurationError, DataError, RegistryError, RunE
 from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer.validation import validate
-from plugformer_ablation.arms import TASK, Arm, by_stage, started_from
+from plugformer_ablation.arms import Arm, by_stage
 from plugformer_ablation.cells import make_cells
 from plugformer_ablation.executors import Executor
 from plugformer_ablation.findings import find
@@ -60,9 +60,11 @@ def reproduce(
     notify = partial(console.print, markup=False, highlight=False)
     results = StudyResults.load(report, registry)
     _refuse_foreign(results, report)
-    records = _needed(_chosen("--arms", arms, [arm["name"] for arm in results.arms]), results)
+    names = {*_chosen("--arms", arms, [arm["name"] for arm in results.arms])}
     wanted = _chosen("--seeds", map(str, seeds), map(str, results.study["seeds"]))
-    here = {arm.name: arm for arm in _arms(records, results.study, registry, notify)}
+    for record in reversed(results.arms):  # what starts from an arm comes after it
+        names |= {record["start"]} if record["name"] in names else set()
+    here = {arm.name: arm for arm in _arms(results, names, registry, notify)}
     differs = list(_differences(results.made_of, made_of([*here.values()])))
     for line in differs:
         notify(f"other than in the report: {line}")
@@ -103,11 +105,7 @@ def reproduction_text(record: Record) -> str:
 def _outcome(cell: Record) -> str:
     if cell["failure"]:
         return f"failed: {cell['failure']}"
-    if cell["same"]:
-        return f"{cell['now']:g}, bit by bit as recorded"
-    if cell["difference"] is None:
-        return f"{cell['now']}, where the report has {cell['recorded']}"
-    return f"{cell['now']:g} for {cell['recorded']:g}, which differs by {cell['difference']:.3g}"
+    return f"{cell['now']}, " + ("bit by bit as recorded" if cell["same"] else f"recorded {cell['recorded']}")
 
 
 def _refuse_foreign(results: StudyResults, report: Path) -> None:
@@ -127,72 +125,45 @@ def _refuse_foreign(results: StudyResults, report: Path) -> None:
 
 def _chosen(option: str, wanted: Iterable[str], known: Iterable[str]) -> list[str]:
     """Returns what was wanted, or all; raises ConfigurationError if the report does not have it."""
-    names = list(known)
-    chosen = list(wanted) or names
-    for name in chosen:
-        if name not in names:
-            hint = f"{nearest(name, names)}\n  known: {', '.join(names)}"
-            raise ConfigurationError(f"{option} {name}  is not in the report{hint}")
-    return chosen
-
-
-def _start(record: Record, study: Record) -> Record | None:
-    """Returns what an arm starts from: the name of a `task`, and `parts`."""
-    task = study.get("tasks", {}).get(record["values"].get(TASK))
-    return task["from"] if task else None
-
-
-def _needed(names: Sequence[str], results: StudyResults) -> list[Record]:
-    """Returns the arms of these names, and those of earlier tasks from which they start."""
-    needed = {*names}
-    for arm in reversed(results.arms):
-        if arm["name"] in needed and (start := _start(arm, results.study)):
-            needed.add(started_from(start["task"], arm["name"], arm["values"]))
-    return [arm for arm in results.arms if arm["name"] in needed]
+    names, chosen = list(known), list(wanted)
+    for name in {*chosen} - {*names}:
+        hint = f"{nearest(name, names)}\n  known: {', '.join(names)}"
+        raise ConfigurationError(f"{option} {name}  is not in the report{hint}")
+    return chosen or names
 
 
 def _arms(
-    records: Iterable[Record], study: Record, registry: Registry, notify: Callable[[str], None]
+    results: StudyResults, names: Collection[str], registry: Registry, notify: Callable[[str], None]
 ) -> Iterator[Arm]:
     """Yields arms of a report with the hashes of their data as they are here."""
     known: dict[str, dict[str, str]] = {}
-    for record in records:
-        names = ("name", "baseline", "values", "tuned", "metric", "split")
-        kept = {name: record[name] for name in names}
-        if start := _start(record, study):
-            name = started_from(start["task"], record["name"], record["values"])
-            kept |= {"start": name, "parts": tuple(start["parts"])}
+    for record in [arm for arm in results.arms if arm["name"] in names]:
+        kept = {key: record[key] for key in record.keys() - {"task", "notes", "cost", "edges"}}
         try:
             arm = Arm(**kept, resolved=validate(resolve(record["task"], registry=registry)))
-            key = json.dumps([record["task"][block] for block in ("type", "data")])
-            if key not in known:
-                known[key] = read_data(arm.resolved, notify).hashes
-            yield replace(arm, hashes=known[key])
+            data = json.dumps([record["task"][block] for block in ("type", "data")])
+            if data not in known:
+                known[data] = read_data(arm.resolved, notify).hashes
+            yield replace(arm, hashes=known[data])
         except (ConfigurationError, DataError, RegistryError) as error:
             raise type(error)(f"{error}\n  in the arm {record['name']!r} of the report") from error
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Yields what the arms here are made of that the report does not have in the same form."""
-    ours, theirs = flat(before), flat(now)
-    for key in theirs:
-        if ours.get(key) != theirs[key]:
-            yield f"{key}: {_short(theirs[key])} for {_short(ours.get(key))}"
-
-
-def _short(value: Any) -> str:
-    return str(value)[:12]
+    then, today = flat(before), flat(now)
+    for key, value in today.items():
+        if then.get(key) != value:
+            yield f"{key}: {str(value)[:12]} for {str(then.get(key))[:12]}"
 
 
 def _compared(old: CellResult, new: CellResult, metric: str) -> Record:
     """Returns the score of a cell, as recorded and now; `same` if all metrics and the loss are bit by bit."""
-    recorded, now = old.metrics.get(metric), new.metrics.get(metric)
     return {
         "arm": new.arm,
         "seed": new.seed,
-        "recorded": recorded,
-        "now": now,
-        "difference": None if recorded is None or now is None else now - recorded,
+        "recorded": old.metrics.get(metric),
+        "now": new.metrics.get(metric),
         "same": not new.failure and (old.metrics, old.loss) == (new.metrics, new.loss),
         "failure": new.failure,
     }

@@ -128,7 +128,8 @@ class StudyResults:
             list.
         arms: A record of each, in the order of the study, the baseline first: its `name`; `values`, a label
             of each factor's value; `baseline`, the arm that it is compared with, None for the baseline;
-            `metric` and `split`, by which it is judged; `task`, its configuration without the seed;
+            `metric` and `split`, by which it is judged; `start`, the arm of an earlier task from which it
+            starts, or None, and the `parts` that it takes; `task`, its configuration without the seed;
             `notes` on differences from the baseline besides the factors; `tuned`, the settings that tuning
             chose, and which of them are at the `edges` of what was tried; and `cost`, what an `update`
             costs, as of `relative_cost` or None, and the costs that were counted.
@@ -180,7 +181,18 @@ class StudyResults:
             statistics[number][name] = rows
         with _readable(file):
             cells = [CellResult.of(cell, statistics[str(n)]) for n, cell in enumerate(record["cells"])]
-            kept = ("values", "baseline", "metric", "split", "tuned", "edges", "task", "cost")
+            kept = (
+                "values",
+                "baseline",
+                "metric",
+                "split",
+                "start",
+                "parts",
+                "tuned",
+                "edges",
+                "task",
+                "cost",
+            )
             arms = [
                 {"name": arm["arm"], "notes": arm["remarks"], **{key: arm[key] for key in kept}}
                 for arm in record["arms"]

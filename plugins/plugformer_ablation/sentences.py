@@ -167,7 +167,7 @@ def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
 def heading(findings: Findings) -> str:
     """Returns a line about the metric, the split, the number of seeds and the baseline."""
     seeds = findings.results.study["seeds"]
-    judged = dict.fromkeys(judged_by(findings, arm) for arm in findings.record["arms"])
+    judged = dict.fromkeys(_judged_by(findings, arm) for arm in findings.record["arms"])
     *before, last = findings.results.study["looks"]
     steps = f", looked at after {', '.join(map(str, before))} and {last}" if before else ""
     count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
@@ -181,7 +181,7 @@ def heading(findings: Findings) -> str:
     return f"{'; '.join(judged)}; {count}; baseline: {baseline}"
 
 
-def judged_by(findings: Findings, arm: Record) -> str:
+def _judged_by(findings: Findings, arm: Record) -> str:
     """Returns by what an arm is judged."""
     metric = findings.results.metrics[arm["arm"]][arm["metric"]]
     direction = "higher" if metric.higher_is_better else "lower"
@@ -200,14 +200,7 @@ def explanation(findings: Findings) -> list[str]:
         )
     elif level:
         lines += [
-            "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-            f"The {level} interval covers the variation over seeds and test examples; all of them (here "
-            f"{len(findings.comparisons) + len(findings.overall)}) hold together with 95 %. An arm is better "
-            "or worse where it excludes 0, which is where the corrected p is below 0.05. A verdict "
-            "in favor of a side also needs all of its seeds.",
-            "A training that diverged counts with the score of its untrained model.",
-            *_about_equivalence(findings),
-            *_about_looks(findings),
+            *how_judged(findings),
             *_about_needed(findings),
         ]
     if updates(findings):
@@ -216,6 +209,21 @@ def explanation(findings: Findings) -> list[str]:
             f"the median of the ratios of {ROUNDS} rounds, with a 95 % interval (a bootstrap over rounds)."
         )
     return lines
+
+
+def how_judged(findings: Findings) -> list[str]:
+    """Returns how the differences of several seeds are judged."""
+    level = percent(findings.comparisons[0]["level"])
+    return [
+        "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
+        f"The {level} interval covers the variation over seeds and test examples; all of them (here "
+        f"{len(findings.comparisons) + len(findings.overall)}) hold together with 95 %. An arm is better "
+        "or worse where it excludes 0, which is where the corrected p is below 0.05. A verdict "
+        "in favor of a side also needs all of its seeds.",
+        "A training that diverged counts with the score of its untrained model.",
+        *_about_equivalence(findings),
+        *_about_looks(findings),
+    ]
 
 
 def _about_equivalence(findings: Findings) -> Iterator[str]:

@@ -74,6 +74,8 @@ def made_up() -> MakeUp:
                 "baseline": None if arm == baseline else baseline,
                 "metric": "exact_match",
                 "split": "test",
+                "start": None,
+                "parts": [],
                 "task": {
                     "type": "sequence-to-sequence",
                     "model": {"width": 128, "ffn_width": 512 + 8 * index, "attention": {"name": arm}},

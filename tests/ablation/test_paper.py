@@ -25,7 +25,7 @@ def test_the_latex_table_has_a_row_for_each_arm_and_no_loose_markup(findings):
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert [len(re.findall(r"(?<!\\)&", row)) for row in rows] == [5] * 4
     assert all(f"\\{rule}rule" in text for rule in ("top", "mid", "bottom"))
-    escaped = r"50 \% \& a\_b\textbackslash{}c | \{x\} \textasciitilde{} \textasciicircum{}2 \textless{}y"
+    escaped = r"50 \% \& a\_b\textbackslash{}c | \{x\} \textasciitilde{} \textasciicircum{}2 $<$y$>$"
     assert any(row.startswith(escaped) for row in rows)
     assert re.search(r"\$-0\.\d+\$ & \$\[-0\.\d+, -0\.\d+\]\$ & .* & worse", text)
     assert not re.search(r"[^\x00-\x7f]", text), "every engine of LaTeX reads it"
@@ -38,13 +38,7 @@ def test_the_markdown_table_has_a_row_for_each_arm(findings):
 
 def test_methods_tell_seeds_test_level_and_price(findings):
     text = methods(findings)
-    for expected in (
-        "3 arms",
-        "3 seeds each (1, 2, 3)",
-        "exact_match on test, higher is better (40 examples)",
-        "2 comparisons",
-        "97.5 %",
-    ):
+    for expected in ("3 arms", "seeds 1, 2, 3", "on test, higher is better", "examples: 40", "97.5 %"):
         assert expected in text
     assert "No setting was tuned" in text
     assert "0.15 device-hours of updates in 9 trainings" in text
@@ -59,8 +53,8 @@ def test_tuning_looks_margins_and_divergence_are_told_with_their_price(made_up):
     trials = tuple({"arm": name, **TRIAL} for name in ("baseline", "other", "other"))
     found = find(replace(results, study=study, cells=cells, arms=arms, trials=trials))
     for expected in (
-        f"chose {PATH} by the same metric on validation, in 1 to 2 trials",
-        "Looks after 2, 4 seeds",
+        f"chose {PATH} on validation, in 1 to 2 trials",
+        "looked at after 2 and 4",
         "declared as 1 %",
         "2 of 8 trainings diverged",
         "and 1.50 device-hours in 3 trials of tuning",
