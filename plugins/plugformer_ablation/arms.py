@@ -82,6 +82,15 @@ class Arm:
         """Returns the same with another task, and with more notes."""
         return replace(self, resolved=self.resolved.with_task(task), notes=(*self.notes, *notes))
 
+    def with_steps(self, steps: int, *notes: str) -> "Arm":
+        """Returns the same with another number of updates, as often evaluated, and with more notes."""
+        training = self.resolved.task.training
+        every = training.evaluate_every
+        if every is not None and training.steps:
+            every = max(1, round(every * steps / training.steps))
+        changed = training.model_copy(update={"steps": steps, "evaluate_every": every})
+        return self.with_task(self.resolved.task.model_copy(update={"training": changed}), *notes)
+
     def record(self) -> dict[str, Any]:
         """Returns the arm's record in the results; see `StudyResults`."""
         task = written(self.resolved.task)

@@ -64,7 +64,7 @@ def command(
         int | None, typer.Option(metavar="N", min=1, help="Number of trainings of each arm.")
     ] = None,
     match: Annotated[
-        Literal["none", "parameters", "flops", "time"] | None,
+        Literal["none", "parameters", "flops", "tokens", "operations", "time"] | None,
         typer.Option(
             help="Quantity made equal over the arms; without one, sentences say how many parameters differ."
         ),

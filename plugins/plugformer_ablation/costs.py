@@ -149,18 +149,10 @@ def _computation(arm: Arm) -> Record:
 
 
 def _scaled(arm: Arm) -> Arm:
-    training, factor = arm.resolved.task.training, 1 / (arm.cost or {})["ratio"]
-    steps, every = training.steps or 0, training.evaluate_every
-    if factor == 1:
-        return arm
-    update = {
-        "steps": max(1, round(steps * factor)),
-        "evaluate_every": None if every is None else max(1, round(every * factor)),
-    }
-    task = arm.resolved.task.model_copy(update={"training": training.model_copy(update=update)})
+    usual, ratio = arm.resolved.task.training.steps or 0, (arm.cost or {})["ratio"]
+    steps = max(1, round(usual / ratio))
     speed = "by the speed of the machine that started the study: not bit-reproducible elsewhere"
-    note = f"{update['steps']} updates for {steps}, {speed}"
-    return arm.with_task(task, note)
+    return arm if ratio == 1 else arm.with_steps(steps, f"{steps} updates for {usual}, {speed}")
 
 
 @contextmanager

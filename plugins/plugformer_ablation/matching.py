@@ -18,7 +18,8 @@ from plugformer.interfaces import Batch, Model
 from plugformer.model import Sizes, build
 from plugformer.registry import Registry
 from plugformer_ablation.arms import EMBEDDING, TASK, Arm, context_of
-from plugformer_ablation.study import Study
+from plugformer_ablation.budgets import with_equal_budget
+from plugformer_ablation.study import BUDGETS, Study
 from plugformer_cli.model_summary import median_example, summarize
 
 STEP = 8
@@ -64,10 +65,11 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
     Raises:
         ConfigurationError: The arms would not be measured on the same examples; no feed-forward width makes
             an arm equal to the baseline; operations are to be equal, and an arm does much that is not
-            counted; or times are to be equal, and the task counts epochs, not updates.
+            counted; or budgets are to be equal, and the task counts epochs, not updates, or arms count
+            batches in several units.
         DataError: The data cannot be read.
     """
-    if study.match == "time" and any(arm.resolved.task.training.steps is None for arm in arms):
+    if study.match in ("time", *BUDGETS) and any(arm.resolved.task.training.steps is None for arm in arms):
         message = (
             "changes the number of updates, and the task has none: add `training.steps: NUMBER` to `set`"
         )
@@ -117,7 +119,7 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
         target = count_costs(baseline.resolved.task, its, baseline.resolved.registry)
         same = [_equal(arm, summary, target, study.match) for arm, summary in [(baseline, its), *others]]
         _refuse_unequal(same, study)
-        equal += same
+        equal += with_equal_budget(same, study)
     return equal
 
 
@@ -255,9 +257,9 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
         notes += [f"{_COUNTED[match]} {share:+.2%} against the baseline{far}"] * (share != 0)
         arm = arm.with_task(with_width(width), *notes)
     costs = count_costs(arm.resolved.task, facts, registry)
-    if match == "flops" and costs["elements"] > MOST_OTHERS * costs["flops"]:
+    if match in ("flops", "operations") and costs["elements"] > MOST_OTHERS * costs["flops"]:
         raise ConfigurationError(
-            f"`match: flops` counts matrix products, and the other operators of the arm {arm.name!r} write "
+            f"`match: {match}` counts matrix products, and the other operators of the arm {arm.name!r} write "
             f"{costs['elements'] / costs['flops']:.1%} as many elements, expected at most {MOST_OTHERS:.0%}\n"
             "  write `match: time` or `match: parameters`"
         )

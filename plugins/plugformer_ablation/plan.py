@@ -1,7 +1,7 @@
 """What a study would train: its arms, and about how much time and disk that takes."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import mul
@@ -53,9 +53,9 @@ def plan(study: Study, registry: Registry, executor: Executor, notify: Callable[
                 "values": arm.values,
                 "parameters": int(arm.counted["parameters"]),
                 "ffn_width": arm.resolved.task.model.ffn_width,
-                "notes": list(arm.notes),
+                "notes": _notes([arm, *others]),
             }
-            for arm in (next(same) for _, same in groupby(arms, key=lambda arm: arm.name))
+            for _, (arm, *others) in groupby(arms, key=lambda arm: arm.name)
         ],
         "seeds": study.seed_list,
         "trainings": len(choices) * len(study.seed_list),
@@ -65,6 +65,16 @@ def plan(study: Study, registry: Registry, executor: Executor, notify: Callable[
         "seconds": update * run.steps * sum(map(mul, each, work)),
         "bytes": round(sum(number * _bytes(arm) for number, arm in zip(each, arms, strict=True))),
     }
+
+
+def _notes(choices: Sequence[Arm]) -> list[str]:
+    """Returns the notes of an arm; those of single settings that tuning tries begin with these."""
+    told = [
+        note if all(note in other.notes for other in choices) else f"{arm.tried}: {note}"
+        for arm in choices
+        for note in arm.notes
+    ]
+    return list(dict.fromkeys(told))
 
 
 def plan_text(record: Record) -> str:

@@ -30,10 +30,12 @@ Seed = Annotated[int, Field(ge=0, lt=TUNING_SEED)]
 MOST = 10_000
 """Largest number of trainings of a study; a grid with more is a mistake."""
 
+BUDGETS = ("tokens", "operations")
+"""What of whole trainings can be equal without being measured."""
+
 _SOLVED = {
-    "parameters": ("model.ffn_width",),
-    "flops": ("model.ffn_width",),
-    "time": ("training.steps", "training.epochs"),
+    **dict.fromkeys(("parameters", "flops"), ("model.ffn_width",)),
+    **dict.fromkeys(("time", *BUDGETS), ("training.steps", "training.epochs")),
 }
 """The settings that each way of matching changes."""
 
@@ -232,10 +234,10 @@ class Study(Settings):
         "number, or a share of the baseline's mean such as 0.5 %. Arms that surely differ by less are "
         "equivalent.",
     )
-    match: Literal["none", "parameters", "flops", "time"] = Field(
+    match: Literal["none", "parameters", "flops", "tokens", "operations", "time"] = Field(
         default="none",
         description="Quantity that all arms share: feed-forward widths are solved for equal parameters or "
-        "forward FLOPs per token, numbers of updates for equal training time.",
+        "forward FLOPs per token, numbers of updates for equal tokens, operations or time of a training.",
     )
     metric: str | None = Field(
         default=None, description="Primary metric, declared beforehand; by default the task's first metric."

@@ -16,8 +16,9 @@ import yaml
 from plugformer.configuration import dump, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.validation import validate
-from plugformer_ablation.arms import Arm, by_stage
+from plugformer_ablation.arms import Arm, by_stage, context_of
 from plugformer_ablation.cells import Cell, make_cells
+from plugformer_ablation.matching import matched
 from plugformer_ablation.results import CellResult, Record, StudyResults
 from plugformer_ablation.study import TUNING_SEED, Study
 
@@ -60,9 +61,24 @@ def tuned(
                 if not further and extended[name] < study.tuning.extend:
                     extended[name] += 1
                     further = _beyond(_best(trials, results), trials, rows)
-                waiting += further
+                waiting += _matched(further, stage, study)
         chosen |= {name: _chosen(trials, results) for name, trials in tried.items()}
     return [chosen[name] for name, _ in groupby(arm.name for arm in arms)], records
+
+
+def _matched(further: Sequence[Arm], arms: Sequence[Arm], study: Study) -> list[Arm]:
+    """Returns further settings with their costs, and with what the study makes equal.
+
+    Without those that cannot be equal. Equal times are measured for all arms in the beginning.
+    """
+    if study.match == "time":
+        return list(further)
+    firsts = {context_of(arm.values): arm for arm in reversed(arms)}
+    found = []
+    for arm in further:
+        with suppress(ConfigurationError):
+            found += matched([firsts[context_of(arm.values)], arm], study, lambda _: None)[1:]
+    return found
 
 
 def _first(

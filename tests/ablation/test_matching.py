@@ -10,13 +10,12 @@ from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.model import build
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.matching import (
-    matched,
-    read_data,
-    solve_width,
-)
+from plugformer_ablation.executors import LocalExecutor
+from plugformer_ablation.matching import matched, read_data, solve_width
+from plugformer_ablation.plan import plan
 from plugformer_ablation.study import read_study
 
+WIDE = ["model.width=128", "model.ffn_width=512"]
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
 
 
@@ -56,8 +55,7 @@ def test_operations_are_those_of_a_real_forward_pass(feed_forward, registry):
 
 @pytest.mark.parametrize("match", ["parameters", "flops"])
 def test_matched_arms_cost_the_same_within_one_per_cent(match, registry):
-    wide = ["model.width=128", "model.ffn_width=512"]
-    found = arms(match, registry, settings=wide)
+    found = arms(match, registry, settings=WIDE)
     costs = [arm.counted[match] for arm in found]
     assert costs == pytest.approx([costs[0]] * len(costs), rel=0.01)
     assert len({arm.resolved.task.model.ffn_width for arm in found}) > 2
@@ -65,10 +63,13 @@ def test_matched_arms_cost_the_same_within_one_per_cent(match, registry):
     assert not any("not matched" in note for arm in found for note in arm.notes)
 
 
-def test_operations_that_are_not_counted_forbid_equal_ones(registry):
-    message = r"of the arm 'baseline' write \d\.\d% as many elements, expected at most 5%"
+@pytest.mark.parametrize("match", ["flops", "operations"])
+def test_operations_that_are_not_counted_forbid_equal_ones(match, registry):
+    message = (
+        rf"`match: {match}` (?s:.)*of the arm 'baseline' write \d\.\d% as many elements, expected at most 5%"
+    )
     with pytest.raises(ConfigurationError, match=message):
-        arms("flops", registry)
+        arms(match, registry)
 
 
 def test_arms_that_cannot_be_matched_are_refused_together(registry):
@@ -83,9 +84,58 @@ def test_arms_that_cannot_be_matched_are_refused_together(registry):
     assert "'feed_forward=swiglu'" not in str(error.value), "it can be matched"
 
 
-def test_equal_time_needs_a_number_of_updates(registry):
-    with pytest.raises(ConfigurationError, match=r"--match time  match: .*`training\.steps: NUMBER`"):
-        arms("time", registry, settings=["training.steps=null"])
+@pytest.mark.parametrize("match", ["time", "tokens", "operations"])
+def test_equal_budgets_need_a_number_of_updates(match, registry):
+    with pytest.raises(ConfigurationError, match=rf"--match {match}  match: .*`training\.steps: NUMBER`"):
+        arms(match, registry, settings=["training.steps=null"])
+
+
+def test_equal_operations_are_those_of_whole_trainings(registry):
+    settings = [*WIDE, "training.steps=900", "training.evaluate_every=100"]
+    baseline, wider, often = arms(
+        "operations",
+        registry,
+        "model.width=[128, 192]",
+        "training.batches_per_update=[1, 3]",
+        settings=settings,
+    )
+    training = wider.resolved.task.training
+    operations = training.steps * wider.counted["flops"]
+    assert operations == pytest.approx(900 * baseline.counted["flops"], rel=0.5 / training.steps)
+    assert training.evaluate_every == round(training.steps / 9)
+    assert wider.notes == (f"{training.steps} updates for 900 of the baseline: equal operations",)
+    assert (often.resolved.task.training.steps, often.resolved.task.training.evaluate_every) == (300, 33)
+    assert (baseline.resolved.task.training.steps, baseline.notes) == (900, ())
+
+
+def test_equal_tokens_follow_from_the_batch_alone(registry):
+    found = arms("tokens", registry, "training.batch_size=[8, 16, 300]", "model.width=[16, 32]")
+    assert [arm.resolved.task.training.steps for arm in found] == [6, 3, 1, 6]
+    assert found[2].notes == ("1 updates for 6 of the baseline: equal tokens (+525.0%)",)
+
+
+def test_batches_of_examples_and_of_tokens_have_no_equal_budget(registry):
+    other = {"training": {"batch_size": None, "batch_tokens": 64}}
+    study = {"task": "dates", "arms": {"one": {}, "other": other}, "match": "tokens"}
+    study["set"] = {"data.size": 60, "training.steps": 6, "training.batch_size": 8}
+    declared_here = read_study(read_dictionary(study, "study", registry)[0])
+    with pytest.raises(ConfigurationError, match=r"needs one unit of batches, and the arm 'other'"):
+        matched(resolve_arms(declared_here, registry), declared_here, str)
+
+
+@pytest.mark.parametrize("path", ["training.steps", "training.epochs"])
+def test_updates_that_are_solved_are_no_factor(path):
+    with pytest.raises(ConfigurationError, match=rf"{path}' is changed by `match: operations`"):
+        declared(f"{path}=[1, 2]", match="operations")
+
+
+def test_a_plan_lists_the_updates_of_each_size_that_is_tuned(registry):
+    tune = ["model.width=[128, 192]"]
+    study = declared("model.attention=[mha, mqa]", settings=WIDE, tune=tune, seeds=1, match="operations")
+    planned = plan(study, registry, LocalExecutor(1), str)
+    told = [note for arm in planned["arms"] for note in arm["notes"]]
+    assert [note.partition(" ")[0] for note in told] == [f"model.width={width}:" for width in (192, 128, 192)]
+    assert all("updates for 6 of the baseline: equal operations" in note for note in told)
 
 
 def test_an_arm_that_is_a_little_off_says_so(registry):

@@ -10,6 +10,7 @@ from tests.ablation.studies import SWAP, declared
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.matching import matched
 from plugformer_ablation.results import CellResult
 from plugformer_ablation.study import TUNING_SEED, read_study
 from plugformer_ablation.tuning import tuned
@@ -61,6 +62,25 @@ def test_a_range_is_extended_as_long_as_its_end_is_best(registry, tmp_path, best
     assert [arm.edges for arm in arms] == [edge] * 2
     assert [record["arm"] for record in records].count("baseline") == trials
     assert {record["seed"] for record in records} == {TUNING_SEED}
+
+
+def test_a_size_beyond_those_tried_has_the_budget_of_all(registry, tmp_path):
+    settings = ["model.ffn_width=512", "training.steps=800"]
+    study = declared(
+        "model.attention=[mha, mqa]", settings=settings, tune=["model.width=[128, 64]"], match="operations"
+    )
+
+    def largest(cells):
+        widths = [cell.ingredients["task"]["model"]["width"] for cell in cells]
+        return [CellResult("", 1, loss=1 / width, metrics={"exact_match": width}) for width in widths]
+
+    known = matched(resolve_arms(study, registry), study, str)
+    arms, _ = tuned(known, study, RESULTS, tmp_path, largest, None)
+    assert [arm.tuned["model.width"] for arm in arms] == [512, 512]
+    budget = 800 * known[0].counted["flops"]
+    for arm in arms:
+        steps = arm.resolved.task.training.steps
+        assert steps * arm.counted["flops"] == pytest.approx(budget, rel=0.5 / steps)
 
 
 def test_no_range_is_extended_if_the_study_says_so(registry, tmp_path):
