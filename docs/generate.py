@@ -6,6 +6,7 @@ python docs/generate.py --check    names the pages that are stale and exits with
 A page marks such a section with two comments, `generated: NAME` and `end of NAME`.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from generators.rooms import room_drawing, room_table
 from generators.task_file import task_keys
 
 from plugformer.registry import Registry
+from plugformer_ablation.records import report_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 SECTION = re.compile(
@@ -28,7 +30,12 @@ SECTION = re.compile(
     r".*?(?P<end><!-- end of (?P=name) -->)",
     re.DOTALL,
 )
-DRAWING = ROOT / "docs" / "code.svg"
+WHOLE: dict[Path, Callable[[], str]] = {
+    ROOT / "docs" / "code.svg": lambda: room_drawing(ROOT),
+    ROOT / "docs" / "reference" / "report.schema.json": lambda: json.dumps(report_schema(), indent=1) + "\n",
+}
+"""Files that are generated as a whole."""
+
 BUILT_IN = Registry.built_in()
 
 GENERATORS: dict[str, Callable[[str], str]] = {
@@ -64,8 +71,8 @@ def _section(match: re.Match[str]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes or checks all pages; returns the exit status."""
-    now = {page: page.read_text(encoding="utf-8") for page in [*pages(), DRAWING]}
-    new = {page: room_drawing(ROOT) if page == DRAWING else filled(text) for page, text in now.items()}
+    now = {page: page.read_text(encoding="utf-8") for page in [*pages(), *WHOLE]}
+    new = {page: WHOLE[page]() if page in WHOLE else filled(text) for page, text in now.items()}
     stale = {page: text for page, text in new.items() if text != now[page]}
     if "--check" in arguments:
         for page in stale:

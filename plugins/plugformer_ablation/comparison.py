@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite, nan, sqrt
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer_ablation.deciding import Needed, would_decide
+from plugformer_ablation.deciding import would_decide
 from plugformer_ablation.looks import Look
+from plugformer_ablation.records import Ends, Judged, Needed
 from plugformer_ablation.statistics import Interval, StudentT
 
 ALPHA = 0.05
@@ -242,7 +242,7 @@ def judge(
     effects: Sequence[float | None] | None = None,
     *,
     higher_is_better: bool,
-) -> list[dict[str, Any]]:
+) -> list[Judged]:
     """Judges all comparisons of a study together, and returns a record of each for the study's report.
 
     One correction, Bonferroni's, is made for p, intervals and verdicts: Dunn (1961),
@@ -281,7 +281,9 @@ def judge(
                 "corrected": None if comparison.p is None else min(1.0, comparison.p * ALPHA / look.alpha),
             },
             "standard_error": {
-                name: error(getattr(comparison, name)) for name in ("seeds", "examples", "both")
+                "seeds": error(comparison.seeds),
+                "examples": error(comparison.examples),
+                "both": error(comparison.both),
             },
             "effect_size_dz": comparison.effect_size,
             "smallest_effect": smallest,
@@ -294,7 +296,7 @@ def judge(
     ]
 
 
-def _ends(interval: Interval | None) -> dict[str, float | None]:
+def _ends(interval: Interval | None) -> Ends:
     """Returns the ends of an interval as JSON can hold them, which knows neither infinity nor NaN."""
     low, high = interval if interval and all(map(isfinite, interval)) else (None, None)
     return {"low": low, "high": high}

@@ -3,20 +3,13 @@
 from bisect import bisect_left
 from dataclasses import replace
 from math import ceil, sqrt
-from typing import TypedDict
 
 from plugformer_ablation.looks import Look
+from plugformer_ablation.records import Needed
 from plugformer_ablation.statistics import StudentT
 
 MOST_SEEDS = 1000
 """Larger numbers are of no use to anybody."""
-
-
-class Needed(TypedDict):
-    """How many seeds, or else test examples, would decide a comparison."""
-
-    seeds: int | None
-    examples: int | None
 
 
 def would_decide(test: StudentT | None, look: Look, smallest: float | None) -> Needed | None:

@@ -17,6 +17,7 @@ from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.currency import speedup
 from plugformer_ablation.looks import Look, planned_looks
 from plugformer_ablation.over_tasks import judge_over_tasks, planned_over_tasks
+from plugformer_ablation.records import FORMAT, ArmRecord, ComparisonRecord
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.spending import spent
 from plugformer_ablation.statistics import resampled, summarize
@@ -103,6 +104,7 @@ def find(results: StudyResults) -> Findings:
     looks = planned_looks(tuple(results.study["looks"]), alpha)
     comparisons = _comparisons(results, scores, looks)
     record = {
+        "format": FORMAT,
         "study": results.study,
         "arms": [_arm(results, arm) for arm in results.arms],
         "comparisons": comparisons,
@@ -126,7 +128,7 @@ def _earlier(results: StudyResults) -> list[Record]:
     ]
 
 
-def _looks(results: StudyResults, comparisons: list[Record]) -> list[Record]:
+def _looks(results: StudyResults, comparisons: Sequence[ComparisonRecord]) -> list[Record]:
     """Returns the earlier looks, and this one if it gives a verdict; it replaces one with the same seeds."""
     now = {key: results.study[key] for key in ("metric", "split", "seeds")}
     looks = [look for look in results.looks if now != {key: look[key] for key in now}]
@@ -134,7 +136,7 @@ def _looks(results: StudyResults, comparisons: list[Record]) -> list[Record]:
     return looks if set(verdicts.values()) <= {Verdict.NONE} else [*looks, {**now, "verdicts": verdicts}]
 
 
-def _arm(results: StudyResults, arm: Record) -> Record:
+def _arm(results: StudyResults, arm: Record) -> ArmRecord:
     cells = results.cells_of(arm["name"])
     summaries = {
         name: summarize(cell.metrics[name] for cell in cells if name in cell.metrics)
@@ -187,10 +189,12 @@ def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
     return {path: fmean(means) - min(means) for path in paths}
 
 
-def _comparisons(results: StudyResults, scores: Mapping[str, Scores], looks: Sequence[Look]) -> list[Record]:
+def _comparisons(
+    results: StudyResults, scores: Mapping[str, Scores], looks: Sequence[Look]
+) -> list[ComparisonRecord]:
     costs = {arm["name"]: arm["cost"] for arm in results.arms}
     further = _further(results)
-    records = []
+    records: list[ComparisonRecord] = []
     for arm in results.arms:
         name, baseline = arm["name"], arm["baseline"]
         if baseline is None:

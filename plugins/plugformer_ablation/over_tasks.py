@@ -16,6 +16,7 @@ from plugformer_ablation.comparison import (
 )
 from plugformer_ablation.contrasts import summed
 from plugformer_ablation.looks import Look
+from plugformer_ablation.records import ComparisonRecord, OverallRecord
 from plugformer_ablation.results import Record, StudyResults
 
 PERCENT = "% of the baseline"
@@ -57,8 +58,8 @@ def judge_over_tasks(
     results: StudyResults,
     scores: Mapping[str, Scores],
     looks: Sequence[Look],
-    comparisons: Sequence[Record],
-) -> list[Record]:
+    comparisons: Sequence[ComparisonRecord],
+) -> list[OverallRecord]:
     """Returns a record of each: the mean difference over the tasks, its interval and verdict.
 
     Tasks with one metric have the mean of it. Scores of different metrics are shares of the baseline's mean
@@ -72,7 +73,7 @@ def judge_over_tasks(
         comparisons: Those on single tasks, which say where an arm is better and worse.
     """
     verdicts = {each["arm"]: each["verdict"] for each in comparisons}
-    records = []
+    records: list[OverallRecord] = []
     for each in planned:
         directions = [results.metrics[arm["name"]][arm["metric"]].higher_is_better for arm in each.arms]
         higher = directions[0] if each.metric else True

@@ -27,6 +27,7 @@ from plugformer.errors import RunError, described
 from plugformer.interfaces import Metric
 from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, replacing
+from plugformer_ablation.records import REPORT_RECORD
 
 Record = dict[str, Any]
 """The content of a JSON file, or a part of it."""
@@ -180,6 +181,7 @@ class StudyResults:
             number, _, name = key.partition("/")
             statistics[number][name] = rows
         with _readable(file):
+            REPORT_RECORD.validate_python(record)
             cells = [CellResult.of(cell, statistics[str(n)]) for n, cell in enumerate(record["cells"])]
             kept = (
                 "values",

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from plugformer_ablation.records import Spent
 from plugformer_ablation.results import CellResult, Record
 
 
-def spent(cells: Sequence[CellResult], trials: Sequence[Record]) -> Record:
+def spent(cells: Sequence[CellResult], trials: Sequence[Record]) -> Spent:
     """Returns the number of `trainings` and of `trials` of tuning, and the seconds of each.
 
     Seconds are the wall time of all updates, on the device of a training: a GPU, or its share of the cores.
@@ -19,7 +20,7 @@ def spent(cells: Sequence[CellResult], trials: Sequence[Record]) -> Record:
     }
 
 
-def price(record: Record) -> str:
+def price(record: Spent) -> str:
     """Returns what was spent, in words."""
     words = f"{_duration(record['training_seconds'])} of updates in {record['trainings']:,} trainings"
     if record["trials"]:

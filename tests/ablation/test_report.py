@@ -164,8 +164,8 @@ def test_sentences_give_difference_interval_and_what_follows(findings):
     )
     assert re.fullmatch(
         rf"{re.escape(HOSTILE)} is {number} worse than baseline \(98\.33 % interval {number} to {number}\): "
-        r"no difference shown; those outside of the interval are excluded; if the difference stayed as it is, "
-        r"\d+ seeds would decide\.",
+        r"no difference shown; those outside of the interval are excluded; if the difference stayed as it "
+        r"is, \d+ seeds would decide\.",
         no_difference,
     )
     assert re.fullmatch(

@@ -1,0 +1,166 @@
+"""What `report.json` holds: its JSON Schema is made from this, and a report that is read is checked."""
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12, and brings it
+
+FORMAT: Literal[1] = 1
+"""Version of `report.json`; another one is refused."""
+
+Number = float | None
+"""Null if it does not exist, or is not finite."""
+
+
+class Ends(TypedDict):
+    """The ends of an interval."""
+
+    low: Number
+    high: Number
+
+
+class Needed(TypedDict):
+    """How many seeds would decide a comparison, if all else stayed; if none would, how many test examples."""
+
+    seeds: int | None
+    examples: int | None
+
+
+class Spent(TypedDict):
+    """Numbers of trainings, and of trials of tuning, with the seconds of all of their updates."""
+
+    trainings: int
+    training_seconds: float
+    trials: int
+    trial_seconds: float
+
+
+class Judged(Ends):
+    """A difference, its interval from `low` to `high` at `level`, and the verdict, at a `look`.
+
+    `p` is that of a `single` comparison, and `corrected`; `smallest_effect` is what matters, `equivalence`
+    the interval by which arms are equivalent. Seeds failed or diverged of the `arm` and of the `baseline`.
+    """
+
+    look: int
+    pairs: int
+    failed_seeds: dict[str, list[int]]
+    diverged_seeds: dict[str, list[int]]
+    p_diverged: Number
+    difference: Number
+    level: float
+    interval_95: Ends
+    p: dict[Literal["single", "corrected"], Number]
+    standard_error: dict[Literal["seeds", "examples", "both"], Number]
+    effect_size_dz: Number
+    smallest_effect: Number
+    equivalence: Ends | None
+    verdict: str
+    would_decide: Needed | None
+    notes: list[str]
+
+
+class ComparisonRecord(Judged):
+    """An arm against its baseline; `further` metrics have intervals, and only `metric` a verdict."""
+
+    arm: str
+    baseline: str
+    metric: str
+    higher_is_better: bool
+    parameters: dict[Literal["arm", "baseline"], int]
+    further: dict[str, dict[str, Number]]
+    loss_difference: dict[str, Number]
+    speedup: dict[str, Any]
+
+
+class OverallRecord(Judged):
+    """An arm over all tasks of the study, and on which of them it is better or worse."""
+
+    arm: str
+    arms: list[str]
+    tasks: list[str]
+    metric: str
+    higher_is_better: bool
+    better_on: list[str]
+    worse_on: list[str]
+
+
+class ArmRecord(TypedDict):
+    """One configuration: its `task` without the seed, what it scored over seeds, what it costs and spent.
+
+    `baseline` is null for a baseline; `start` is the arm of an earlier task from which it starts; `failed`
+    has reasons by seed; `tuned` is what tuning chose, and `edges` at which end of the values tried that is.
+    """
+
+    arm: str
+    values: dict[str, str]
+    baseline: str | None
+    cells: int
+    failed: dict[str, str]
+    metric: str
+    split: str
+    start: str | None
+    parts: list[str]
+    score: dict[str, Number] | None
+    loss: dict[str, Number] | None
+    others: dict[str, dict[str, Number]]
+    cost: dict[str, Any]
+    spent: Spent
+    tuned: dict[str, Any]
+    edges: dict[str, str]
+    sensitivity: dict[str, float]
+    remarks: list[str]
+    task: dict[str, Any]
+
+
+class TrainingRecord(TypedDict):
+    """A training; one that diverged has the scores of its untrained model."""
+
+    arm: str
+    seed: int
+    loss: Number
+    metrics: dict[str, Number]
+    seconds: float
+    diverged: str | None
+    failure: str | None
+
+
+class CellRecord(TrainingRecord):
+    """A training by which arms are compared."""
+
+    curve: list[dict[str, Any]]
+    peak_memory_mb: float
+    tokens: int
+    directory: str
+
+
+class TrialRecord(TrainingRecord):
+    """A training by which settings were chosen on validation, of a `share` of all updates."""
+
+    tuned: dict[str, Any]
+    share: float
+
+
+@with_config(ConfigDict(extra="forbid"))  # also of all records in it
+class ReportRecord(TypedDict):
+    """A study as it was declared, and what it found."""
+
+    format: Literal[1]
+    study: dict[str, Any]
+    arms: list[ArmRecord]
+    comparisons: list[ComparisonRecord]
+    overall: list[OverallRecord]
+    trials: list[TrialRecord]
+    spent: Spent
+    contrasts: list[dict[str, Any]]
+    looks: list[dict[str, Any]]
+    made_of: dict[str, Any]
+    cells: list[CellRecord]
+
+
+REPORT_RECORD = TypeAdapter(ReportRecord)
+
+
+def report_schema() -> dict[str, Any]:
+    """Returns the JSON Schema (draft 2020-12) of `report.json`."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **REPORT_RECORD.json_schema()}
