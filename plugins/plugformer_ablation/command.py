@@ -108,6 +108,14 @@ def command(
     status: Annotated[
         bool, typer.Option("--status", help="Say how far the study is; never waits, and trains nothing.")
     ] = False,
+    noise: Annotated[
+        bool,
+        typer.Option(
+            "--noise",
+            help="Train the baseline twice with each of a few seeds, and say which differences how many "
+            "seeds find; from then on --dry-run says it, too.",
+        ),
+    ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -134,7 +142,7 @@ def command(
             metric,
             split,
             workers,
-            dry_run or None,
+            dry_run or noise or None,
         )
         if any(option is not None for option in options):
             raise ConfigurationError(
@@ -168,8 +176,15 @@ def command(
     if dry_run:
         from plugformer_ablation.plan import plan, plan_text
 
-        planned = plan(declared, known, chosen, partial(console.print, markup=False, highlight=False))
+        notify = partial(console.print, markup=False, highlight=False)
+        planned = plan(declared, folder, known, chosen, notify)
         typer.echo(json.dumps(planned, ensure_ascii=False) if as_json else plan_text(planned))
+        return
+    if noise:
+        from plugformer_ablation.noise import measure_noise, noise_text
+
+        measured = measure_noise(declared, folder, known, chosen, console)
+        typer.echo(json.dumps({"noise": measured}, ensure_ascii=False) if as_json else noise_text(measured))
         return
     from plugformer_ablation.running import run_study
 

@@ -18,6 +18,7 @@ from plugformer.registry import Registry
 from plugformer_ablation.arms import Arm, resolve_arms
 from plugformer_ablation.executors import Executor
 from plugformer_ablation.matching import matched
+from plugformer_ablation.noise import noise_text, planned_noise
 from plugformer_ablation.results import Record, write
 from plugformer_ablation.study import Study
 
@@ -28,8 +29,12 @@ WEIGHT, CHECKPOINT = 4, 12
 """Bytes of a parameter in `model.safetensors`, and in a checkpoint, with the two moments of Adam."""
 
 
-def plan(study: Study, registry: Registry, executor: Executor, notify: Callable[[str], None]) -> Record:
+def plan(
+    study: Study, out: Path, registry: Registry, executor: Executor, notify: Callable[[str], None]
+) -> Record:
     """Returns what a study would train, after all arms have been checked and the data prepared.
+
+    If its noise has been measured in its folder `out`, what it can find, too: see `planned_noise`.
 
     `update_seconds` is measured, of the baseline with the threads of a training; `seconds`, of the updates of
     all trainings one after the other, scales it by the operations of a forward pass. `bytes` is an upper end:
@@ -64,6 +69,7 @@ def plan(study: Study, registry: Registry, executor: Executor, notify: Callable[
         "update_seconds": update,
         "seconds": update * run.steps * sum(map(mul, each, work)),
         "bytes": round(sum(number * _bytes(arm) for number, arm in zip(each, arms, strict=True))),
+        "noise": planned_noise(study, out, arms),
     }
 
 
@@ -93,6 +99,7 @@ def plan_text(record: Record) -> str:
         "evaluations are not included"
     )
     lines.append(f"about {_size(record['bytes'])} of disk for weights and checkpoints")
+    lines += [noise_text(record["noise"])] * bool(record["noise"])
     return "\n".join(lines)
 
 

@@ -90,10 +90,12 @@ def run_study(
     rows: Mapping[str, Any] | None = None,
     *,
     costs: bool = False,
+    pairs: Callable[[Sequence[Arm]], list[Arm]] | None = None,
 ) -> StudyResults:
     """Runs a study in a folder to its end, or resumes it; see `ablate`.
 
-    `rows` are examples in memory, by split, in place of the task's data.
+    `rows` are examples in memory, by split, in place of the task's data. `pairs` makes other arms of the
+    baselines, in place of the study's.
     """
     notify = partial(console.print, markup=False, highlight=False)
     arms = resolve_arms(study, registry, rows)
@@ -107,6 +109,8 @@ def run_study(
                 for each in by_context(arms)
                 for arm in with_equal_time(each, out, executor.threads, notify)
             ]
+        if pairs:
+            arms = [arm for arm in arms if arm.baseline is None]
         results = _new_results(study, arms)
         if study.tunes:
 
@@ -115,6 +119,9 @@ def run_study(
 
             arms, trials = tuned(arms, study, results, out, trained, rows)
             results = replace(results, trials=tuple(trials))
+        if pairs:
+            arms = pairs(arms)
+            results = _new_results(study, arms)
         seeds = study.seed_list
         results = replace(results, arms=tuple(arm.record() for arm in arms), looks=looks)
         finished = [
