@@ -10,7 +10,7 @@ from itertools import groupby
 
 import torch
 
-from plugformer.configuration import Component, Task
+from plugformer.configuration import Component, Task, TrainingSettings
 from plugformer.data import SplitStats, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
@@ -182,7 +182,8 @@ def deciding_split(study: Study, arm: Arm, hashes: dict[str, str]) -> str:
     """Returns the split of an arm's final comparison.
 
     Raises:
-        ConfigurationError: The data have no split of the name that the study gives, or tuning uses it.
+        ConfigurationError: The data have no split of the name that the study gives, or it is the split by
+            which settings are tuned or the parameters of trainings are chosen.
     """
     known = sorted(name for name in hashes if name != "train")
     place, task = study.task_of(arm.values.get(TASK, ""))
@@ -195,10 +196,24 @@ def deciding_split(study: Study, arm: Arm, hashes: dict[str, str]) -> str:
             "`split` (data without one: `data.split.test: 0.1`), or write the settings under `set`"
         )
         raise study.mistakes([(("tune",), message)])
+    if wanted == "validation" and _chooses(arm.resolved.task.training):
+        message = (
+            "validation decides here, and chooses which of several evaluations' parameters a training keeps: "
+            "choose a test split with `split` (data without one: `data.split.test: 0.1`), or keep the last "
+            "ones by `training.callbacks: [{name: average_checkpoints, checkpoints: 1}]` in `set`"
+        )
+        raise study.mistakes([((*place, "split") if task.split else ("split",), message)])
     if wanted not in known:
         message = f"unknown split {wanted!r}{nearest(wanted, known)}\n  known: {', '.join(known)}"
         raise study.mistakes([((*place, "split") if task.split else ("split",), message)])
     return wanted
+
+
+def _chooses(training: TrainingSettings) -> bool:
+    """Returns whether a training keeps the parameters of the best of several evaluations."""
+    once = training.steps and training.evaluate_every and training.evaluate_every >= training.steps
+    averages = [each for each in training.callbacks if each.name.endswith("average_checkpoints")]
+    return not once and all(each.options.get("of") == "best" for each in averages)
 
 
 def _built(task: Task, sizes: Sizes, registry: Registry, device: str) -> tuple[Model, int]:

@@ -4,7 +4,7 @@ import io
 import json
 import re
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from plugformer.runs import RunDirectory
 from plugformer_ablation import costs
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.findings import find
+from plugformer_ablation.matching import matched
 from plugformer_ablation.report import StudyReport
 from plugformer_ablation.running import run_study, study_lock
 from plugformer_ablation.study import TUNING_SEED, read_study
@@ -253,6 +254,23 @@ def test_tuning_on_the_split_that_decides_is_refused(registry, console, tmp_path
     with pytest.raises(ConfigurationError, match=r"--tune .*tune: .*validation, which also decides"):
         run(study, tmp_path / "s", registry, console)
     assert not list((tmp_path / "s").glob("cells/*"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ((), True),
+        (("training.callbacks=[{name: average_checkpoints, of: best}]",), True),
+        (("training.callbacks=[{name: average_checkpoints, checkpoints: 1}]",), False),
+        (("training.evaluate_every=6",), False),
+    ],
+    ids=["best", "average of the best", "last", "only evaluation"],
+)
+def test_a_split_that_chooses_parameters_cannot_decide(registry, settings, refused):
+    study = declared(split="validation", settings=settings)
+    expected = pytest.raises(ConfigurationError, match=r"--split validation .*split: validation decides")
+    with expected if refused else nullcontext():
+        matched(resolve_arms(study, registry), study, lambda _: None)
 
 
 def test_two_studies_cannot_run_in_one_folder(registry, console, tmp_path):
