@@ -291,7 +291,7 @@ def test_a_preset_is_below_what_the_study_says(file):
         read_study(file("preset: wortman\ntask: brackets\n"))
 
 
-@pytest.mark.parametrize("preset", ["narang", "wortsman", "wen", "mad", "speedrun"])
+@pytest.mark.parametrize("preset", ["narang", "wortsman", "wen", "isoflop", "mad", "speedrun"])
 def test_presets_are_sound(preset, file):
     study = read_study(file(f"preset: {preset}\ntask: brackets\narms: {{a: {{}}, b: {{}}}}\n"))
     assert study.preset == preset
