@@ -199,6 +199,8 @@ def _edge(path: str, best: Arm, trials: Sequence[tuple[Arm, Any]]) -> str:
     numbers = _numbers(path, trials)
     if not numbers or best.tuned[path] not in (numbers[0], numbers[-1]):
         return ""
+    if best.tuned[path] == numbers[0] == 0:  # below 0 there is nothing to try
+        return ""
     return "smallest" if best.tuned[path] == numbers[0] else "largest"
 
 

@@ -195,3 +195,15 @@ def test_a_range_is_numbers_in_equal_ratios(registry):
     assert study.tune[LR] == pytest.approx([10 ** (number / 2 - 4) for number in range(7)], rel=0.01)
     with pytest.raises(ConfigurationError, match="points"):
         written(registry, arms={"mha": {}}, tune={LR: {"from": 1e-4, "to": 1e-1}})
+
+
+def test_nothing_lies_beyond_0(registry, tmp_path):
+    study = written(
+        registry,
+        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
+        set={"data.size": 60, "training.optimizer": {"name": "adamw", "lr": 0.01}},
+        tune={"training.optimizer.weight_decay": [0.0, 0.1]},
+    )
+    arms, records = tune(study, registry, tmp_path, Trained(0.01))
+    assert [(list(arm.tuned.values()), arm.edges) for arm in arms] == [([0.0], {})] * 2
+    assert len(records) == 4
