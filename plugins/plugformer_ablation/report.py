@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ from plugformer_cli.page import render_page, save_figures
 
 NOTHING = "-"
 """Shown where a number does not exist."""
+
+FEW = 6
+"""Comparisons or contrasts that a terminal gets in sentences; more are a table, or those that differ."""
+
+MOST_REMARKS = 10
+"""Remarks on a terminal."""
+
+_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 
 Rows = tuple[list[str], list[list[str]]]
 """The names of columns, and rows of text."""
@@ -113,20 +122,20 @@ class StudyReport:
         console = Console(
             file=file, width=width or 10_000, force_terminal=width is not None, highlight=False, markup=False
         )
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         scores = arms_table(findings)[["arm", findings.metric, LOSS, "parameters", UPDATE]]
-        for name in scores.columns:
-            is_name = name == "arm"
-            grid.add_column(Text(name), "", justify="left" if is_name else "right", no_wrap=not is_name)
-        for row in scores.to_numpy().tolist():
-            grid.add_row(*map(Text, row))
         console.print(Text(str(findings.record["study"]["study"]), style="bold"))
-        console.print(heading(findings), "", grid, "", sep="\n")
-        styles = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
-        for sentence, comparison in zip(sentences(findings), findings.comparisons, strict=True):
-            console.print(Text(sentence, styles.get(comparison["verdict"], "")))
-        told = (overall_sentences, currency_sentences, contrast_sentences, remarks, explanation)
-        for lines in filter(None, (each(findings) for each in told)):
+        console.print(heading(findings), "", _grid(scores, []), "", sep="\n")
+        verdicts = [_STYLES.get(comparison["verdict"], "") for comparison in findings.comparisons]
+        speedups = currency_sentences(findings)
+        if len(verdicts) > FEW:
+            console.print(_grid(verdicts_table(findings), verdicts))
+            speedups = speedups[len(verdicts) :]
+        else:
+            for sentence, style in zip(sentences(findings), verdicts, strict=True):
+                console.print(Text(sentence, style))
+        more = _first(remarks(findings), MOST_REMARKS, "remarks")
+        parts = (overall_sentences(findings), speedups, _contrasts(findings), more, explanation(findings))
+        for lines in filter(None, parts):
             console.print("", *lines, sep="\n")
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
@@ -210,6 +219,19 @@ def paper_table(findings: Findings) -> DataFrame:
     return scores.merge(comparisons.iloc[:, :5], how="left", on="arm").fillna(NOTHING)
 
 
+def verdicts_table(findings: Findings) -> DataFrame:
+    """Returns verdicts, what would decide, and speedups as text: a row for each comparison."""
+
+    def row(comparison: Record) -> dict[str, str]:
+        needed, speedup = comparison["would_decide"] or {}, comparison["speedup"]
+        told = (f"{number:,} {unit}" for unit, number in needed.items() if number is not None)
+        ratio = speedup.get("tokens") or speedup.get("updates")
+        words = f"{ratio['ratio']:.2f} {_interval(ratio, 2)}" if ratio else NOTHING
+        return {"would decide": next(told, NOTHING), "speedup": words}
+
+    return comparisons_table(findings).iloc[:, [0, 1, 2, 4]].join(DataFrame(map(row, findings.comparisons)))
+
+
 def comparisons_table(findings: Findings) -> DataFrame:
     """Returns verdicts, tests and standard errors as text: a row for each comparison."""
     tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
@@ -237,6 +259,34 @@ def comparisons_table(findings: Findings) -> DataFrame:
     return DataFrame(map(row, findings.comparisons))
 
 
+def _grid(frame: DataFrame, styles: Sequence[str]) -> Table:
+    """Returns a table for a terminal; no number in it is broken."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in frame.columns:
+        is_number = name not in ("arm", "verdict")
+        grid.add_column(Text(name), justify="right" if is_number else "left", no_wrap=is_number)
+    for row, style in zip_longest(frame.to_numpy().tolist(), styles, fillvalue=""):
+        grid.add_row(*map(Text, row), style=style)
+    return grid
+
+
+def _contrasts(findings: Findings) -> list[str]:
+    """Returns sentences on contrasts; of many only on those that differ from 0."""
+    lines = contrast_sentences(findings)
+    contrasts = zip(lines, findings.record["contrasts"], strict=True)
+    told = [
+        line for line, each in contrasts if each["low"] is not None and not each["low"] <= 0 <= each["high"]
+    ]
+    if len(lines) <= FEW:
+        return lines
+    return [*told, f"{len(lines) - len(told)} contrasts are not shown to differ from 0: report.html has them"]
+
+
+def _first(lines: list[str], most: int, name: str) -> list[str]:
+    """Returns the first lines, and how many more there are."""
+    return lines if len(lines) <= most else [*lines[:most], f"{len(lines) - most} more {name} in report.html"]
+
+
 def _further(difference: Record | None) -> str:
     """Returns the difference in a further metric, with its interval."""
     return f"{_number(difference['difference'], '.4f')} {_interval(difference, 4)}" if difference else NOTHING
@@ -262,10 +312,6 @@ def _spread(summary: Record | None, places: int) -> str:
         return "failed"
     mean, deviation = f"{summary['mean']:.{places}f}", summary["deviation"]
     return mean if deviation is None else f"{mean} ± {deviation:.{places}f}"
-
-
-def _yaml(record: Record) -> str:
-    return str(yaml.safe_dump(record, sort_keys=False, allow_unicode=True))
 
 
 def _rows(frame: DataFrame) -> Rows:

@@ -104,8 +104,7 @@ def _conclusion(comparison: Record, places: int) -> str:
         return f"undecided, since neither 0 nor a difference of {smallest:.{places}f} is excluded"
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return "a significant difference"
-    excluded = "; those outside of the interval are excluded" if comparison["low"] is not None else ""
-    return f"no difference shown{excluded}"
+    return "no difference shown"
 
 
 def _needed(comparison: Record) -> Iterator[str]:
@@ -264,7 +263,8 @@ def _about_needed(findings: Findings) -> Iterator[str]:
 
 def remarks(findings: Findings) -> list[str]:
     """Returns the choices of tuning, and remarks on single arms: mismatches, failures, missing tests."""
-    arms, lines = findings.record["arms"], []
+    arms = findings.record["arms"]
+    lines = [f"the study took {price(findings.record['spent'])}"]
     for path in dict.fromkeys(path for arm in arms for path in arm["tuned"]):
         chosen: dict[tuple[str, str], list[str]] = defaultdict(list)
         for arm in arms:
@@ -290,7 +290,7 @@ def remarks(findings: Findings) -> list[str]:
     waiting = max((update["waiting"] for update in updates(findings)), default=0.0)
     if waiting > BUSY:
         lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")
-    return [*lines, f"the study took {price(findings.record['spent'])}"]
+    return lines
 
 
 def _selection(findings: Findings) -> Iterator[str]:
