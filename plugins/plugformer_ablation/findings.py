@@ -21,6 +21,7 @@ from plugformer_ablation.records import FORMAT, ArmRecord, ComparisonRecord
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.spending import spent
 from plugformer_ablation.statistics import resampled, summarize
+from plugformer_ablation.wins import wins
 
 LOSS = "validation loss"
 """What reports call it; every study has it, in nats per target."""
@@ -200,7 +201,8 @@ def _comparisons(
         if baseline is None:
             continue
         smallest = _smallest_effect(results, scores[baseline])
-        higher = results.metrics[name][arm["metric"]].higher_is_better
+        metric = results.metrics[name][arm["metric"]]
+        higher = metric.higher_is_better
         found, look = compare_at_looks(
             scores[name], scores[baseline], results.study["seeds"], looks, smallest, higher_is_better=higher
         )
@@ -217,6 +219,7 @@ def _comparisons(
                 "speedup": speedup(
                     results.cells_of(name), results.cells_of(baseline), costs[name], costs[baseline]
                 ),
+                "examples": wins(results.cells_of(name), results.cells_of(baseline), arm["metric"], metric),
             }
         )
     return records

@@ -60,6 +60,14 @@ class Judged(Ends):
     notes: list[str]
 
 
+class Wins(TypedDict):
+    """Numbers of test examples, by their mean scores over seeds."""
+
+    better: int
+    worse: int
+    same: int
+
+
 class ComparisonRecord(Judged):
     """An arm against its baseline; `further` metrics have intervals, and only `metric` a verdict."""
 
@@ -71,6 +79,7 @@ class ComparisonRecord(Judged):
     further: dict[str, dict[str, Number]]
     loss_difference: dict[str, Number]
     speedup: dict[str, Any]
+    examples: Wins | None
 
 
 class OverallRecord(Judged):

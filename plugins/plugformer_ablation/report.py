@@ -253,6 +253,7 @@ def comparisons_table(findings: Findings) -> DataFrame:
             **{f"standard error, {name}": _number(error, form) for name, error in errors},
             "effect size d_z": _number(comparison["effect_size_dz"], ".2f"),
             f"{LOSS}, 95 % interval": f"{_number(loss['mean'], '.4f')} {_interval(loss, 4)}",
+            "examples better, worse, same": _counts(comparison["examples"]),
             **{f"{each}, further": _further(comparison["further"].get(each)) for each in metrics},
         }
 
@@ -285,6 +286,10 @@ def _contrasts(findings: Findings) -> list[str]:
 def _first(lines: list[str], most: int, name: str) -> list[str]:
     """Returns the first lines, and how many more there are."""
     return lines if len(lines) <= most else [*lines[:most], f"{len(lines) - most} more {name} in report.html"]
+
+
+def _counts(examples: Record | None) -> str:
+    return ", ".join(f"{number:,}" for number in examples.values()) if examples else NOTHING
 
 
 def _further(difference: Record | None) -> str:
