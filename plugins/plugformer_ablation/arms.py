@@ -14,7 +14,7 @@ from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.registry import Kind, Registry
 from plugformer.validation import fitting, measures, validate
-from plugformer_ablation.study import Place, Study, replacements
+from plugformer_ablation.study import Keep, Place, Study, replacements
 
 BASELINE = "baseline"
 
@@ -55,6 +55,7 @@ class Arm:
         start: The arm of an earlier task that each seed starts from, or None, and the `parts` it takes.
         edges: Which tuned numbers are the smallest or the largest of those tried, by path.
         failure: Why tuning could not choose any settings, or None.
+        keep: What stays of its trainings; at least the weights, if others start from them.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Arm:
     parts: tuple[str, ...] = ()
     edges: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
+    keep: Keep = "best"
 
     @property
     def tried(self) -> str:
@@ -160,7 +162,11 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
                 for problem, name in mistakes.items()
             )
         )
-    resolved_arms = list(arms.values())
+    starts = {arm.start for arm in arms.values()}
+    resolved_arms = [
+        replace(arm, keep="best" if study.keep == "results" and arm.name in starts else study.keep)
+        for arm in arms.values()
+    ]
     if isinstance(study.smallest_effect, float) and len({arm.metric for arm in resolved_arms}) > 1:
         message = "a number has no unit over tasks with different metrics: write a share such as `0.5 %`"
         raise study.mistakes([(("smallest_effect",), message)])

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plugformer.configuration import Component, Task, dump
+from plugformer.configuration import Component
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Metric
 from plugformer.runs import RunDirectory, provenance
 from plugformer_ablation.arms import EMBEDDING, Arm, written
-from plugformer_ablation.results import RESULT, CellResult, write
+from plugformer_ablation.results import RESULT, CellResult
+from plugformer_ablation.study import Keep
 
 CELLS = "cells"
 
@@ -29,7 +30,7 @@ class Cell:
     """One training of an arm in its own run directory.
 
     `tried` are the settings that tuning tries in it, as text, and `ingredients` everything that the result
-    depends on, with the `split` of the final evaluation.
+    depends on, with the `split` of the final evaluation. `keep` says what stays of it; see `Study`.
     """
 
     arm: str
@@ -38,6 +39,7 @@ class Cell:
     folder: Path
     ingredients: Ingredients
     manifests: tuple[Path, ...]
+    keep: Keep
 
     def __str__(self) -> str:
         return f"{self.arm}, {self.tried or f'seed {self.seed}'}"
@@ -51,11 +53,6 @@ class Cell:
     def finished(self) -> bool:
         """Whether it has a result."""
         return (self.folder / RESULT).is_file()
-
-    @property
-    def task(self) -> Path:
-        """The file of its task."""
-        return self.folder.with_name(f"{self.name}.yaml")
 
     @property
     def log(self) -> Path:
@@ -78,7 +75,7 @@ class Cell:
 def make_cells(
     arm: Arm, seeds: Sequence[int], out: Path, chosen: Mapping[str, Arm], *, tried: str = ""
 ) -> list[Cell]:
-    """Returns an arm's cells in a study's folder, one for each seed; writes the file of each one's task.
+    """Returns an arm's cells in a study's folder, one for each seed.
 
     Args:
         arm: The arm.
@@ -97,7 +94,8 @@ def make_cells(
         if arm.start:
             run = {"run": str(starts[number].folder.absolute()), "parts": [*arm.parts]}
             start = Component.model_validate({"name": "initialize_from", **run})
-            task = _training(task, callbacks=[*task.training.callbacks, start])
+            begun = task.training.model_copy(update={"callbacks": [*task.training.callbacks, start]})
+            task = task.model_copy(update={"training": begun})
             if EMBEDDING in arm.parts:
                 tokenizer = task.tokenizer.model_copy(update={"run": run["run"]})
                 task = task.model_copy(update={"tokenizer": tokenizer})
@@ -106,16 +104,8 @@ def make_cells(
         split = "validation" if tried else arm.split
         parts = {**common, "split": split, "task": {**common["task"], "training": training}}
         folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts, out)}"
-        cell = Cell(arm.name, seed, tried, folder, parts, arm.resolved.registry.local)
-        # Also where a file exists: it may come from somebody else, and name a manifest.
-        write(cell.task, dump(_training(task, seed=seed).model_copy(update={"registry": None})))
-        cells.append(cell)
+        cells.append(Cell(arm.name, seed, tried, folder, parts, arm.resolved.registry.local, arm.keep))
     return cells
-
-
-def _training(task: Task, **changes: Any) -> Task:
-    """Returns a task with other settings of its training."""
-    return task.model_copy(update={"training": task.training.model_copy(update=changes)})
 
 
 def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:

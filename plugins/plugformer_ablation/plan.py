@@ -20,7 +20,7 @@ from plugformer_ablation.executors import Executor
 from plugformer_ablation.matching import matched
 from plugformer_ablation.noise import noise_text, planned_noise
 from plugformer_ablation.results import Record, write
-from plugformer_ablation.study import Study
+from plugformer_ablation.study import Keep, Study
 
 TIMED = 5
 """Updates of the baseline that are timed, after the first one, which loads data and allocates memory."""
@@ -37,8 +37,9 @@ def plan(
     If its noise has been measured in its folder `out`, what it can find, too: see `planned_noise`.
 
     `update_seconds` is measured, of the baseline with the threads of a training; `seconds`, of the updates of
-    all trainings one after the other, scales it by the operations of a forward pass. `bytes` is an upper end:
-    weights and as many checkpoints as are kept. Both assume that tuning chooses each setting equally often.
+    all trainings one after the other, scales it by the operations of a forward pass. `bytes` are weights and
+    checkpoints, as far as the study keeps them, and all of those of running cells. Both assume that tuning
+    chooses each setting equally often.
 
     Raises:
         PlugformerError: What `matched` refuses, or the baseline cannot be trained.
@@ -68,7 +69,10 @@ def plan(
         "workers": executor.workers,
         "update_seconds": update,
         "seconds": update * run.steps * sum(map(mul, each, work)),
-        "bytes": round(sum(number * _bytes(arm) for number, arm in zip(each, arms, strict=True))),
+        "bytes": round(
+            sum(number * _bytes(arm, arm.keep) for number, arm in zip(each, arms, strict=True))
+            + (executor.workers or 1) * max(_bytes(arm, "all") for arm in arms)
+        ),
         "noise": planned_noise(study, out, arms),
     }
 
@@ -117,8 +121,9 @@ def _work(arm: Arm, baseline: Run) -> float:
     return arm.counted["flops"] * epochs * baseline.epoch_steps * batch(baseline.task.training)
 
 
-def _bytes(arm: Arm) -> float:
-    return arm.counted["parameters"] * (WEIGHT + CHECKPOINT * arm.resolved.task.training.keep_checkpoints)
+def _bytes(arm: Arm, keep: Keep) -> float:
+    all_of_it = WEIGHT + CHECKPOINT * arm.resolved.task.training.keep_checkpoints
+    return arm.counted["parameters"] * {"results": 0, "best": WEIGHT, "all": all_of_it}[keep]
 
 
 def _timed(arm: Arm, threads: int) -> tuple[float, Run]:

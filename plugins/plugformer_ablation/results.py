@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -98,7 +99,8 @@ class CellResult:
         """Returns the result that a record was made of; raises ValueError if it is not one."""
         metrics = {name: math.nan if value is None else value for name, value in record["metrics"].items()}
         known = {"loss": math.nan if record["loss"] is None else record["loss"], "metrics": metrics}
-        return TypeAdapter(cls).validate_python({**record, **known, "statistics": statistics})
+        result: CellResult = _checked().validate_python({**record, **known, "statistics": statistics})
+        return result
 
     def check(self, metrics: Mapping[str, Metric], files: Mapping[Path, Mapping[str, float]]) -> None:
         """Compares the scores in files, by metric, with those of the statistics, by which a study is judged.
@@ -117,6 +119,11 @@ class CellResult:
                         f"{self.seed}), but the statistics of the examples give {computed[name]:g}; restore "
                         "the file from a copy, or remove its folder and run the study again"
                     )
+
+
+@cache
+def _checked() -> Any:
+    return TypeAdapter(CellResult)
 
 
 @dataclass(frozen=True)

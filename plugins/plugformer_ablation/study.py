@@ -42,6 +42,8 @@ _SOLVED = {
 Effect = Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
 """A difference of a metric, or a share of its value in percent."""
 
+Keep = Literal["results", "best", "all"]
+
 Place = tuple[str | int, ...]
 """The keys that lead to a value of a study."""
 
@@ -277,6 +279,11 @@ class Study(Settings):
         return self.seeds.looks if isinstance(self.seeds, Looks) else [len(self.seed_list)]
 
     tuning: Tuning = Tuning()
+    keep: Keep = Field(
+        default="best",
+        description="What stays of a training that has its result: `results` and logs alone, also the `best` "
+        "weights, or `all`, with checkpoints. Weights that later tasks start from stay in any case.",
+    )
 
     _tree: Tree = PrivateAttr()
 

@@ -1,11 +1,12 @@
 """Training one cell to its end, and saving its result; usually in a separate process."""
 
 import os
+import shutil
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,9 @@ from plugformer.experiment import Experiment
 from plugformer.hooks import Run, Update, hookimpl, must_not_fail
 from plugformer.model import build
 from plugformer.registry import Registry
-from plugformer.runs import RunDirectory, TrainedModel, is_being_trained
+from plugformer.runs import RunDirectory, TrainedModel, is_being_trained, provenance
 from plugformer.validation import validate
-from plugformer_ablation.cells import Cell, identity, ingredients
+from plugformer_ablation.cells import Cell, identity
 from plugformer_ablation.claims import take
 from plugformer_ablation.results import CellResult
 
@@ -134,6 +135,7 @@ def train_cell(
     data: Mapping[str, Any] | None = None,
 ) -> None:
     """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result."""
+    _reset_peak_memory()
     registry = (registry or Registry.discover()).with_local(*cell.manifests)
     split = cell.ingredients["split"]
     options: dict[str, Any] = {
@@ -143,26 +145,32 @@ def train_cell(
         "notify": notify,
         "final": "validation" if split == "validation" else "test",
     }
-    resolved = validate(resolve(str(cell.task), registry=registry), data)
+    task = cell.ingredients["task"]
     try:
         if cell.folder.exists():
             deadline = time.monotonic() + PATIENCE
             while is_being_trained(cell.folder) and time.monotonic() < deadline:
                 notify(f"waiting for a worker of a killed study, which still trains {cell.folder}")
                 time.sleep(1)
-            report = resume(cell.folder, **options).report
+            trained = resume(cell.folder, **options)
         else:
-            report = train(str(cell.task), out=cell.folder, **options).report
-        result = _result(cell, report)
+            trained = train(task, out=cell.folder, **options)
+        experiment, result = trained.experiment, _result(cell, trained.report)
     except NotFiniteError as error:
         notify(str(error))
-        result = _diverged(cell, resolved, str(error))
+        experiment = validate(resolve(task, registry=registry), data)
+        result = _diverged(cell, experiment, str(error))
         cell.folder.mkdir(exist_ok=True)  # a run without a checkpoint leaves no folder
-    now = {**ingredients(resolved, cell.ingredients["data"]), "split": split}
+    now = {**cell.ingredients, **provenance(experiment, cell.ingredients["data"])}
     out = cell.folder.parents[1]
     if identity(now, out) != identity(cell.ingredients, out):  # the hash in the folder's name would be wrong
         raise CodeChangedError("the code changed while this cell was trained: run the study again")
     result.save(cell.folder)
+    if cell.keep != "all":
+        for checkpoint in cell.folder.glob("checkpoints/*"):
+            shutil.rmtree(checkpoint, ignore_errors=True)
+    if cell.keep == "results":
+        RunDirectory(cell.folder).model.unlink(missing_ok=True)
 
 
 class CodeChangedError(RunError):
@@ -228,6 +236,14 @@ def _diverged(cell: Cell, experiment: Experiment, reason: str) -> CellResult:
         directory=str(cell.folder),
         diverged=reason.partition("\n")[0],
     )
+
+
+def _reset_peak_memory() -> None:
+    """Forgets the memory of trainings that this process has made before, where the system can."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError):  # Linux alone: https://docs.kernel.org/filesystems/proc.html
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory() -> float:

@@ -23,7 +23,7 @@ PARTS = {
 
 
 def test_a_finished_cell_is_read(tmp_path: Path) -> None:
-    cell = Cell("baseline", 1, "", tmp_path, {}, ())
+    cell = Cell("baseline", 1, "", tmp_path, {}, (), "best")
     assert not cell.finished
     (tmp_path / "cell.json").write_text(KEPT)
     np.savez_compressed(tmp_path / "cell_statistics.npz", exact_match=np.array([[1.0], [0.0]]))

@@ -1,6 +1,7 @@
 """Cells on a Ray cluster of this machine."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from tests.ablation.test_local_executor import cells
@@ -45,7 +46,7 @@ def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(registry, tmp_path
 
 def test_a_failing_cell_on_a_cluster_fails_alone(registry, tmp_path):
     waiting = cells(tmp_path, registry)
-    waiting[0].task.write_text("type: nonsense\n")
+    waiting[0] = replace(waiting[0], ingredients={**waiting[0].ingredients, "task": {"type": "nonsense"}})
     ended = filter(None, RayExecutor().events(waiting))
     failures = {cell.seed: message.failure for cell, message in ended}
     assert "nonsense" in failures[1]

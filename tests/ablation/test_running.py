@@ -51,7 +51,7 @@ def console(said):
 def done(registry, tmp_path_factory):
     """A finished study, to be looked at and not to be changed."""
     out = tmp_path_factory.mktemp("studies") / "done"
-    return out, *run(declared(), out, registry, Console(file=io.StringIO()))
+    return out, *run(declared(keep="all"), out, registry, Console(file=io.StringIO()))
 
 
 @pytest.fixture
@@ -107,6 +107,18 @@ def test_a_score_that_was_changed_in_a_file_is_refused(copy, registry, console, 
     (cell / file).write_text(json.dumps(record))
     with pytest.raises(RunError, match=rf"{re.escape(str(cell / file))} .*exact_match 0\.99 .*seed 2"):
         run(declared(), copy, registry, console)
+
+
+@pytest.mark.parametrize(
+    ("keep", "weights", "checkpoints"), [("results", 0, 0), ("best", 1, 0), ("all", 1, 2)]
+)
+def test_what_stays_of_a_cell(registry, console, tmp_path, keep, weights, checkpoints):
+    results, _ = run(declared(seeds=1, keep=keep), tmp_path, registry, console)
+    for cell in results.cells:
+        folder = Path(cell.directory)
+        assert len(list(folder.glob("*.safetensors"))) == weights
+        assert len(list(folder.glob("checkpoints/*"))) == checkpoints
+    assert run(declared(seeds=1, keep=keep), tmp_path, registry, console)[1] == []
 
 
 def test_more_seeds_add_cells(copy, registry, console, said):

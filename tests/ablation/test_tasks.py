@@ -85,6 +85,14 @@ def test_each_seed_starts_from_its_own_training(done):
             assert torch.dist(ours[name], theirs[name]) < 0.2 * ours[name].norm(), "six updates apart"
 
 
+def test_weights_that_others_start_from_stay(registry):
+    tasks = {"a": "dates", "b": {"task": "dates", "from": {"task": "a", "parts": ["encoder"]}}}
+    kept = {
+        arm.name: arm.keep for arm in resolve_arms(study(registry, tasks=tasks, keep="results"), registry)
+    }
+    assert kept == {"a: mha": "best", "a: mqa": "best", "b: mha": "results", "b: mqa": "results"}
+
+
 def test_a_start_must_come_before(registry):
     tasks = {"a": {"task": "dates", "from": {"task": "b", "parts": ["encoder"]}}, "b": "dates"}
     with pytest.raises(ConfigurationError, match=r"tasks\.a\.from\.task: 'b' is no task before it"):

@@ -145,7 +145,8 @@ def test_the_plan_of_a_dry_run_counts_trainings_time_and_disk(run):
     assert baseline["values"] == {"attention": "mha", "steps": "6"}
     assert gqa["parameters"] < baseline["parameters"] == long["parameters"]
     assert (plan["seeds"], plan["trainings"], plan["tuning_trainings"]) == ([1], 3, 0)
-    assert plan["bytes"] == (4 + 3 * 12) * sum(arm["parameters"] for arm in plan["arms"])
+    running = plan["workers"] * (4 + 3 * 12) * long["parameters"]
+    assert plan["bytes"] == running + 4 * sum(arm["parameters"] for arm in plan["arms"]), "weights alone stay"
     assert 6 + 18 < plan["seconds"] / plan["update_seconds"] < 6 + 6 + 18, "gqa has fewer operations"
 
 
