@@ -157,7 +157,7 @@ def test_random_numbers_come_from_a_stream_named_after_the_hook(with_hook, train
     def drawn(run):
         (last,) = sorted((run / "checkpoints").iterdir())[-1:]
         training = dict(json.loads((last / "state.json").read_text())["parts"]["mapping"])
-        hooks = dict(training["hooks"]["mapping"])
+        hooks = dict(training["callbacks"]["mapping"])
         return [dict(state["mapping"])["drawn"] for name, state in hooks.items() if "sample" in name]
 
     known, settings = with_hook(source), ("training.steps=2", "training.batches_per_update=2")
@@ -193,7 +193,7 @@ def test_results_pass_through_in_the_order_of_the_list(with_hook, train_with):
     run = train_with(registry, "run", hooks, "training.steps=1")
     (last,) = (run / "checkpoints").iterdir()
     training = dict(json.loads((last / "state.json").read_text())["parts"]["mapping"])
-    kept = dict(training["hooks"]["mapping"])
+    kept = dict(training["callbacks"]["mapping"])
     assert [dict(kept[name]["mapping"])["seen"] for name in ("sample", "sample#2")] == [[1], [12]]
 
 
@@ -266,7 +266,7 @@ def test_hooks_are_checked_before_data_are_read(with_hook):
 def test_a_state_that_no_checkpoint_can_hold(with_hook, train_with):
     hook = "@hookimpl\ndef model_built(self):\n    pass\n\n"
     registry = with_hook(f"{hook}def state_dict(self):\n    return {{'a': {{1, 2}}}}")
-    with pytest.raises(RunError, match="a set at training/hooks/sample/a"):
+    with pytest.raises(RunError, match="a set at training/callbacks/sample/a"):
         train_with(registry, "run", "[sample]")
 
 

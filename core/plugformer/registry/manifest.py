@@ -57,12 +57,11 @@ _URL = re.compile(r"https?://[^\s>)\]]*[^\s>)\].,;:]")
 
 
 class EntryState(StrEnum):
-    """Whether something can be used; if BROKEN, its manifest is sound, but loading it fails."""
+    """Whether something can be used; whether it can be loaded is known when it is used."""
 
     READY = "ready"
     CONFLICT = "in conflict"
     QUARANTINED = "quarantined"
-    BROKEN = "broken"
 
 
 class EntryKind(StrEnum):

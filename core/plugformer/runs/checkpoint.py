@@ -106,7 +106,7 @@ def save_checkpoint(
     parts = {
         "generators": processes.gather(generator_states(state.device)),
         "optimizer": state.optimizer.state_dict(),
-        "hooks": {name: state.gather(hook.state_dict()) for name, hook in state.hooks.items()},
+        "callbacks": {name: state.gather(hook.state_dict()) for name, hook in state.hooks.items()},
         "scaler": state.scaler.state_dict(),
     }
     path = folder / f"step-{state.progress.step:08d}"
@@ -176,8 +176,8 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, Any]]:
         vars(state.progress).update(vars(TypeAdapter(TrainingProgress).validate_python(record["progress"])))
         state.optimizer.load_state_dict(parts["optimizer"])
         for name, hook in state.hooks.items():
-            if parts["hooks"].get(name):
-                hook.load_state_dict(state.scatter(parts["hooks"][name]))
+            if parts["callbacks"].get(name):
+                hook.load_state_dict(state.scatter(parts["callbacks"][name]))
         state.scaler.load_state_dict(parts["scaler"])
         generators: list[dict[str, Any]] = parts["generators"]
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
