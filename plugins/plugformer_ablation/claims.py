@@ -8,8 +8,8 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,18 @@ def take(folder: Path) -> "Claim | None":
         claim.settle()
         return None
     return claim
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Inside, no other process does the same; waits for its turn."""
+    while (claim := take(folder)) is None:
+        time.sleep(1.0)
+    try:
+        with claim:
+            yield
+    finally:
+        claim.settle()
 
 
 class Claim:

@@ -21,6 +21,7 @@ from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import TASK, Arm, by_context, by_stage, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
+from plugformer_ablation.claims import alone
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.costs import rotated, with_costs, with_equal_time
 from plugformer_ablation.executors import Event, Executor, InlineExecutor, LocalExecutor
@@ -104,11 +105,12 @@ def run_study(
         looks = read_looks(out)
         arms = matched(arms, study, notify)
         if study.match == "time":
-            arms = [
-                arm
-                for each in by_context(arms)
-                for arm in with_equal_time(each, out, executor.threads, notify)
-            ]
+            with alone(out / "costs"):  # all workers use what one measures
+                arms = [
+                    arm
+                    for each in by_context(arms)
+                    for arm in with_equal_time(each, out, executor.threads, notify)
+                ]
         if pairs:
             arms = [arm for arm in arms if arm.baseline is None]
         results = _new_results(study, arms)

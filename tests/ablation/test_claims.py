@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from plugformer_ablation import claims
-from plugformer_ablation.claims import STALE, attempts, state_of, take
+from plugformer_ablation.claims import STALE, alone, attempts, state_of, take
 
 
 @pytest.fixture
@@ -101,6 +101,16 @@ def test_signs_of_life_say_how_far_it_is(cell, monkeypatch):
         while (found := state_of(cell))[1].get("step") != 5 or found[1]["silent_seconds"] > 60:
             assert claim._thread.is_alive()
     assert state_of(cell)[0] == "running"
+
+
+def test_what_one_does_alone_others_do_after_it(cell, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(claims.time, "sleep", lambda seconds: pauses.append(first.settle()))
+    first = take(cell)
+    with alone(cell):
+        assert len(pauses) == 1
+        assert take(cell) is None
+    assert not attempts(cell)
 
 
 def test_a_settled_cell_is_not_taken(cell):
