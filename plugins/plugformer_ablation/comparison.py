@@ -345,7 +345,7 @@ def _over_examples(
     alone = float(np.trace(covariance))
     of_pairs = len(seeds) * (len(seeds) - 1)
     shared = (float(covariance.sum()) - alone) / of_pairs if of_pairs else alone
-    variances = float(covariance.mean()), max(shared, 0.0)
+    variances = max(float(covariance.mean()), 0.0), max(shared, 0.0)  # sums of rounded numbers
     whole, part = (StudentT(difference, sqrt(variance), float(arm.examples - 1)) for variance in variances)
     return whole, part
 

@@ -242,3 +242,14 @@ def test_comparisons_that_cannot_be_tested_count_among_the_planned_ones():
     beside = judge([with_p(0.03), PairedComparison(None, 0)], higher_is_better=True)
     assert (alone[0]["verdict"], beside[0]["verdict"]) == (Verdict.BETTER, Verdict.NOT_DISTINGUISHABLE)
     assert (beside[1]["verdict"], beside[1]["p"]["corrected"]) == (Verdict.NONE, None)
+
+
+def test_differences_that_cancel_over_seeds_have_no_negative_variance():
+    """The mean of their covariances is 0, or, since sums are rounded, a little below."""
+    for number in range(20):
+        moved = np.random.default_rng(number).integers(0, 40, (2, 500)) / 40
+        moved = np.concatenate([moved, -moved.sum(axis=0, keepdims=True)])
+        scores = dict(enumerate(moved[:, 0].tolist()))
+        arm = Scores(scores, dict(enumerate(moved)), 40)
+        baseline = Scores(dict.fromkeys(scores, 0.0), dict.fromkeys(scores, np.zeros(500)), 40)
+        assert compare(arm, baseline, range(3)).examples.error == pytest.approx(0, abs=1e-6)
