@@ -1,6 +1,11 @@
-"""What a report says of speedups."""
+"""What a report says of speedups, power laws, and how far small scales and noisy metrics can be trusted."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from plugformer_ablation.findings import LOSS, Findings
+from plugformer_ablation.reliability import LAST
 from plugformer_ablation.results import Record
 from plugformer_ablation.sentences import percent
 
@@ -13,7 +18,50 @@ def currency_sentences(findings: Findings) -> list[str]:
             f"A speedup compares arm and baseline where both have the larger one of their final {LOSS}es. "
             "Where the learning rate decays it is closer to 1 than that of trainings planned to be shorter."
         )
-    return lines
+    lines += [f"{law['arm']}: {_law(law)}." for law in findings.record["laws"]]
+    return [*lines, *_decisions(findings), *_signals(findings)]
+
+
+def _decisions(findings: Findings) -> Iterator[str]:
+    """Yields for each task how often its scales decide between two arms as the largest one does."""
+    for (task, largest), group in groupby(
+        findings.record["decision_accuracy"], itemgetter("task", "largest")
+    ):
+        told = [
+            f"{each['scale']} {each['by_metric']} of {each['pairs']} by {findings.metric}, "
+            f"{each['by_loss']} by {LOSS}"
+            for each in group
+        ]
+        where = f"{task}: " if task else ""
+        yield f"{where}pairs of arms that are decided as at {largest}: {'; '.join(told)}."
+
+
+def _signals(findings: Findings) -> Iterator[str]:
+    """Yields the signal to noise of all contexts."""
+    told = []
+    for each in findings.record["signal_to_noise"]:
+        known = ((findings.metric, each["metric"]), (LOSS, each["loss"]))
+        ratios = ", ".join(f"{value['ratio']:.1f} in {name}" for name, value in known if value)
+        told.append(f"{each['context']} {ratios}".strip())
+    if told:
+        meaning = f"largest difference of two arms over the deviation of the last {LAST} evaluations"
+        yield f"signal to noise ({meaning}): {'; '.join(told)}."
+
+
+def _law(law: Record) -> str:
+    if "note" in law:
+        return f"no power law, since {law['note']}"
+    left_out, multiplier = law["left_out"], law.get("multiplier")
+    text = (
+        f"{LOSS} = {law['irreducible']:.3f} + {law['reducible']:.3f} (C / {law['operations']:.2g})^"
+        f"-{law['exponent']:.3f} after C operations of training; the smaller scales predict "
+        f"{left_out['predicted']:.3f} for {left_out['measured']:.3f} at the largest"
+    )
+    if multiplier is None:
+        return text
+    ratio, low, high = ("∞" if end is None else f"{end:.2f}" for end in multiplier.values())
+    band = "" if law["curve"]["low"][0] is None else f" ({percent(law['level'])} band {low} to {high})"
+    return f"{text}, where the arm is worth {ratio} times the operations of the baseline{band}"
 
 
 def _speedup(speedup: Record) -> str:

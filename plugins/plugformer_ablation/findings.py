@@ -15,9 +15,11 @@ from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import ALPHA, Scores, Verdict, compare, compare_at_looks, judge
 from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.currency import speedup
+from plugformer_ablation.ladder_laws import power_laws, training_operations
 from plugformer_ablation.looks import Look, planned_looks
 from plugformer_ablation.over_tasks import judge_over_tasks, planned_over_tasks
 from plugformer_ablation.records import FORMAT, ArmRecord, ComparisonRecord
+from plugformer_ablation.reliability import decision_accuracies, signals_to_noise
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.spending import spent
 from plugformer_ablation.statistics import resampled, summarize
@@ -37,7 +39,8 @@ class Findings:
     returns, with the `metric` and its direction, the number of `parameters` of both, `further` metrics with
     intervals that are corrected among themselves, and the difference of validation losses and its 95 % t
     interval over seeds, neither corrected nor judged, as is the `speedup`. `overall` has the same over all
-    tasks of a study, `contrasts` are what `judge_contrasts` returns.
+    tasks of a study, `contrasts` are what `judge_contrasts` returns, `laws`,
+    `decision_accuracy` and `signal_to_noise` what `power_laws` and the functions of `reliability` do.
     `looks` are the reports of this study that gave verdicts.
     """
 
@@ -112,6 +115,9 @@ def find(results: StudyResults) -> Findings:
         "overall": judge_over_tasks(overall, results, scores, looks, comparisons),
         "trials": list(results.trials),
         "spent": spent(results.cells, results.trials),
+        "laws": power_laws(results),
+        "decision_accuracy": decision_accuracies(results),
+        "signal_to_noise": signals_to_noise(results),
         "contrasts": judge_contrasts(planned_contrasts(results.arms), scores, results.study["seeds"]),
         "looks": _looks(results, comparisons),
         "made_of": results.made_of,
@@ -159,7 +165,7 @@ def _arm(results: StudyResults, arm: Record) -> ArmRecord:
         "score": summaries.pop(arm["metric"]),
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
-        "cost": {**arm["cost"], **measured},
+        "cost": {**arm["cost"], "operations": training_operations(results, arm) or None, **measured},
         "spent": spent(
             [cell for cell in results.cells if cell.arm == arm["name"]],
             [trial for trial in results.trials if trial["arm"] == arm["name"]],

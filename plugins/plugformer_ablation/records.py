@@ -161,6 +161,9 @@ class ReportRecord(TypedDict):
     overall: list[OverallRecord]
     trials: list[TrialRecord]
     spent: Spent
+    laws: list[dict[str, Any]]
+    decision_accuracy: list[dict[str, Any]]
+    signal_to_noise: list[dict[str, Any]]
     contrasts: list[dict[str, Any]]
     looks: list[dict[str, Any]]
     made_of: dict[str, Any]
