@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -156,6 +156,11 @@ def train_cell(
         else:
             trained = train(task, out=cell.folder, **options)
         experiment, result = trained.experiment, _result(cell, trained.report)
+        losses = [point["loss"] for point in result.curve]
+        if len(losses) > 1 and min(losses) == losses[0]:  # it has not learned anything since then
+            result = _capped(
+                result, _diverged(cell, experiment, "the loss is above that of the untrained model")
+            )
     except NotFiniteError as error:
         notify(str(error))
         experiment = validate(resolve(task, registry=registry), data)
@@ -236,6 +241,14 @@ def _diverged(cell: Cell, experiment: Experiment, reason: str) -> CellResult:
         directory=str(cell.folder),
         diverged=reason.partition("\n")[0],
     )
+
+
+def _capped(result: CellResult, untrained: CellResult) -> CellResult:
+    """Returns a result, with the scores of the untrained model if its loss is larger than that."""
+    if result.loss <= untrained.loss:
+        return result
+    kept = {name: getattr(result, name) for name in ("curve", "peak_memory_mb", "seconds", "tokens")}
+    return replace(untrained, **kept)
 
 
 def _reset_peak_memory() -> None:

@@ -307,6 +307,14 @@ def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path, consol
     assert begun == [], "it would diverge again"
 
 
+def test_a_training_that_ends_worse_than_untrained_has_diverged(registry, tmp_path, console):
+    study = declared("training.optimizer.lr=[0.001, 10.0]", settings=["training.gradient_clipping=null"])
+    results, _ = run(study, tmp_path / "s", registry, console)
+    assert [bool(cell.diverged) for cell in results.cells] == [False, False, True, True]
+    worse, better = results.cells[2], results.cells[0]
+    assert better.loss < worse.loss < min(point["loss"] for point in worse.curve)
+
+
 class Losing(Inline):
     """Loses the process of a cell, once or for ever."""
 
