@@ -1,6 +1,5 @@
 """Figures of a study: differences and learning curves."""
 
-import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,19 +7,30 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator
 from pandas import DataFrame
 
 from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.cost_figures import (
+    VERDICTS,
+    against_operations,
+    by_cost,
+    label_updates,
+    over_scales,
+    over_training,
+    power_laws,
+    wrapped,
+)
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record
-from plugformer_cli.drawing import BLUE, GRAY, ORANGE, Drawing, drawing_style, panels
+from plugformer_cli.drawing import BLUE, GRAY, Drawing, drawing_style, panels
 
-_VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
-_NAME = 34  # characters on a line
+_BAND = "#e9ebee"
 _ROWS, _PANELS = 40, 24  # of arms, as many as a figure can show
 _TUNED = 10  # arms in a figure of what was tried
 _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
@@ -30,7 +40,17 @@ _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
 def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator[Drawing]]:
     """Yields all figures, in a style that holds until the context is left."""
     with drawing_style([findings.metric, *(arm["arm"] for arm in findings.record["arms"])], notify):
-        yield chain(_differences(findings), _tuning(findings), _curves(findings))
+        shown, omitted = _selected(findings, _PANELS)
+        yield chain(
+            _differences(findings),
+            against_operations(findings),
+            over_scales(findings),
+            power_laws(findings),
+            _tuning(findings),
+            _curves(findings),
+            over_training(findings, shown, omitted),
+            by_cost(findings, shown),
+        )
 
 
 def _differences(findings: Findings) -> Iterator[Drawing]:
@@ -39,15 +59,17 @@ def _differences(findings: Findings) -> Iterator[Drawing]:
     tasks = {arm["arm"]: arm["values"].get(TASK, "") for arm in findings.record["arms"]}
     for task in dict.fromkeys(tasks[comparison["arm"]] for comparison in shown):
         of_task = [comparison for comparison in shown if tasks[comparison["arm"]] == task]
-        yield _forest(of_task, task, omitted)
+        yield _forest(findings, of_task, task, omitted)
 
 
-def _forest(shown: Sequence[Record], task: str, omitted: str) -> Drawing:
-    names = [_wrapped(comparison["arm"]) for comparison in shown]
+def _forest(findings: Findings, shown: Sequence[Record], task: str, omitted: str) -> Drawing:
+    names = [wrapped(comparison["arm"]) for comparison in shown]
     lines = sum(name.count("\n") for name in names)
     figure, (axes,) = panels(1, 1, (8.4, 1.3 + 0.42 * len(shown) + 0.15 * lines))
     for row, comparison in enumerate(shown):
         _draw_difference(axes, row, comparison)
+        of_seeds = _of_seeds(findings, comparison)
+        axes.plot(of_seeds, [row + 0.22] * len(of_seeds), ".", color=GRAY, markersize=4, alpha=0.7)
     axes.axvline(0, color=GRAY, linewidth=0.8, zorder=1)
     axes.set_yticks(range(len(shown)), names)
     axes.set_ylim(len(shown) - 0.4, -0.6)
@@ -56,11 +78,14 @@ def _forest(shown: Sequence[Record], task: str, omitted: str) -> Drawing:
     axes.set_xlabel(f"difference in {shown[0]['metric']}; better to the {side}")
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
-    legend = [
+    legend: list[Artist] = [
         Line2D([], [], color=GRAY, linewidth=3.5, label="95 %"),
         Line2D([], [], color=GRAY, linewidth=1.2, label=f"{100 * shown[0]['level']:.4g} %"),
+        Line2D([], [], color=GRAY, linestyle="", marker=".", label="a pair of seeds"),
     ]
-    figure.legend(handles=legend, loc="outside upper right", ncols=2)
+    if shown[0]["smallest_effect"] is not None:
+        legend.append(Patch(color=_BAND, label="less than what matters"))
+    figure.legend(handles=legend, loc="outside upper right", ncols=4)
     caption = (
         "The arm's mean minus the baseline's, over pairs of seeds. The interval covers the variation over "
         "seeds and test examples; the thick line is for a single comparison, the thin line, which decides, "
@@ -79,7 +104,7 @@ def _selected(findings: Findings, most: int) -> tuple[list[Record], str]:
     known = [comparison for comparison in findings.comparisons if comparison["difference"] is not None]
 
     def rank(comparison: Record) -> tuple[bool, float]:
-        return comparison["verdict"] not in _VERDICTS, -abs(comparison["difference"])
+        return comparison["verdict"] not in VERDICTS, -abs(comparison["difference"])
 
     chosen = {comparison["arm"] for comparison in sorted(known, key=rank)[:most]}
     shown = [comparison for comparison in known if comparison["arm"] in chosen]
@@ -87,9 +112,21 @@ def _selected(findings: Findings, most: int) -> tuple[list[Record], str]:
     return shown, omitted if len(known) > most else ""
 
 
+def _of_seeds(findings: Findings, comparison: Record) -> list[float]:
+    """Returns the difference of each pair of seeds, as far as they are finite."""
+    ours, theirs = (
+        {cell.seed: cell.metrics.get(comparison["metric"], np.nan) for cell in findings.results.cells_of(arm)}
+        for arm in (comparison["arm"], comparison["baseline"])
+    )
+    differences = (ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys())
+    return [difference for difference in differences if np.isfinite(difference)]
+
+
 def _draw_difference(axes: Axes, row: int, comparison: Mapping[str, Any]) -> None:
     verdict = comparison["verdict"]
-    color = _VERDICTS.get(verdict, GRAY)
+    color, margin = VERDICTS.get(verdict, GRAY), comparison["smallest_effect"]
+    if margin is not None:
+        axes.barh(row, 2 * margin, left=-margin, height=0.8, color=_BAND, zorder=0)
     for interval, width in ((comparison, 1.2), (comparison["interval_95"], 3.5)):
         if interval["low"] is not None:
             ends = (interval["low"], interval["high"])
@@ -116,9 +153,8 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
                 axes.plot(steps, mean, color=color, marker="o", markersize=2.5)
                 low, high = mean - deviation, mean + deviation
                 axes.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
-            axes.set_title(_wrapped(arm))
-            axes.xaxis.set_tick_params(labelbottom=True)
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+            axes.set_title(wrapped(arm))
+            label_updates(axes)
         means = [mean for band in bands.values() for mean in band["mean"]]
         if name == "loss" and min(means) > 0 and max(means) / min(means) > _DECADES:
             grid[0].set_yscale("log")  # all panels share it; bands are shown down to half of the lowest mean
@@ -151,7 +187,7 @@ def _tuning(findings: Findings) -> Iterator[Drawing]:
         for number, arm in enumerate(shown):
             values = sorted(curves[arm])
             means = [float(np.mean(curves[arm][value])) for value in values]
-            axes.plot(values, means, marker="o", markersize=4, label=_wrapped(arm), color=f"C{number}")
+            axes.plot(values, means, marker="o", markersize=4, label=wrapped(arm), color=f"C{number}")
             best = chosen[arm][path]
             axes.plot(
                 [best], [means[values.index(best)]], "o", markersize=9, fillstyle="none", color=f"C{number}"
@@ -180,7 +216,3 @@ def band_of(findings: Findings, arm: str, name: str) -> DataFrame:
     ).astype({"step": int, "value": float})
     finite = points[np.isfinite(points["value"])]
     return finite.groupby("step")["value"].agg(["mean", "std"]).fillna(0.0)
-
-
-def _wrapped(name: str) -> str:
-    return "\n".join(textwrap.wrap(name, _NAME)) or name

@@ -9,6 +9,7 @@ from scipy.optimize import curve_fit
 from scipy.stats import binom
 
 from plugformer_ablation.currency_sentences import currency_sentences
+from plugformer_ablation.figures import draw
 from plugformer_ablation.findings import find
 from plugformer_ablation.ladder_laws import Rung, fit, power_law
 from plugformer_ablation.reliability import signal_to_noise
@@ -154,3 +155,25 @@ def test_noise_is_what_evaluations_deviate_from_a_falling_loss_by():
     assert signal_to_noise(arms[:1]) is None
     assert signal_to_noise([[curve[:9] for curve in arm] for arm in arms]) is None
     assert signal_to_noise([[[*curve[:9], None] for curve in arm] for arm in arms]) is None
+
+
+def test_its_figures_show_laws_scales_and_costs(study):
+    expected = {
+        "operations": {"baseline", "other", "worst"},
+        "over-scales": {"other", "worst"},
+        "laws": {"baseline", "other", "worst"},
+        "by-cost-3": {"3: baseline", "3: other", "3: worst"},
+    }
+    with draw(find(study), pytest.fail) as drawings:
+        figures = {drawing.name: drawing.figure for drawing in drawings}
+    for name, arms in expected.items():
+        assert {text.get_text() for text in figures[name].legends[0].get_texts()} == arms
+    panels = figures["over-training"].axes
+    assert [axes.get_title() for axes in panels] == [each["arm"] for each in find(study).comparisons]
+    results = {(cell.arm, cell.seed): cell for cell in study.cells}
+    ours, theirs = (
+        [results[f"0: {arm}", seed].curve[0]["loss"] for seed in (1, 2, 3)] for arm in ("other", "baseline")
+    )
+    assert panels[0].lines[1].get_ydata()[0] == pytest.approx(np.mean(ours) - np.mean(theirs))
+    (law,) = [line for line in figures["laws"].axes[0].lines if line.get_label() == "other"]
+    assert law.get_xdata()[-1] == pytest.approx(OPERATIONS[-1])

@@ -149,7 +149,7 @@ def test_the_page_tells_everything(folder):
         "validation loss",
     ):
         assert expected in page.text
-    assert page.tags.count("svg") == 3, "differences and two curves"
+    assert page.tags.count("svg") == 5, "differences, two curves, paired differences, and the loss by time"
     assert "evaluation.metrics" not in page.text, "what is the same in all arms is not among the differences"
 
 

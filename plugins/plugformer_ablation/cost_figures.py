@@ -1,0 +1,214 @@
+"""Figures of what quality costs: over a training, over scales, and against operations."""
+
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from pandas import DataFrame
+from scipy.special import stdtrit
+
+from plugformer_ablation.arms import SCALE, TASK, context_of, plain_name
+from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.findings import LOSS, Findings
+from plugformer_ablation.results import Record
+from plugformer_cli.drawing import BLUE, GRAY, ORANGE, Drawing, panels
+
+VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
+_NAME = 34  # characters on a line
+_LINES = 7  # arms that colors tell apart, besides the gray baseline
+
+
+def over_training(findings: Findings, shown: Sequence[Record], omitted: str) -> Iterator[Drawing]:
+    """Yields the differences of paired validation losses at the updates after which both were evaluated."""
+    differences = [_losses(findings, each["arm"]) - _losses(findings, each["baseline"]) for each in shown]
+    differences = [frame.dropna(how="all") for frame in differences]
+    if all(len(frame) < 2 for frame in differences):
+        return
+    figure, grid = panels(len(shown), 2 if len(shown) == 4 else 3, (2.9, 2.3), (0.3, 0.3), share=True)
+    for axes, comparison, frame in zip(grid, shown, differences, strict=True):
+        mean, count = frame.mean(axis=1), frame.count(axis=1)
+        margin = frame.std(axis=1) / np.sqrt(count) * stdtrit(count - 1, 0.975)
+        color = VERDICTS.get(comparison["verdict"], GRAY)
+        axes.axhline(0, color=GRAY, linewidth=0.8)
+        axes.plot(frame.index, mean, color=color, marker="o", markersize=2.5)
+        axes.fill_between(frame.index, mean - margin, mean + margin, color=color, alpha=0.2, linewidth=0)
+        axes.set_title(wrapped(comparison["arm"]))
+        label_updates(axes)
+    figure.supxlabel("update", fontsize=9)
+    figure.supylabel(f"difference in {LOSS}", fontsize=9)
+    caption = (
+        "The arm minus its baseline, over pairs of seeds: it is better below 0. Bands are 95 % t intervals, "
+        "each for itself; colors are those of the verdicts." + omitted
+    )
+    yield Drawing("over-training", "Paired differences during training", caption, figure)
+
+
+def by_cost(findings: Findings, shown: Sequence[Record]) -> Iterator[Drawing]:
+    """Yields the learning curves of a context over what updates of its arms differ in."""
+    arms = {arm["arm"]: arm for arm in findings.record["arms"]}
+    for context, group in groupby(shown, key=lambda each: context_of(arms[each["arm"]]["values"])):
+        names = list(dict.fromkeys(name for each in group for name in (each["baseline"], each["arm"])))[
+            : _LINES + 1
+        ]
+        costs = {name: _of_update(findings, arms[name]) for name in names}
+        units = [unit for unit in costs[names[0]] if all(unit in cost for cost in costs.values())]
+        units = [
+            unit
+            for unit in units
+            if np.ptp(each := [cost[unit] for cost in costs.values()]) > 0.01 * max(each)
+        ]
+        if not units:
+            continue
+        figure, grid = panels(len(units), 3, (3.6, 2.8), (0.3, 0.7))
+        for axes, unit in zip(grid, units, strict=True):
+            for number, name in enumerate(names):
+                mean = _losses(findings, name).mean(axis=1)
+                color = _color(number)
+                axes.plot(
+                    mean.index * costs[name][unit],
+                    mean,
+                    color=color,
+                    label=wrapped(name),
+                    marker="o",
+                    markersize=2.5,
+                )
+            axes.set_xlabel(unit)
+        grid[0].set_ylabel(LOSS)
+        figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        where = "".join(f"-{part}" for part in context)
+        caption = "Means over seeds, on the validation split; the baseline is gray."
+        yield Drawing(f"by-cost{where}", ", ".join(["Learning curves by cost", *context]), caption, figure)
+
+
+def over_scales(findings: Findings) -> Iterator[Drawing]:
+    """Yields for each task the differences from the baseline at its scales."""
+    arms = {arm["arm"]: arm["values"] for arm in findings.record["arms"]}
+    known = [each for each in findings.comparisons if SCALE in arms[each["arm"]] and each["low"] is not None]
+    for task, group in groupby(known, key=lambda each: arms[each["arm"]].get(TASK, "")):
+        lines: dict[str, dict[str, Record]] = defaultdict(dict)
+        for each in group:
+            values = arms[each["arm"]]
+            lines[plain_name(each["arm"], values)][values[SCALE]] = each
+        scales = list(dict.fromkeys(scale for line in lines.values() for scale in line))
+        figure, (axes,) = panels(1, 1, (6.4, 3.6))
+        axes.axhline(0, color=GRAY, linewidth=0.8)
+        for number, (name, line) in enumerate(list(lines.items())[:_LINES]):
+            places = [scales.index(scale) + 0.06 * (number - min(len(lines), _LINES) / 2) for scale in line]
+            middle, *ends = ([each[key] for each in line.values()] for key in ("difference", "low", "high"))
+            margins = np.abs(np.subtract(ends, middle))
+            axes.errorbar(places, middle, margins, fmt="o-", markersize=4, linewidth=1, label=wrapped(name))
+        axes.set_xticks(range(len(scales)), scales)
+        axes.set_ylabel(f"difference in {each['metric']}")
+        figure.legend(loc="outside right upper")
+        where = f" on {task}" if task else ""
+        few = f" The first {_LINES} of {len(lines)} arms." if len(lines) > _LINES else ""
+        caption = f"Against the baseline of each scale, with the intervals that decide.{few}"
+        name = where.replace(" on ", "-")
+        yield Drawing(f"over-scales{name}", f"Differences over scales{where}", caption, figure)
+
+
+def power_laws(findings: Findings) -> Iterator[Drawing]:
+    """Yields the power laws of a study with their bands, dashed beyond the largest scale."""
+    known = [law for law in findings.record["laws"] if "curve" in law][: _LINES + 1]
+    if not known:
+        return
+    figure, (axes,) = panels(1, 1, (6.4, 4))
+    for number, law in enumerate(known):
+        color, curve = _color(number), DataFrame(law["curve"]).astype(float)
+        largest = int(np.abs(curve["operations"] - law["operations"]).argmin())
+        for part, style in ((curve[: largest + 1], "-"), (curve[largest:], "--")):
+            axes.plot(part["operations"], part["loss"], style, color=color, label=wrapped(law["arm"]))
+        axes.lines[-1].set_label("")  # one of both is enough
+        x, ends = curve["operations"], (curve["low"], curve["high"])
+        axes.fill_between(x, *ends, color=color, alpha=0.15, linewidth=0)
+        axes.plot(law["scales"]["operations"], law["scales"]["loss"], "o", color=color, markersize=4)
+    _logarithmic(axes, curve["operations"])
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:.3g}")
+    axes.yaxis.set_minor_formatter("{x:.3g}")
+    axes.set_xlabel("operations of a training")
+    axes.set_ylabel(LOSS)
+    figure.legend(loc="outside right upper")
+    caption = "Points are means over seeds, bands 95 % over seeds; the dashed part is an extrapolation."
+    yield Drawing("laws", "Power laws over scales", caption, figure)
+
+
+def against_operations(findings: Findings) -> Iterator[Drawing]:
+    """Yields for each task the score of each arm, at all scales, against the operations of a training."""
+    verdicts = {each["arm"]: VERDICTS.get(each["verdict"], GRAY) for each in findings.comparisons}
+    for task, group in groupby(findings.record["arms"], key=lambda arm: arm["values"].get(TASK, "")):
+        lines: dict[str, list[Record]] = defaultdict(list)
+        for arm in group:
+            if arm["score"] and arm["cost"]["operations"]:
+                lines[plain_name(arm["arm"], arm["values"])].append(arm)
+        costs = [arm["cost"]["operations"] for line in lines.values() for arm in line]
+        if len(costs) < 2 or np.ptp(costs) <= 0.01 * max(costs):
+            continue
+        figure, (axes,) = panels(1, 1, (6.4, 3.6))
+        few = len(lines) <= _LINES + 1
+        for number, (name, line) in enumerate(lines.items()):
+            x = [arm["cost"]["operations"] for arm in line]
+            y, margins = ([arm["score"][key] for arm in line] for key in ("mean", "deviation"))
+            color = _color(number) if few else verdicts.get(line[-1]["arm"], GRAY)
+            errors = margins if few and None not in margins else None
+            axes.errorbar(x, y, errors, fmt="o-", color=color, linewidth=1, markersize=4, label=wrapped(name))
+        if few:
+            figure.legend(loc="outside right upper")
+        _logarithmic(axes, costs)
+        axes.set_xlabel("operations of a training")
+        axes.set_ylabel(line[0]["metric"])
+        caption = "Means over seeds; colors are those of the verdicts, of an arm's last scale."
+        if few:
+            caption = "Means, and one standard deviation over seeds to both sides."
+        where = f" on {task}" if task else ""
+        yield Drawing(
+            f"operations{where.replace(' on ', '-')}", f"Quality against operations{where}", caption, figure
+        )
+
+
+def _color(number: int) -> str:
+    """Returns the color of an arm, gray for the first, which is the baseline."""
+    return f"C{number - 1}" if number else GRAY
+
+
+def _logarithmic(axes: Axes, operations: Sequence[float]) -> None:
+    """Draws operations that differ by much on a logarithmic axis."""
+    if max(operations) > 10 * min(operations):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:.0e}")
+
+
+def _of_update(findings: Findings, arm: Record) -> dict[str, float]:
+    """Returns what an update of an arm costs, as far as it is known."""
+    cells = [cell for cell in findings.results.cells_of(arm["arm"]) if cell.curve and cell.tokens]
+    costs = {}
+    if cells:
+        costs["tokens"] = float(np.median([cell.tokens / cell.curve[-1]["step"] for cell in cells]))
+        costs["operations"] = arm["cost"]["operations"] / cells[0].curve[-1]["step"]
+    if update := arm["cost"]["update"]:
+        costs["time, in updates of the baseline"] = update["ratio"]
+    return costs
+
+
+def _losses(findings: Findings, arm: str) -> DataFrame:
+    """Returns the validation losses of an arm by update, with a column for each seed."""
+    curves = {
+        cell.seed: {point["step"]: point["loss"] for point in cell.curve}
+        for cell in findings.results.cells_of(arm)
+    }
+    return DataFrame(curves, dtype=float).replace([np.inf, -np.inf], np.nan).sort_index()
+
+
+def label_updates(axes: Axes) -> None:
+    """Labels the updates of a panel that shares its scales with others."""
+    axes.xaxis.set_tick_params(labelbottom=True)
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+
+
+def wrapped(name: str) -> str:
+    """Returns the name of an arm on lines that a figure has room for."""
+    return "\n".join(textwrap.wrap(name, _NAME)) or name
