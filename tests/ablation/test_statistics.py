@@ -126,6 +126,19 @@ def test_draws_are_seeded_and_the_same_for_all_cells():
     assert (one != resampled([statistics], mean, 100, seed=1)[0]).any()
 
 
+@pytest.mark.parametrize(
+    ("aggregate", "at_once"),
+    [(mean, True), (lambda rows: float(np.exp(rows.mean())), False), (np.max, False)],
+)
+def test_means_of_all_cells_at_once_are_those_of_each(aggregate, at_once, monkeypatch):
+    cells = np.random.default_rng(2).random((3, 300, 1))
+    calls = []
+    together = resampled(cells, lambda rows: calls.append(1) or aggregate(rows), 50)
+    assert (len(calls) < 3 * 50) is at_once
+    monkeypatch.setattr("plugformer_ablation.statistics._TRIED", 50)  # every draw is made cell by cell
+    np.testing.assert_array_equal(together, resampled(cells, aggregate, 50))
+
+
 @pytest.fixture(scope="module")
 def translations():
     """A reference corpus and two systems that lose words of it, one more than the other."""
