@@ -97,6 +97,14 @@ def command(
             "time and disk the study takes; a few updates of the baseline are timed and thrown away.",
         ),
     ] = False,
+    accept_code: Annotated[
+        bool,
+        typer.Option(
+            "--accept-code",
+            help="Count finished cells that differ from what is asked in the code of Plugformer alone; the "
+            "report names them.",
+        ),
+    ] = False,
     worker: Annotated[
         bool,
         typer.Option(
@@ -170,9 +178,10 @@ def command(
         _show_status(folder, as_json=as_json)
         return
     if worker:
-        _work(declared, folder, known)
+        _work(declared, folder, known, accept_code=accept_code)
         return
     chosen, console = _executor(executor, workers), _console()
+    chosen.accept_code = accept_code
     if dry_run:
         from plugformer_ablation.plan import plan, plan_text
 
@@ -228,16 +237,18 @@ def _show_status(folder: Path, *, as_json: bool) -> None:
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else status_text(found))
 
 
-def _work(study: "Study", folder: Path, registry: "Registry") -> None:
+def _work(study: "Study", folder: Path, registry: "Registry", *, accept_code: bool) -> None:
     """Trains cells of a study as one of its workers; exits with 75 if it is asked to stop."""
     from plugformer_ablation.running import run_study
     from plugformer_ablation.worker import AGAIN, Worker, own_console
 
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.default_int_handler)  # where nothing is trained, as Ctrl-C
+    chosen = Worker()
+    chosen.accept_code = accept_code
     try:
         with own_console() as console:
-            run_study(study, folder, registry, Worker(), console)
+            run_study(study, folder, registry, chosen, console)
     except (InterruptedRunError, KeyboardInterrupt) as error:
         typer.echo(str(error) or "Interrupted.", err=True)
         raise typer.Exit(AGAIN) from None

@@ -142,7 +142,8 @@ class StudyResults:
             chose, and which of them are at the `edges` of what was tried; and `cost`, what an `update`
             costs, as of `relative_cost` or None, and the costs that were counted.
         cells: One for each arm and seed, failed ones included.
-        made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock.
+        made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock; of cells that were
+            `accepted`, though they have other code, their directories by its hash.
         metrics: The metrics of each arm by name, which aggregate statistics and know their direction.
         trials: A record of each training that settings were chosen by: the `arm`, what was `tuned`, the
             `seed`, and what the training gave on validation.

@@ -19,6 +19,7 @@ from plugformer.interfaces import Metric
 from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer.training import Interruption
+from plugformer_ablation.accepting import accepted, to_train
 from plugformer_ablation.arms import TASK, Arm, by_context, by_stage, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells
 from plugformer_ablation.claims import alone
@@ -146,7 +147,7 @@ def run_study(
             results,
             arms=tuple(arm.record() for arm in arms),
             cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
-            made_of=made_of(arms),
+            made_of={**made_of(arms), **accepted(finished)},
         )
 
 
@@ -199,7 +200,8 @@ def train_cells(
 ) -> list[CellResult]:
     """Returns the result of each cell, after those without one have been run."""
     executor.planned.add(out, cells)
-    waiting = [cell for cell in cells if not cell.finished]
+    notify = partial(console.print, highlight=False)
+    waiting = to_train(cells, out, notify, accept=executor.accept_code)
     total, finished = len(cells), len(cells) - len(waiting)
     if waiting and finished:
         console.print(f"{finished} of {total} cells are finished already", highlight=False)
