@@ -86,16 +86,17 @@ def work(study: Path, out: Path, cells: int) -> int:
                     raise SystemExit(f"worker {number} ended with {process.returncode}")
                 del workers[number]
         if workers and time.monotonic() - last > EVERY:
-            last = time.monotonic()
-            for number in draw.sample(sorted(workers), min(KILLED, len(workers))):
+            last, now = time.monotonic(), results(out)
+            if not known.items() <= now.items():
+                raise SystemExit("results were lost, or written twice")
+            known = now
+            for number in (
+                draw.sample(sorted(workers), min(KILLED, len(workers))) if len(known) < cells else ()
+            ):
                 workers[number].send_signal(signal.SIGKILL)
                 workers[number].wait()
                 workers[number] = begin(study, out, number)
                 kills += 1
-            now = results(out)
-            if not known.items() <= now.items():
-                raise SystemExit("results were lost, or written twice")
-            known = now
             rate = (len(known) - before) / (time.monotonic() - started)
             print(f"{len(known)} of {cells} cells, {rate:.2f}/s, {kills} workers killed", flush=True)
     return kills
