@@ -39,7 +39,7 @@ class Cell:
     folder: Path
     ingredients: Ingredients
     manifests: tuple[Path, ...]
-    keep: Keep
+    keep: Keep = "best"
 
     def __str__(self) -> str:
         return f"{self.arm}, {self.tried or f'seed {self.seed}'}"

@@ -83,6 +83,10 @@ def command(
             "limit.",
         ),
     ] = None,
+    pack: Annotated[
+        int,
+        typer.Option(metavar="K", min=1, help="Number of trainings on each GPU at a time, if there are any."),
+    ] = 1,
     executor: Annotated[
         Literal["local", "ray"], typer.Option(help="Processes of this machine, or a Ray cluster.")
     ] = "local",
@@ -180,7 +184,7 @@ def command(
     if worker:
         _work(declared, folder, known, accept_code=accept_code)
         return
-    chosen, console = _executor(executor, workers), _console()
+    chosen, console = _executor(executor, workers, pack), _console()
     chosen.accept_code = accept_code
     if dry_run:
         from plugformer_ablation.plan import plan, plan_text
@@ -260,7 +264,8 @@ def _console() -> "Console":
     return Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 
 
-def _executor(name: str, workers: int | None) -> "Executor":
-    from plugformer_ablation.executors import LocalExecutor, RayExecutor
+def _executor(name: str, workers: int | None, pack: int = 1) -> "Executor":
+    from plugformer_ablation.executors import LocalExecutor
+    from plugformer_ablation.ray_executor import RayExecutor
 
-    return RayExecutor(workers) if name == "ray" else LocalExecutor(workers)
+    return RayExecutor(workers, pack) if name == "ray" else LocalExecutor(workers, pack)

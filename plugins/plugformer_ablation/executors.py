@@ -1,4 +1,4 @@
-"""Executors of cells: this process, processes of this machine, or Ray. Results are in the cells' folders."""
+"""Executors of cells: this process, or processes of this machine. Results are in the cells' folders."""
 
 import multiprocessing
 import os
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from plugformer.errors import InterruptedRunError, PlugformerError, needing
+from plugformer.errors import InterruptedRunError, PlugformerError
 from plugformer_ablation.cells import Cell
 from plugformer_ablation.claims import state_of
 from plugformer_ablation.status import PlannedCells
@@ -176,12 +176,12 @@ class _Worker:
 class LocalExecutor(Executor):
     """Runs cells in processes of this machine; each has a share of the cores and the least used GPU.
 
-    By default one runs at a time for each GPU, or else core.
+    By default `pack` of them run at a time for each GPU, or else one for each core.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, pack: int = 1) -> None:
         cores, self.gpus = available_cores(), visible_gpus()
-        workers = workers or len(self.gpus) or cores
+        workers = workers or pack * len(self.gpus) or cores
         super().__init__(max(1, cores // workers), workers)
         self.running: dict[Connection, _Worker] = {}
         self._context = worker_context()
@@ -268,53 +268,3 @@ def _end_with_parent(connection: Connection) -> None:
     with suppress(EOFError, OSError):
         connection.recv()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-class RayExecutor(Executor):
-    """Runs cells on a cluster whose machines share the study's folder and have the same packages installed.
-
-    As many run at a time as fit on the cluster that `RAY_ADDRESS` names, or on this machine. Each reserves
-    one core, and a GPU if the cluster has any.
-
-    Raises:
-        ConfigurationError: Ray is not installed.
-    """
-
-    def __init__(self, workers: int | None = None) -> None:
-        with needing("ray", "--executor ray"):
-            import ray
-        super().__init__(threads=1, workers=workers)
-        self._ray: Any = ray
-
-    def start(self, cell: Cell) -> None:
-        """Submits a cell to the cluster."""
-        if not self._ray.is_initialized():
-            self._ray.init(log_to_driver=False, include_dashboard=False)
-        gpus = 1 if self._ray.cluster_resources().get("GPU") else 0
-        task = self._ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
-        self.running[task.remote(cell)] = cell
-
-    def receive(self) -> Iterator[tuple[Cell, Message]]:
-        """Yields a message for each cell that has ended; running cells send none."""
-        for reference in self._ray.wait(list(self.running), timeout=1.0)[0]:
-            cell = self.running.pop(reference)
-            try:
-                yield cell, self._ray.get(reference)
-            except self._ray.exceptions.RayError as error:
-                failure = f"Ray: {type(error).__name__}; {cell.log} has its output"
-                yield cell, Message(stopped=True) if self.stopping else Message(failure=failure, lost=True)
-
-    def interrupt(self) -> None:
-        """Cancels the cells, which has the effect of Ctrl-C: they save and end."""
-        for reference in self.running:
-            self._ray.cancel(reference)
-
-    def end(self) -> None:
-        """Kills the workers."""
-        for reference in self.running:
-            self._ray.cancel(reference, force=True)
-        self.running.clear()
-
-
-def _train(cell: Cell) -> Message:
-    return work_on(cell, 1, lambda *_: None)
