@@ -10,7 +10,7 @@ code that judges studies.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,8 @@ from plugformer_ablation.comparison import (
 from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.looks import planned_looks
 from plugformer_ablation.results import CellResult
+from plugformer_ablation.screening import discoveries, moderated
+from plugformer_ablation.study import Screening
 from plugformer_ablation.tuning import _best
 
 ACCURACY = 0.8
@@ -48,7 +50,11 @@ DIVERGING = 0.1
 SETTINGS = (0.0, -0.02, -0.05)
 """What each of the settings that arms try costs them, in accuracy."""
 
-SCALES = ("small", "medium", "large")
+SCALES = {"small": 0.0, "medium": 0.05, "large": 0.1}
+"""How much better the models of each scale are, in accuracy."""
+
+ARMS = 3
+"""Arms of the designs, the baseline included: fewer comparisons leave more of each other's chances."""
 
 LOOKS = range(3, 13)
 """Numbers of seeds after which an impatient reader looks."""
@@ -59,7 +65,10 @@ PLANNED = (3, 5, 8, 12)
 MARGIN = 0.05
 """The smallest effect that matters to it."""
 
-Judged = tuple[PairedComparison, dict[str, Any]]
+MANY, SCREENED_GAIN = 100, 0.1
+"""Arms that are screened, and by how much those that differ do, in accuracy."""
+
+Judged = tuple[PairedComparison, Mapping[str, Any]]
 """A comparison, and what the report of its study says of it."""
 
 Verdicts = list[str]
@@ -170,27 +179,28 @@ def decided(
     return [(str(each.verdict(look, smallest, higher_is_better=True)), look.seeds) for each, look in found]
 
 
-def with_one_look(world: World, number: int) -> Verdicts:
+def with_looks(world: World, number: int, looks: Sequence[int] = (5,)) -> Verdicts:
     """A study of arms that are all alike."""
-    return verdicts([scored(answers(world, number, [0.0] * 5, 5))])
+    return verdicts([scored(answers(world, number, [0.0] * ARMS, looks[-1]))], looks)
 
 
-def with_looks(world: World, number: int) -> Verdicts:
-    """The same with planned looks."""
-    return verdicts([scored(answers(world, number, [0.0] * 5, PLANNED[-1]))], PLANNED)
+def at_scales(world: World, number: int, seeds: int) -> list[list[Scores]]:
+    """Returns the same arms, which are all alike, at each of three scales; large models are better."""
+    gains = [gain for gain in SCALES.values() for _ in range(ARMS)]
+    arms = scored(answers(world, number, gains, seeds))
+    return [arms[first : first + ARMS] for first in range(0, len(arms), ARMS)]
 
 
 def with_scales(world: World, number: int, looks: Sequence[int] = (5,)) -> Verdicts:
-    """Arms that are all alike, compared within each of three scales; large models are better."""
-    arms = scored(answers(world, number, [gain for gain in (0.0, 0.05, 0.1) for _ in range(5)], looks[-1]))
-    return verdicts([arms[first : first + 5] for first in (0, 5, 10)], looks)
+    """Compares arms within each scale."""
+    return verdicts(at_scales(world, number, looks[-1]), looks)
 
 
 def between_scales(world: World, number: int) -> Verdicts:
-    """How the differences of arms that are all alike change with the scale; no contrast should exclude 0."""
-    arms = scored(answers(world, number, [gain for gain in (0.0, 0.05, 0.1) for _ in range(5)], 5))
-    names = [(scale, f"{scale}: {arm}") for scale in SCALES for arm in range(5)]
+    """Returns how differences change with the scale; no contrast should exclude 0."""
+    names = [(scale, f"{scale}: {arm}") for scale in SCALES for arm in range(ARMS)]
     records = [{"name": name, "values": {"scale": scale}} for scale, name in names]
+    arms = [arm for group in at_scales(world, number, 5) for arm in group]
     scores = {name: arm for (_, name), arm in zip(names, arms, strict=True)}
     contrasts = judge_contrasts(planned_contrasts(records), scores, range(5))
     return [Verdict.BETTER for each in contrasts if not each["low"] <= 0 <= each["high"]]
@@ -198,7 +208,7 @@ def between_scales(world: World, number: int) -> Verdicts:
 
 def with_divergence(world: World, number: int, looks: Sequence[int] = (5,)) -> Verdicts:
     """A study of arms that are all alike, in which every tenth training diverges."""
-    right = answers(world, number, [0.0] * 5, looks[-1])
+    right = answers(world, number, [0.0] * ARMS, looks[-1])
     generator = np.random.default_rng([number, 1])
     diverged = generator.random(right.shape[:2]) < DIVERGING
     right = np.where(diverged[..., None], generator.random(right.shape) < UNTRAINED, right)
@@ -210,8 +220,8 @@ def with_tuning(world: World, number: int, trials: int, seeds: int = 5, *, alike
 
     With `alike`, only those count that have chosen the setting of their baseline.
     """
-    tried = answers(world, [number, 2], SETTINGS * 5, trials).mean(axis=2).reshape(5, len(SETTINGS), trials)
-    chosen = [best_setting(arm) for arm in tried]
+    tried = answers(world, [number, 2], SETTINGS * ARMS, trials).mean(axis=2)
+    chosen = [best_setting(arm) for arm in tried.reshape(ARMS, len(SETTINGS), trials)]
     found = verdicts([scored(answers(world, number, chosen, seeds))], (seeds,))
     return [
         verdict for verdict, gain in zip(found, chosen[1:], strict=True) if not alike or gain == chosen[0]
@@ -233,17 +243,17 @@ def best_setting(tried: np.ndarray) -> float:
 
 
 DESIGNS: dict[str, Callable[[World, int], Verdicts]] = {
-    "one look at 5 seeds": with_one_look,
-    "looks after 3, 5, 8 and 12 seeds": with_looks,
+    "one look at 5 seeds": with_looks,
+    "looks after 3, 5, 8 and 12 seeds": partial(with_looks, looks=PLANNED),
     "three scales": with_scales,
-    "three scales, the same looks": partial(with_scales, looks=PLANNED),
     "contrasts between three scales": between_scales,
     "1 training in 10 diverges": with_divergence,
-    "the same, with looks": partial(with_divergence, looks=PLANNED),
-    "settings chosen by one seed": partial(with_tuning, trials=1),
-    "the same, where arms chose the same": partial(with_tuning, trials=1, alike=True),
-    "settings chosen by five seeds, 12 seeds": partial(with_tuning, trials=5, seeds=12),
-    "the same 12 seeds, where arms chose the same": partial(with_tuning, trials=5, seeds=12, alike=True),
+    "settings chosen by 1 trial": partial(with_tuning, trials=1),
+    "the same, arms that chose the same": partial(with_tuning, trials=1, alike=True),
+    "three scales, the same looks": partial(with_scales, looks=PLANNED),
+    "1 training in 10 diverges, the same looks": partial(with_divergence, looks=PLANNED),
+    "settings chosen by 5 trials, 12 seeds": partial(with_tuning, trials=5, seeds=12),
+    "the same 12 seeds, arms that chose the same": partial(with_tuning, trials=5, seeds=12, alike=True),
 }
 """Studies without any difference."""
 
@@ -256,14 +266,58 @@ def any_difference(design: Callable[[World, int], Verdicts], world: World, numbe
 def print_designs(pool: Executor, studies: int) -> None:
     """Prints how many studies without any difference report one, by design and world."""
     print(f"Studies without any difference that report one, % of {studies}")
-    print(f"| design | {' | '.join(world.name for world in CHOSEN)} |")
-    print("| --- | --- | --- | --- |")
+    print(f"| design | {' | '.join(world.name for world in CHOSEN)} | all |")
+    print("| --- | --- | --- | --- | --- |")
     for name, design in DESIGNS.items():
         hits = [
             list(pool.map(partial(any_difference, design, world), range(1, studies + 1), chunksize=50))
             for world in CHOSEN
         ]
-        print(f"| {name} | {' | '.join(share(each) for each in hits)} |", flush=True)
+        cells = [share(each) for each in [*map(np.array, hits), np.concatenate(hits)]]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def with_screening(world: World, share: float, number: int) -> list[float]:
+    """Screens many arms, of which a share is better or worse by `SCREENED_GAIN`, and confirms with 5 seeds.
+
+    Returns how many arms go on, the share of them that do not differ, whether the verdict errs on one, how
+    many differences it finds, and how many a study finds that compares all arms with 5 seeds.
+    """
+    signs = np.random.default_rng([number, 4]).choice([-1, 1, 0], MANY, p=[share / 2, share / 2, 1 - share])
+    gains = [0.0, *(SCREENED_GAIN * signs).tolist()]
+    tried = dict(enumerate(scored(answers(world, [number, 5], gains, Screening().seeds))))
+    p = moderated({str(arm): each for arm, each in tried.items()}, range(Screening().seeds))
+    kept = sorted(int(arm) for arm in discoveries(p, Screening().rate))
+    trained = scored(answers(world, [number, 6], gains, 5))
+    called = verdicts([[trained[arm] for arm in (0, *kept)]]) if kept else []
+    wrong = [verdict in DIFFERENCES for arm, verdict in zip(kept, called, strict=True) if not gains[arm]]
+    right = sum(map(_is_right, [gains[arm] for arm in kept], called))
+    directly = sum(map(_is_right, gains[1:], verdicts([trained]))) if share else 0
+    return [len(kept), len(wrong) / max(len(kept), 1), any(wrong), right, directly]
+
+
+def _is_right(gain: float, verdict: str) -> bool:
+    """Returns whether a verdict calls an arm better or worse that is."""
+    return bool(gain) and verdict == (Verdict.BETTER if gain > 0 else Verdict.WORSE)
+
+
+def print_screened(pool: Executor, studies: int) -> None:
+    """Prints error rates and power of screenings that verdicts follow."""
+    print(f"{MANY} arms screened with {Screening().seeds} seeds, confirmed with 5; {studies} studies a row")
+    print(
+        "| world | arms that differ | go on | false discovery rate, % | verdicts err, % | found | at once |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for differing in (0.0, 0.1):
+        for world in CHOSEN:
+            design = partial(with_screening, world, differing)
+            found = np.array(list(pool.map(design, range(1, studies + 1), chunksize=10)))
+            kept, false, err, right, directly = found.T
+            low, high = (100 * (false.mean() + side * 1.96 * false.std() / studies**0.5) for side in (-1, 1))
+            cells = [f"{differing * MANY:.0f}", f"{kept.mean():.1f}"]
+            cells += [f"{100 * false.mean():.1f} [{max(low, 0):.1f}, {high:.1f}]", share(err)]
+            cells += [f"{right.mean():.1f}", f"{directly.mean():.1f}"]
+            print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
 
 
 def found_by_looking(number: int) -> np.ndarray:
@@ -391,6 +445,7 @@ def print_diverging(pool: Executor, studies: int) -> None:
 TABLES = {
     "alike": print_alike,
     "designs": print_designs,
+    "screened": print_screened,
     "planted": print_planted,
     "impatient": print_impatient,
     "looks": print_looks,

@@ -101,7 +101,7 @@ def find(results: StudyResults) -> Findings:
 
     The same results give the same findings: resamples of examples are drawn with a fixed seed.
     """
-    scores = _scores(results, {arm["name"]: arm["metric"] for arm in results.arms})
+    scores = scores_of(results, {arm["name"]: arm["metric"] for arm in results.arms})
     overall = planned_over_tasks(results.study, results.arms)
     number = sum(arm["baseline"] is not None for arm in results.arms) + len(overall)
     alpha = ALPHA / max(number, 1) / 2 ** len(_earlier(results))
@@ -113,6 +113,7 @@ def find(results: StudyResults) -> Findings:
         "arms": [_arm(results, arm) for arm in results.arms],
         "comparisons": comparisons,
         "overall": judge_over_tasks(overall, results, scores, looks, comparisons),
+        "screening": list(results.screening),
         "trials": list(results.trials),
         "spent": spent(results.cells, results.trials),
         "laws": power_laws(results),
@@ -240,7 +241,7 @@ def _further(results: StudyResults) -> dict[str, dict[str, Record]]:
         for arm in results.arms
         if arm["baseline"] and metric in results.metrics[arm["name"]]
     ]
-    scores = {metric: _scores(results, dict.fromkeys(results.metrics, metric)) for metric in wanted}
+    scores = {metric: scores_of(results, dict.fromkeys(results.metrics, metric)) for metric in wanted}
     found: dict[str, dict[str, Record]] = defaultdict(dict)
     for arm, metric in pairs:
         sides = (scores[metric][arm["name"]], scores[metric][arm["baseline"]])
@@ -265,7 +266,7 @@ def _smallest_effect(results: StudyResults, baseline: Scores) -> float | None:
     return float(declared.rstrip(" %")) / 100 * abs(mean["mean"]) if mean else None
 
 
-def _scores(results: StudyResults, metrics: Mapping[str, str]) -> dict[str, Scores]:
+def scores_of(results: StudyResults, metrics: Mapping[str, str]) -> dict[str, Scores]:
     """Returns the scores of each arm in its metric.
 
     Cells of one task with equally many examples share the draws of test sets.

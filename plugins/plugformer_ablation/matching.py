@@ -183,19 +183,22 @@ def deciding_split(study: Study, arm: Arm, hashes: dict[str, str]) -> str:
 
     Raises:
         ConfigurationError: The data have no split of the name that the study gives, or it is the split by
-            which settings are tuned or the parameters of trainings are chosen.
+            which settings, arms or the parameters of trainings are chosen.
     """
     known = sorted(name for name in hashes if name != "train")
     place, task = study.task_of(arm.values.get(TASK, ""))
     wanted = task.split or study.split
     if wanted is None:
         wanted = next((name for name in known if name.startswith("test")), "validation")
-    if wanted == "validation" and study.tunes:
+    if wanted == "validation" and (study.tunes or study.screen):
+        key, what, other = ("tune", "the settings are", "write the settings under `set`")
+        if not study.tunes:
+            key, what, other = ("screen", "arms are", "leave out `screen`")
         message = (
-            "the settings are chosen on validation, which also decides this study: choose a test split with "
-            "`split` (data without one: `data.split.test: 0.1`), or write the settings under `set`"
+            f"{what} chosen on validation, which also decides this study: choose a test split with "
+            f"`split` (data without one: `data.split.test: 0.1`), or {other}"
         )
-        raise study.mistakes([(("tune",), message)])
+        raise study.mistakes([((key,), message)])
     if wanted == "validation" and _chooses(arm.resolved.task.training):
         message = (
             "validation decides here, and chooses which of several evaluations' parameters a training keeps: "

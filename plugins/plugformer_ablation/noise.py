@@ -48,7 +48,7 @@ def measure_noise(
         RunError: Less than two pairs of trainings have a score.
     """
     seeds = [*dict.fromkeys([*study.seed_list, *range(1, PAIRS + 1)])][: max(study.looks[0], PAIRS)]
-    copies = study.model_copy(update={"seeds": seeds})
+    copies = study.model_copy(update={"seeds": seeds, "screen": None})
     found = find(run_study(copies, out, registry, executor, console, pairs=_with_replicates))
     arms = resolve_arms(study, registry)
     records = [_noise(found, comparison, _tasks(arms)) for comparison in found.comparisons]

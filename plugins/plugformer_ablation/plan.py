@@ -46,9 +46,9 @@ def plan(
     """
     arms = matched(resolve_arms(study, registry), study, notify)
     choices = Counter(arm.name for arm in arms)
-    each = [
-        len(study.seed_list) / n + (n > 1) * study.tuning.seeds for arm in arms if (n := choices[arm.name])
-    ]
+    screening = study.screen.seeds if study.screen else 0
+    seeds = len(study.seed_list) + screening
+    each = [seeds / n + (n > 1) * study.tuning.seeds for arm in arms if (n := choices[arm.name])]
     update, run = _timed(arms[0], executor.threads)
     work = [1.0 if study.match == "time" else _work(arm, run) / _work(arms[0], run) for arm in arms]
     return {
@@ -66,6 +66,7 @@ def plan(
         "seeds": study.seed_list,
         "trainings": len(choices) * len(study.seed_list),
         "tuning_trainings": study.tuning.seeds * sum(number for number in choices.values() if number > 1),
+        "screening_trainings": screening * len(choices),
         "workers": executor.workers,
         "update_seconds": update,
         "seconds": update * run.steps * sum(map(mul, each, work)),
@@ -93,6 +94,8 @@ def plan_text(record: Record) -> str:
     arms, seeds = record["arms"], len(record["seeds"])
     lines = [f"{record['study']}: {trainings} trainings, of {len(arms)} arms with {seeds} seeds each"]
     lines += [f"before them {trials} trainings that choose the settings of each arm"] * bool(trials)
+    if screening := record["screening_trainings"]:
+        lines.append(f"before them {screening} trainings that screen the arms, of which some go on")
     for arm in arms:
         lines.append("; ".join([f"  {arm['name']}: {arm['parameters']:,} parameters", *arm["notes"]]))
     together = min(record["workers"] or 1, trainings)

@@ -150,6 +150,14 @@ class TrialRecord(TrainingRecord):
     share: float
 
 
+class ScreeningRecord(TypedDict):
+    """An arm, at all tasks and scales, and whether its `p` in the screening let it go on; else no verdict."""
+
+    arm: str
+    p: float
+    confirmed: bool
+
+
 @with_config(ConfigDict(extra="forbid"))  # also of all records in it
 class ReportRecord(TypedDict):
     """A study as it was declared, and what it found."""
@@ -159,6 +167,7 @@ class ReportRecord(TypedDict):
     arms: list[ArmRecord]
     comparisons: list[ComparisonRecord]
     overall: list[OverallRecord]
+    screening: list[ScreeningRecord]
     trials: list[TrialRecord]
     spent: Spent
     laws: list[dict[str, Any]]

@@ -147,6 +147,8 @@ class StudyResults:
         metrics: The metrics of each arm by name, which aggregate statistics and know their direction.
         trials: A record of each training that settings were chosen by: the `arm`, what was `tuned`, the
             `seed`, and what the training gave on validation.
+        screening: A record of each arm that was screened: its p, and whether it was `confirmed`, so that it
+            is among `arms`.
         looks: Earlier reports that gave a verdict: the `metric`, the `split` and the `seeds` of each, and the
             `verdicts` by arm.
     """
@@ -158,6 +160,7 @@ class StudyResults:
     metrics: dict[str, dict[str, Metric]]
     trials: tuple[Record, ...] = ()
     looks: tuple[Record, ...] = ()
+    screening: tuple[Record, ...] = ()
 
     def files(self, judged: Record) -> dict[str, str | bytes]:
         """Returns the files from which `load` reads these results, by name.
@@ -211,7 +214,8 @@ class StudyResults:
             known = {task: metrics_of(arm["task"], registry) for task, arm in of_tasks.items()}
             metrics = {arm["name"]: known[arm["values"].get("task", "")] for arm in arms}
             results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics)
-            results = replace(results, trials=tuple(record["trials"]), looks=tuple(record["looks"]))
+            trials, looks, screening = (tuple(record[key]) for key in ("trials", "looks", "screening"))
+            results = replace(results, trials=trials, looks=looks, screening=screening)
         for cell in cells:
             cell.check(metrics[cell.arm], {file: cell.metrics})
         return results

@@ -30,6 +30,7 @@ from plugformer_ablation.findings import find
 from plugformer_ablation.matching import matched
 from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import CellResult, Record, StudyResults, metrics_of, read_looks, write
+from plugformer_ablation.screening import screened
 from plugformer_ablation.study import Study, read_study
 from plugformer_ablation.tuning import tuned
 from plugformer_cli.progress import is_live
@@ -115,13 +116,16 @@ def run_study(
         if pairs:
             arms = [arm for arm in arms if arm.baseline is None]
         results = _new_results(study, arms)
+
+        def trained(cells: Sequence[Cell]) -> list[CellResult]:
+            return train_cells(cells, out, results.metrics, executor, console)
+
         if study.tunes:
-
-            def trained(cells: Sequence[Cell]) -> list[CellResult]:
-                return train_cells(cells, out, results.metrics, executor, console)
-
             arms, trials = tuned(arms, study, results, out, trained, rows)
             results = replace(results, trials=tuple(trials))
+        if study.screen:
+            arms, screening = screened(arms, study.screen, results, out, trained)
+            results = replace(results, screening=tuple(screening))
         if pairs:
             arms = pairs(arms)
             results = _new_results(study, arms)

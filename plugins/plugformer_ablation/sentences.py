@@ -177,7 +177,17 @@ def heading(findings: Findings) -> str:
     values = {factor: value for factor, value in values.items() if factor not in (TASK, SCALE)}
     if baseline == BASELINE:
         baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
-    return f"{'; '.join(judged)}; {count}; baseline: {baseline}"
+    return "; ".join([*judged, count, f"baseline: {baseline}", *_screened(findings)])
+
+
+def _screened(findings: Findings) -> Iterator[str]:
+    """Yields how many of how many arms are compared, if they were screened."""
+    if screening := findings.record["screening"]:
+        kept = sum(each["confirmed"] for each in screening)
+        yield (
+            f"{kept} of {len(screening)} arms are compared, the others were screened out by "
+            f"{findings.results.study['screen']['seeds']} seeds of their own on validation, without a verdict"
+        )
 
 
 def _judged_by(findings: Findings, arm: Record) -> str:
@@ -222,6 +232,7 @@ def how_judged(findings: Findings) -> list[str]:
         "A training that diverged counts with the score of its untrained model.",
         *_about_equivalence(findings),
         *_about_looks(findings),
+        *_about_screening(findings),
     ]
 
 
@@ -248,6 +259,17 @@ def _about_looks(findings: Findings) -> Iterator[str]:
             f"This is look {number} at the study ({counts} seeds), which was not planned: its own chance of "
             f"a false alarm is {percent(ALPHA / 2 ** (number - 1))}, and that of all looks at most "
             f"{percent(ALPHA * (2 - 0.5 ** (number - 1)))}."
+        )
+
+
+def _about_screening(findings: Findings) -> Iterator[str]:
+    """Yields what the error rates of screening and verdicts are."""
+    if findings.record["screening"]:
+        rate = percent(findings.results.study["screen"]["rate"])
+        yield (
+            f"The screening has a false discovery rate of {rate}: so many of the arms that went on do not "
+            "differ, in expectation and at most. Verdicts are from other seeds and examples, and corrected "
+            "for these arms alone."
         )
 
 

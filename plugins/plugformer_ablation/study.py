@@ -25,6 +25,9 @@ from plugformer.errors import ConfigurationError, nearest
 TUNING_SEED = 2**20
 """The seed of all trials of tuning; it is above those of a study, which must not see it."""
 
+SCREENING_SEED = TUNING_SEED + 100
+"""The first seed of screening, above those of tuning."""
+
 Seed = Annotated[int, Field(ge=0, lt=TUNING_SEED)]
 
 MOST = 10_000
@@ -95,6 +98,20 @@ class Tuning(Settings):
         ge=0,
         description="How often an arm that chooses the smallest or the largest of several numbers may try "
         "one more, in the same ratio or, of numbers that are not positive, at the same distance.",
+    )
+
+
+class Screening(Settings):
+    """How the arms that are compared are chosen from many."""
+
+    seeds: int = Field(
+        default=3, ge=2, le=100, description="Trainings of every arm; none has a seed of the verdict."
+    )
+    rate: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="Share of arms that do not differ among those that go on, in expectation and at most.",
     )
 
 
@@ -283,6 +300,11 @@ class Study(Settings):
         default="best",
         description="What stays of a training that has its result: `results` and logs alone, also the `best` "
         "weights, or `all`, with checkpoints. Weights that later tasks start from stay in any case.",
+    )
+    screen: Screening | None = Field(
+        default=None,
+        description="Of many arms, only those go on that seem to differ from the baseline on validation, and "
+        "these alone are compared.",
     )
 
     _tree: Tree = PrivateAttr()
@@ -523,7 +545,7 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     arms *= (len(study.scales) or 1) * (len(study.tasks) or 1)
     trials = prod(map(len, study.tune.values())) if study.tune else 0
     trials = min(trials, study.tuning.trials or trials) * study.tuning.seeds
-    seeds = study.looks[-1]
+    seeds = study.looks[-1] + (study.screen.seeds if study.screen else 0)
     if (trainings := arms * (seeds + trials)) > MOST:
         advice = "use fewer values, seeds or settings to try, or write `design: one-factor`"
         yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"

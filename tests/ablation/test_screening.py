@@ -1,0 +1,117 @@
+"""Screening: what goes on, what is confirmed, and how often either errs."""
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import stats
+from tests.ablation.studies import declared, run
+
+from plugformer.errors import ConfigurationError
+from plugformer.registry import Registry
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.comparison import ALPHA, Scores
+from plugformer_ablation.findings import find
+from plugformer_ablation.matching import matched
+from plugformer_ablation.report import StudyReport
+from plugformer_ablation.results import StudyResults
+from plugformer_ablation.screening import discoveries, moderated
+from plugformer_ablation.sentences import heading
+from plugformer_ablation.study import SCREENING_SEED, Screening
+
+RATES = ("training.optimizer.lr=[0.0001, 0.00011, 0.1]",)
+SETTINGS = ("evaluation.metrics=[perplexity]",)
+
+
+def scores(values):
+    return {str(arm): Scores(dict(enumerate(row))) for arm, row in enumerate(values.tolist())}
+
+
+def test_discoveries_are_those_of_benjamini_and_hochberg():
+    """Table 1 of their paper: 15 hypotheses, of which four are rejected at 0.05."""
+    p = (
+        0.0001,
+        0.0004,
+        0.0019,
+        0.0095,
+        0.0201,
+        0.0278,
+        0.0298,
+        0.0344,
+        0.0459,
+        0.324,
+        0.4262,
+        0.5719,
+        0.6528,
+        0.759,
+        1,
+    )
+    named = {str(value): value for value in reversed(p)}
+    assert discoveries(named, 0.05) == {str(value) for value in p[:4]}
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        drawn = generator.random(30) ** 3
+        expected = stats.false_discovery_control(drawn) <= 0.1
+        assert discoveries({str(n): value for n, value in enumerate(drawn)}, 0.1) == {
+            str(n) for n in np.flatnonzero(expected)
+        }
+
+
+def test_arms_that_vary_alike_are_judged_by_the_deviation_of_all():
+    """With 2,000 arms of one variance the test is nearly that of a known variance."""
+    generator = np.random.default_rng(1)
+    values = 5 * generator.normal(size=2) + generator.normal(size=(2001, 2))
+    found = moderated(scores(values), range(2))
+    differences = (values[1:] - values[0]).mean(axis=1)
+    expected = 2 * stats.norm.sf(abs(differences))  # the variance of a difference of means of two is 1
+    assert np.corrcoef(list(found.values()), expected)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5], ids=["alike", "of their own"])
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_few_of_the_arms_that_go_on_do_not_differ(share, spread):
+    """Normal scores with what a seed does to all arms, and variances that are alike or not."""
+    rates = []
+    for number in range(60):
+        generator = np.random.default_rng(number)
+        gains = np.where(generator.random(81) < share, 6.0, 0.0)
+        gains[0] = 0.0
+        noise = np.exp(spread * generator.normal(size=(81, 1))) * generator.normal(size=(81, 3))
+        kept = discoveries(
+            moderated(scores(gains[:, None] + 3 * generator.normal(size=3) + noise), range(3)), 0.1
+        )
+        rates.append(sum(gains[int(arm)] == 0 for arm in kept) / max(len(kept), 1))
+    assert np.mean(rates) < 0.1 + 2 * np.std(rates) / 60**0.5
+
+
+@pytest.fixture(scope="module")
+def done(registry, tmp_path_factory):
+    study = declared(*RATES, settings=SETTINGS).model_copy(update={"screen": Screening(seeds=2, rate=0.4)})
+    out = tmp_path_factory.mktemp("screening") / "s"
+    return study, out, *run(study, out, registry, Console(quiet=True))
+
+
+def test_arms_that_seem_to_differ_are_confirmed_with_other_seeds(done, registry):
+    study, out, results, begun = done
+    cells = [cell.parent.name for cell in out.glob("cells/*/cell.json")]
+    assert sum(f"seed-{SCREENING_SEED}" in cell for cell in cells) == 3
+    assert [each["confirmed"] for each in results.screening] == [False, True]
+    assert [arm["name"] for arm in results.arms] == ["baseline", "lr=0.1"]
+    assert len(begun) == 3 * 2 + 2 * 2
+    assert run(study, out, registry, Console(quiet=True))[1] == [], "nothing is trained again"
+
+
+def test_verdicts_are_corrected_for_the_arms_that_went_on(done, tmp_path):
+    _, _, results, _ = done
+    findings = find(results)
+    assert [each["level"] for each in findings.comparisons] == [1 - ALPHA]
+    assert "1 of 2 arms are compared, the others were screened out by 2 seeds" in heading(findings)
+    StudyReport(findings).write(tmp_path, print)
+    again = StudyResults.load(tmp_path, Registry.discover())
+    assert again.screening == results.screening
+    assert find(again).record == findings.record
+
+
+def test_screening_on_the_split_that_decides_is_refused(registry):
+    study = declared(*RATES, split="validation", screen={"seeds": 2})
+    with pytest.raises(ConfigurationError, match="screen: arms are chosen on validation, which also decides"):
+        matched(resolve_arms(study, registry), study, lambda _: None)
