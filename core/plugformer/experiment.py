@@ -196,6 +196,7 @@ def model_spec(
         scaled_embeddings=settings.embeddings.scaled,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, ("model", "initialization")) if fresh else None,
+        parametrization=choose(Kind.PARAMETRIZATION, ("model", "parametrization")) if fresh else None,
         seed=training.replicate_seed,
         **settings.model_dump(include=SIZES),
     )

@@ -2,18 +2,19 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Model, Optimizer
+from plugformer.interfaces import Model, Optimizer, Updates
+from plugformer.model import learning_rates
 from plugformer.registry import Kind
 
 __all__ = ["JoinedOptimizer", "matching_paths"]
@@ -83,14 +84,14 @@ def optimizer_of(experiment: Experiment, model: Model) -> Optimizer:
     """
     block = experiment.task.training.optimizer
     whole: Optimizer = experiment.create(Kind.OPTIMIZER, block)
-    return GroupedOptimizer(experiment, model) if block.groups or block.layer_decay else whole
+    grouped = GroupedOptimizer(experiment, model)
+    return grouped if block.groups or block.layer_decay or grouped.rates else whole
 
 
 class Rule(NamedTuple):
-    """How parameters are moved: an optimizer by name, its options, and a factor of its learning rates."""
+    """How parameters are moved: an optimizer, and a factor of its learning rates."""
 
-    optimizer: str
-    options: Mapping[str, Any]
+    optimizer: Optimizer
     factor: float = 1.0
 
 
@@ -100,44 +101,56 @@ class GroupedOptimizer(Optimizer):
     The learning rate falls by `layer_decay` from layer to layer, from the top of a stack to its embeddings,
     as in Universal Language Model Fine-tuning for Text Classification, Howard and Ruder 2018, section 3.2:
     https://arxiv.org/abs/1801.06146.
+
+    Attributes:
+        rates: Factors of learning rates, by the parametrization of the model; empty if all are 1.
     """
 
     def __init__(self, experiment: Experiment, model: Model) -> None:
         block = experiment.task.training.optimizer
         self.lr = block.options["lr"]
-        self._create = partial(experiment.registry.create, Kind.OPTIMIZER)
+        create = partial(experiment.registry.create, Kind.OPTIMIZER)
         self._groups = groups_of(experiment, model)
         self._layers = numbers_of_layers(path for path, _ in model.named_parameters())
         self._decay = block.layer_decay or 1.0
-        self._rules = {"": Rule(block.name, block.options)}
+        self._rules = {"": Rule(create(block.name, **block.options))}
         schedules = {}
         for number, group in enumerate(block.groups):
             name, options = f"groups.{number}", group.options
             if not group.name:
                 options = block.options | options
-            self._rules[name] = Rule(group.name or block.name, options, group.lr_factor)
-            self._create(group.name or block.name, **options)  # raises what its constructor does
+            self._rules[name] = Rule(create(group.name or block.name, **options), group.lr_factor)
             if group.schedule is not None:
                 schedules[name] = experiment.create(Kind.SCHEDULE, group.schedule)
         self.schedules = schedules
+        self.rates = learning_rates(model, self.updates)
 
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
-        """Returns the optimizers of all groups as one; parameters that are not trained are in no group."""
+        """Returns the optimizers of all groups as one; parameters that are not trained are in no group.
+
+        A learning rate with a factor of its own takes off the same share of the weights at each update.
+        """
         members = defaultdict(list)
         for path, parameter in parameters:
             if parameter.requires_grad:
                 above = 0 if self._decay == 1 else layers_above(path, self._layers)
-                members[self._groups.get(path, ""), above].append((path, parameter))
+                rate = self.rates.get(path, 1.0)  # the rate of the first group is shown: the block's
+                members[self._groups.get(path, ""), above, rate != 1, rate].append((path, parameter))
         parts = []
-        for (name, above), named in sorted(members.items(), key=lambda item: item[0]):
-            rule = self._rules[name]
-            part = self._create(rule.optimizer, **rule.options).build(named)
+        for (name, above, _, rate), named in sorted(members.items(), key=lambda item: item[0]):
+            part = self._rules[name].optimizer.build(named)
             for group in part.param_groups:
-                group["lr"] *= rule.factor * self._decay**above
+                group["lr"] *= self._rules[name].factor * self._decay**above * rate
+                if "weight_decay" in group:
+                    group["weight_decay"] /= rate
                 if name:
                     group["name"] = name
             parts.append(part)
         return JoinedOptimizer(parts)
+
+    def updates(self, path: str, parameter: Tensor) -> Updates:
+        """Returns how large the updates of a parameter's group are."""
+        return self._rules[self._groups.get(path, "")].optimizer.updates(path, parameter)
 
 
 def groups_of(experiment: Experiment, model: Model) -> dict[str, str]:

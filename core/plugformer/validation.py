@@ -29,7 +29,7 @@ from plugformer.interfaces import (
     Tokenizer,
 )
 from plugformer.interfaces.spec import Sizes
-from plugformer.model.build import build
+from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.optimizer import optimizer_of
 from plugformer.registry import EntryState, Kind, Registry
@@ -75,7 +75,7 @@ def validate(
     if data and ("data",) not in dict(findings):
         add(_data_problems(experiment))
     experiment.raise_for(findings)
-    if experiment.task.training.optimizer.groups:
+    if experiment.task.training.optimizer.groups or experiment.task.model.parametrization.options:
         with torch.device("meta"):
             optimizer_of(experiment, build(experiment.spec, _SIZES))
     return experiment
@@ -227,7 +227,7 @@ def _constructed(experiment: Experiment) -> Iterator[Finding]:
     if task.decoding.pattern is not None:
         found.append((("decoding", "pattern"), Kind.CONSTRAINT, task.decoding.output_constraint))
     for path, kind, block in found:
-        alone = path[0] != "model" or kind is Kind.INITIALIZATION
+        alone = path[0] != "model" or kind in (Kind.INITIALIZATION, Kind.PARAMETRIZATION)
         if alone and kind not in (Kind.CALLBACK, Kind.TASK_TYPE) and block.name:
             yield from _finding(path, partial(experiment.create, kind, block))
 

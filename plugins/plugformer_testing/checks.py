@@ -28,7 +28,7 @@ _SHARED = {
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind. If the first fails, the component cannot be used for the others."""
     own = next((module for module, kinds in _SHARED.items() if kind in kinds), kind)
-    names = ["module", own] if issubclass(interface_of(kind), nn.Module) else [own]
+    names = ["module", "widths", own] if issubclass(interface_of(kind), nn.Module) else [own]
     modules = [import_module(f"plugformer_testing.{name}") for name in names]
     checks = (value for module in modules for value in vars(module).values() if isinstance(value, Check))
     return tuple(check for check in checks if not check.kinds or kind in check.kinds)

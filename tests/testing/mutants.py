@@ -7,11 +7,12 @@ import pytest
 from tests.testing.outcomes import failure
 
 from plugformer.registry import Kind
-from plugformer_testing import module
+from plugformer_testing import module, widths
 from plugformer_testing.checks import checks_of
 from plugformer_testing.contract import Check
 
-SHARED = [value for value in vars(module).values() if isinstance(value, Check) and not value.kinds]
+_VALUES = (*vars(module).values(), *vars(widths).values())
+SHARED = [value for value in _VALUES if isinstance(value, Check) and not value.kinds]
 """The checks that all torch modules share."""
 
 

@@ -133,6 +133,7 @@ MUTANTS = {
     ),
     "last_map_is_linear": returning("NormalizesItsOutput", lambda _, read, *__: normalize(read, dim=-1)),
     "every_real_token_is_read": attending("ReadsTwoKeys", two_keys),
+    "updates_keep_their_size": returning("GrowsWithTheWidth", lambda _, read, x, __: read * x.shape[-1]),
     "dropout_ends_with_training": DropsForever,
     "padding_is_not_seen": attending("SeesPadding", lambda _, context: unmasked(context)),
     "some_tokens_can_be_taken": keeping(

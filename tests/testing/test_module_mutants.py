@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tests.testing.mutants import SHARED, after, instead
-from tests.testing.outcomes import failure
+from tests.testing.outcomes import failure, outcomes
 from torch import nn
 
 from plugformer.interfaces import Norm
@@ -82,6 +82,9 @@ MUTANTS = {
         lambda self, model: setattr(self, "gain", torch.rand(model.width, dtype=torch.float64)),
         lambda self, output, x: output * self.gain.to(x.dtype),
     ),
+    "parameters_have_roles": growing(
+        "UndeclaredTable", lambda self, model: setattr(self, "table", nn.Linear(model.width, 3))
+    ),
     "compiles": returning("Other", lambda self, y, x: y * (2 if torch.compiler.is_compiling() else 1)),
 }
 
@@ -89,6 +92,29 @@ MUTANTS = {
 @pytest.mark.parametrize("name", [check.name for check in SHARED])
 def test_every_shared_check_catches_a_fault(name):
     failure(MUTANTS[name], name, raises=name == "constructs")
+
+
+@pytest.mark.parametrize(
+    ("role", "outputs", "message"),
+    [
+        ("input", "width", "table.weight is taken to be input, but its last two axes grow"),
+        ("hidden", 3, ""),
+        ("tables", 3, "`roles` names"),
+    ],
+)
+def test_roles_are_compared_with_what_grows(role, outputs, message):
+    """What a module declares is believed, if there is such a parameter."""
+
+    def grow(self, model):
+        size = getattr(model, outputs) if isinstance(outputs, str) else outputs
+        self.table = nn.Embedding(size, model.width) if role == "input" else nn.Linear(model.width, size)
+
+    declared = {"hidden": {"table.weight": "hidden"}, "tables": {"tables.weight": "hidden"}}
+    mutant = growing("Declared", grow, roles=declared.get(role, {}))
+    if message:
+        assert message in failure(mutant, "parameters_have_roles")
+    else:
+        assert outcomes(mutant)["parameters_have_roles"] == "passed"
 
 
 def test_parameters_that_nobody_draws_are_named():

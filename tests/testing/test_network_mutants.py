@@ -47,6 +47,7 @@ MUTANTS = {
     "exports": after("LooksAtValues", GELU, forward=lambda self, y, x, _: y if x.amax() < 1e9 else 2 * y),
     "keeps_the_format": after("OfItsWeight", RMSNorm, forward=lambda self, y, x: y.to(self.weight.dtype)),
     "last_map_is_linear": instead("MapsTwice", GELU, residual_path=("down", "up")),
+    "updates_keep_their_size": after("GrowsWithTheWidth", GELU, forward=lambda _, y, x, __: y * x.shape[-1]),
     "training_mode_changes_nothing": after(
         "Drops", GELU, forward=lambda self, output, *_: functional.dropout(output, 0.5, self.training)
     ),

@@ -248,6 +248,7 @@ class ModelSettings(Settings):
     )
     embeddings: Embeddings = Embeddings()
     initialization: Component = Component(name="default")
+    parametrization: Component = Component(name="standard")
     position: Component = Component(name="rope")
     attention: Component = Component(name="mha")
     feed_forward: Component = Component(name="gelu")

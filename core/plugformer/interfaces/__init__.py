@@ -37,7 +37,11 @@ from plugformer.interfaces.training import (
     Callback,
     Initialization,
     Optimizer,
+    ParameterSize,
+    Parametrization,
+    Role,
     Schedule,
+    Updates,
 )
 from plugformer.interfaces.view import BIDIRECTIONAL, CAUSAL, View
 
@@ -84,6 +88,8 @@ __all__ = [
     "Optimizer",
     "OutputMetric",
     "OutputType",
+    "ParameterSize",
+    "Parametrization",
     "Place",
     "PositionalEncoding",
     "Positions",
@@ -91,6 +97,7 @@ __all__ = [
     "Ragged",
     "Residual",
     "ResidualContext",
+    "Role",
     "Schedule",
     "Session",
     "SourceMetric",
@@ -99,6 +106,7 @@ __all__ = [
     "Tokenizer",
     "Tokenizers",
     "Tokens",
+    "Updates",
     "View",
     "as_text",
     "evaluating",

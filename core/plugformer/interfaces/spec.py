@@ -262,6 +262,7 @@ class ModelSpec:
         final_norm: Whether stacks end with a norm; if None, the last residual connection decides.
         recompute: Whether training keeps only the inputs of layers and computes each layer twice.
         initialization: Draws the initial values; None if saved values replace them.
+        parametrization: What initial values and learning rates follow from; None where there are none.
         seed: Seed of the initial values.
     """
 
@@ -282,6 +283,7 @@ class ModelSpec:
     final_norm: bool | None = None
     recompute: bool = False
     initialization: PartSpec | None = None
+    parametrization: PartSpec | None = None
     seed: int = 1
     inputs: tuple[Input, ...] = (Input(),)
 

@@ -1,13 +1,17 @@
-"""The parts of a training: initial values, optimizers, learning-rate schedules and hooks."""
+"""The parts of a training: initial values, parametrizations, optimizers, schedules and hooks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from plugformer.errors import ConfigurationError
 
 
 class Initialization(ABC):
@@ -31,6 +35,82 @@ class Initialization(ABC):
         """
 
 
+class Role(StrEnum):
+    """What a parameter is: a vector or a table of vectors, or a map: hidden, to queries, or to outputs.
+
+    A module may say what its parameters are in an attribute `roles`, such as `{"table": Role.INPUT}`. By
+    default vectors, embeddings and encodings of positions are inputs, the map `query` of an attention makes
+    queries (with its bias), matrices of the head whose outputs do not grow with the width are outputs, and
+    all others are hidden.
+    """
+
+    INPUT = "input"
+    HIDDEN = "hidden"
+    QUERY = "query"
+    OUTPUT = "output"
+
+
+class Updates(StrEnum):
+    """How large the updates of an optimizer are.
+
+    Attributes:
+        ADAPTIVE: Each number moves by about the learning rate, whatever its gradient is: Adam, Lion.
+        ORTHOGONAL: So does each number of a matrix, by an orthogonal one: Muon as in section 2.2 of
+            https://arxiv.org/abs/2502.16982.
+        GRADIENT: Each number moves by the learning rate times its gradient: SGD.
+    """
+
+    ADAPTIVE = "adaptive"
+    ORTHOGONAL = "orthogonal"
+    GRADIENT = "gradient"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterSize:
+    """The sizes of a parameter over those of the same parameter in the base model.
+
+    Attributes:
+        role: What the parameter is.
+        fan_in: Number of inputs of each output; vectors and tables have one.
+        fan_out: Number of outputs.
+        longest: The larger of both numbers.
+        head_width: Width of heads, of a map to queries; scores are divided by the root of it.
+        multiplier: What outputs are multiplied by, such as embeddings by the root of the width.
+        residual_layers: As for `Initialization.draw`, and over nothing.
+    """
+
+    role: Role
+    fan_in: float = 1.0
+    fan_out: float = 1.0
+    longest: float = 1.0
+    head_width: float = 1.0
+    multiplier: float = 1.0
+    residual_layers: int = 0
+
+
+class Parametrization(ABC):
+    """How initial values and learning rates follow the size of a model, relative to a base model.
+
+    A component is constructed as `SomeParametrization(**options)`. A factor on what a parameter makes, such
+    as 1 / d in attention, becomes a part of its values and its learning rate (Tensor Programs V, Yang et al.
+    2022, lemma J.1: https://arxiv.org/abs/2203.03466), so that no model computes anything else.
+
+    Attributes:
+        base: What differs in the base model, of `width`, `heads` and `ffn_width`. If nothing does, it is the
+            model itself, and the methods are not called.
+    """
+
+    base: Mapping[str, int] = MappingProxyType({})
+
+    @abstractmethod
+    def scale(self, size: ParameterSize) -> float:
+        """Returns the root mean square of a parameter's initial values over that in the base model."""
+
+    @abstractmethod
+    def rate(self, size: ParameterSize, updates: Updates) -> float:
+        """Returns the factor of a parameter's learning rate; weight decay is divided by it."""
+
+
 class Optimizer(ABC):
     """Builds a torch optimizer.
 
@@ -46,6 +126,15 @@ class Optimizer(ABC):
     @abstractmethod
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
         """Returns the optimizer of these named parameters."""
+
+    def updates(self, path: str, parameter: Tensor) -> Updates:  # noqa: ARG002 (a default)
+        """Returns how large its updates of a parameter are, for parametrizations.
+
+        Raises:
+            ConfigurationError: By default: it does not say so.
+        """
+        message = f"{type(self).__name__} does not say how large its updates are, as adamw, lion and muon do"
+        raise ConfigurationError(f"training.optimizer: {message}\nchoose another one, or define `updates`")
 
 
 class Schedule(ABC):

@@ -199,7 +199,7 @@ def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
     residual connection multiplies it.
     """
     draw_own_values(model, seed)
-    counts, gains = _on_residual_paths(model)
+    counts, gains = on_residual_paths(model)
     modules = dict(model.named_modules())
     for path, parameter in model.named_parameters():
         module = modules[path.rpartition(".")[0]]
@@ -219,7 +219,7 @@ def draw_own_values(model: nn.Module, seed: int) -> None:
                 reset()
 
 
-def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, float]]:
+def on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, float]]:
     """Returns, by the path of a parameter, how many sublayers add to its stream if it does, and its gain."""
     modules = model.named_modules(remove_duplicate=False)  # a layer that occurs again adds again
     layers = {path: module for path, module in modules if isinstance(module, Layer)}

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     RESIDUAL = "residual"
     HEAD = "head"
     INITIALIZATION = "initialization"
+    PARAMETRIZATION = "parametrization"
     DATA = "data"
     COLUMN = "column"
     METRIC = "metric"

@@ -39,8 +39,8 @@ AFTER_TRAINING = (("data",), ("decoding",), ("evaluation",))
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
 """Settings of a run that can change when it is resumed."""
 
-NOT_ANSWERING = {Kind.DATA, Kind.CALLBACK, Kind.INITIALIZATION, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
-ANSWERING = frozenset(Kind) - NOT_ANSWERING
+TRAINING = {Kind.INITIALIZATION, Kind.PARAMETRIZATION, Kind.OPTIMIZER, Kind.SCHEDULE}
+ANSWERING = frozenset(Kind) - TRAINING - {Kind.DATA, Kind.CALLBACK, Kind.METRIC}
 """Kinds of the components that a trained model needs for its answers."""
 
 

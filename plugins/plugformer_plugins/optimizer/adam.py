@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
-from plugformer.interfaces import Optimizer
+from plugformer.interfaces import Optimizer, Updates
 
 LearningRate = Annotated[
     float, Field(gt=0, description="Learning rate, which the schedule's factor multiplies.")
@@ -39,6 +39,10 @@ class Adam(Optimizer):
         """Returns torch's fused Adam of all parameters that are trained."""
         trained = [parameter for _, parameter in parameters if parameter.requires_grad]
         return torch.optim.Adam(trained, lr=self.lr, betas=self.betas, eps=self.epsilon, fused=True)
+
+    def updates(self, path: str, parameter: Tensor) -> Updates:
+        """Returns that each number moves by about the learning rate."""
+        return Updates.ADAPTIVE
 
 
 class AdamW(Adam):

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from plugformer.interfaces import Optimizer
+from plugformer.interfaces import Optimizer, Updates
 from plugformer_plugins.optimizer.adam import Betas, LearningRate, decaying_groups
 
 
@@ -41,6 +41,10 @@ class Lion(Optimizer):
         """Returns the optimizer with two groups: what decays, and what does not."""
         groups = decaying_groups(parameters, self.weight_decay)
         return SignOptimizer(groups, {"lr": self.lr, "betas": self.betas})
+
+    def updates(self, path: str, parameter: Tensor) -> Updates:
+        """Returns that each number moves by the learning rate."""
+        return Updates.ADAPTIVE
 
 
 class SignOptimizer(torch.optim.Optimizer):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Optimizer
+from plugformer.interfaces import Optimizer, Updates
 from plugformer.optimizer import JoinedOptimizer
 from plugformer_plugins.optimizer.adam import AdamW, Betas, DecayRate, Epsilon, LearningRate
 
@@ -67,13 +67,18 @@ class Muon(Optimizer):
             if isinstance(parameter, DTensor):
                 message = "muon needs whole matrices, and processes hold shards of them: set it to false"
                 raise ConfigurationError(f"training.shard: {message}, or choose another optimizer")
-            if parameter.ndim != 2 or OUTER & set(name.split(".")):
+            if self.updates(name, parameter) is Updates.ADAPTIVE:
                 others.append((name, parameter))
             elif parameter.requires_grad:
                 hidden.append(parameter)
         options = {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay}
         matrices = OrthogonalOptimizer([{"params": hidden}], options | {"iterations": self.iterations})
         return JoinedOptimizer([matrices, self.adam.build(others)])
+
+    def updates(self, path: str, parameter: Tensor) -> Updates:
+        """Returns that hidden matrices move by an orthogonal one, and all others as AdamW moves them."""
+        hidden = parameter.ndim == 2 and not OUTER & set(path.split("."))
+        return Updates.ORTHOGONAL if hidden else Updates.ADAPTIVE
 
 
 class OrthogonalOptimizer(torch.optim.Optimizer):

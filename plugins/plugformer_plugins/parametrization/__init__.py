@@ -1,0 +1,1 @@
+"""Parametrizations. Manifest entries name their modules; nothing is re-exported."""
