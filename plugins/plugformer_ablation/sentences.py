@@ -233,6 +233,7 @@ def how_judged(findings: Findings) -> list[str]:
         *_about_equivalence(findings),
         *_about_looks(findings),
         *_about_screening(findings),
+        *_about_resampling(findings),
     ]
 
 
@@ -270,6 +271,15 @@ def _about_screening(findings: Findings) -> Iterator[str]:
             f"The screening has a false discovery rate of {rate}: so many of the arms that went on do not "
             "differ, in expectation and at most. Verdicts are from other seeds and examples, and corrected "
             "for these arms alone."
+        )
+
+
+def _about_resampling(findings: Findings) -> Iterator[str]:
+    """Yields what intervals cover if each seed has a training set of its own."""
+    if any(arm["task"].get("training", {}).get("resample") for arm in findings.record["arms"]):
+        yield (
+            "Every seed trained on its own draw of the training examples, with replacement and the same for "
+            "all arms: the variation over seeds is also that over training sets."
         )
 
 

@@ -1,5 +1,6 @@
 """From a task to examples ready for a model."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import evaluation_order
-from plugformer.data.preparation import prepare
+from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END
@@ -75,6 +76,29 @@ def test_lengths_are_those_of_batches(tmp_path: Path, registry: Registry) -> Non
         assert batch.source.ids.shape[1] == train.lengths[rows, 0].max()
         assert batch.target.ids.shape[1] == train.lengths[rows, 1].max()
         assert batch.tokens == train.lengths[rows].sum()
+
+
+def test_a_seed_draws_a_training_set_with_replacement(tmp_path: Path, registry: Registry) -> None:
+    def prepared(**training: Any) -> PreparedData:
+        return prepare(Experiment.of(pairs(tmp_path, training=training), registry))
+
+    def examples(data: PreparedData, split: str = "train") -> list[str]:
+        return [data.splits[split].input(row) for row in range(len(data.splits[split]))]
+
+    plain, one, again, replicate, two = (
+        prepared(),
+        prepared(resample=True, seed=1),
+        prepared(resample=True, seed=1),
+        prepared(resample=True, seed=1, replicate=3),
+        prepared(resample=True, seed=2),
+    )
+    assert examples(one) == examples(again) == examples(replicate) != examples(two)
+    assert len(examples(one)) == len(examples(plain))
+    distinct = len(set(examples(one))) / len(set(examples(plain)))
+    assert distinct == pytest.approx(1 - math.exp(-1), abs=0.1)  # of an example's chance to be drawn
+    assert set(examples(one)) < set(examples(plain))
+    assert examples(one, "validation") == examples(plain, "validation")
+    assert one.hashes == plain.hashes
 
 
 def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry: Registry) -> None:

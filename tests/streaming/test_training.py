@@ -168,6 +168,7 @@ def test_any_data_can_be_streamed(train_tiny, tmp_path):
     [
         ("training.steps=null", r"data\.streaming: a stream .* give training\.steps"),
         ("data.split={validation: 0.1}", r"data\.split: streamed data cannot be split"),
+        ("training.resample=true", r"training\.resample: a stream is read once"),
         ("data.streaming={bufer: 3}", r"data\.streaming\.bufer: .* 'buffer'"),
     ],
 )

@@ -78,6 +78,17 @@ def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, ste
     assert report.metrics == trained.report.metrics
 
 
+def test_a_training_on_drawn_examples_goes_on_with_them(train_tiny, trained, tmp_path):
+    setting = "training.resample=true"
+    train_tiny(tmp_path / "whole", setting)
+    with pytest.raises(InterruptedRunError):
+        train_tiny(tmp_path / "run", setting, callbacks=[Interrupter(signal.SIGINT, [5])])
+    resume(tmp_path / "run", notify=str)
+    assert_same_end(tmp_path / "run", tmp_path / "whole")
+    with pytest.raises(AssertionError):
+        assert_same_end(tmp_path / "run", trained.directory)
+
+
 def test_the_seed_decides_dropout_too(train_tiny, trained, tmp_path):
     torch.manual_seed(123)
     train_tiny(tmp_path / "again")

@@ -103,6 +103,8 @@ def contradictions(task: Task) -> Iterator[Finding]:
     model, longest = task.model, task.model.max_length - 1
     if task.data.streaming is not None and task.training.steps is None:
         yield ("data", "streaming"), "a stream has no epochs; give training.steps"
+    if task.data.streaming is not None and task.training.resample:
+        yield ("training", "resample"), "a stream is read once and cannot be drawn from; leave it out"
     if task.data.streaming is not None and task.data.split is not None:
         yield ("data", "split"), "streamed data cannot be split; name files for validation and test instead"
     for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):

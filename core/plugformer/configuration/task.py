@@ -324,6 +324,10 @@ class TrainingSettings(Settings):
     )
     seed: Seed = Field(default=1, description="Seed of initial values, the order of examples and dropout.")
     replicate: Seed = Field(default=0, description="Other initial values and dropout, same order of data.")
+    resample: bool = Field(
+        default=False,
+        description="Train on examples that `seed` draws with replacement, as many as there are.",
+    )
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")
     evaluate_every: Count | None = Field(
         default=None,

@@ -76,7 +76,9 @@ def prepare(experiment: Experiment, processor: Processor | None = None) -> Prepa
     """
     streaming = experiment.task.data.streaming
     if streaming is None:
-        return _prepared(experiment, processor, lambda: _read(experiment))
+        data = _prepared(experiment, processor, lambda: _read(experiment))
+        training = experiment.task.training
+        return _resampled(data, training.seed) if training.resample else data
     from plugformer.data.streaming import StreamedExamples, open_streams, stored  # few tasks stream
 
     streams = open_streams(experiment)
@@ -85,6 +87,19 @@ def prepare(experiment: Experiment, processor: Processor | None = None) -> Prepa
     sample = validation.select(np.resize(np.arange(len(validation)), buffer).tolist())
     examples = StreamedExamples(streams["train"], experiment, data.processor, buffer, sample)
     return replace(data, streamed=examples)
+
+
+def _resampled(data: PreparedData, seed: int) -> PreparedData:
+    """Returns the data with as many training examples, drawn from them with replacement.
+
+    Every seed then has a training set of its own, as in the bootstrap of Bouthillier et al. (2021), section
+    3, https://arxiv.org/abs/2103.03098. Nothing else changes: what is learned before a model is built is
+    learned from all examples.
+    """
+    train = data.splits["train"]
+    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))  # unlike all others
+    rows = generator.integers(len(train), size=len(train))
+    return replace(data, splits={**data.splits, "train": train.select(rows.tolist())})
 
 
 def _prepared(
