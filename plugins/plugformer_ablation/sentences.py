@@ -233,7 +233,7 @@ def how_judged(findings: Findings) -> list[str]:
         *_about_equivalence(findings),
         *_about_looks(findings),
         *_about_screening(findings),
-        *_about_resampling(findings),
+        *_about_scope(findings),
     ]
 
 
@@ -274,12 +274,17 @@ def _about_screening(findings: Findings) -> Iterator[str]:
         )
 
 
-def _about_resampling(findings: Findings) -> Iterator[str]:
-    """Yields what intervals cover if each seed has a training set of its own."""
+def _about_scope(findings: Findings) -> Iterator[str]:
+    """Yields what else the intervals cover, and what they leave out."""
     if any(arm["task"].get("training", {}).get("resample") for arm in findings.record["arms"]):
         yield (
             "Every seed trained on its own draw of the training examples, with replacement and the same for "
             "all arms: the variation over seeds is also that over training sets."
+        )
+    if any(arm["tuned"] for arm in findings.record["arms"]):
+        yield (
+            "A verdict is about arms at the settings that they have chosen. Its interval leaves out what "
+            "other trials would have chosen: after few, arms that are alike may differ by their choice."
         )
 
 

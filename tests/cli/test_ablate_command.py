@@ -15,7 +15,7 @@ def inline(monkeypatch):
     """Cells run in this process; it returns what they are to do."""
 
     def use(**options):
-        monkeypatch.setattr("plugformer_ablation.command._executor", lambda name, workers: Inline(**options))
+        monkeypatch.setattr("plugformer_ablation.command._executor", lambda *_: Inline(**options))
 
     monkeypatch.setenv("PLUGFORMER_PLUGINS", "plugformer")
     return use
@@ -148,6 +148,21 @@ def test_the_plan_of_a_dry_run_counts_trainings_time_and_disk(run):
     running = plan["workers"] * (4 + 3 * 12) * long["parameters"]
     assert plan["bytes"] == running + 4 * sum(arm["parameters"] for arm in plan["arms"]), "weights alone stay"
     assert 6 + 18 < plan["seconds"] / plan["update_seconds"] < 6 + 6 + 18, "gqa has fewer operations"
+
+
+def test_noise_is_measured_once_and_told_by_plans_from_then_on(run, inline):
+    inline()
+    study = ("--out", "s", "--set", "evaluation.metrics=[perplexity]")
+    measured = ablate(run, *study, "--noise")
+    assert measured.status == 0, measured.err
+    first, *found, _ = measured.out.splitlines()
+    assert re.fullmatch(
+        r"noise of baseline: .* differ by [\d.e-]+ in perplexity \(.* in 5 pairs; .*\)", first
+    )
+    assert [line.split()[0] for line in found] == ["3", "5", "8", "12"]
+    assert measured.out.strip() in ablate(run, *study, "--dry-run").out
+    other = ablate(run, *study, "--set", "training.steps=7", "--dry-run", "--json")
+    assert json.loads(other.out)["noise"] == []
 
 
 def test_a_dry_run_refuses_what_cannot_be_matched_and_shows_solved_widths(run):
