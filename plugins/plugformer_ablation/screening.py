@@ -38,9 +38,7 @@ def screened(
     scores = scores_of(replace(results, arms=records, cells=tuple(cells)), {a.name: a.metric for a in tried})
     found: dict[str, list[float]] = {plain_name(arm.name, arm.values): [] for arm in arms if arm.baseline}
     for baseline, *others in by_context(arms):
-        p = moderated(
-            {arm.name: scores[arm.name] for arm in (baseline, *others) if arm.name in scores}, seeds
-        )
+        p = moderated({arm.name: scores.get(arm.name, Scores({})) for arm in (baseline, *others)}, seeds)
         for arm in others:
             found[plain_name(arm.name, arm.values)].append(p.get(arm.name, 1.0))
     values = {name: min(1.0, len(each) * min(each)) for name, each in found.items()}
@@ -71,7 +69,7 @@ def moderated(scores: Mapping[str, Scores], seeds: Sequence[int]) -> dict[str, f
     whole = {
         name: each for name, each in scores.items() if all(isfinite(each.scores.get(s, inf)) for s in seeds)
     }
-    baseline = next(iter(scores), None)
+    baseline = next(iter(scores))
     if baseline not in whole or len(whole) < 2:
         return {}
     values = np.array([[each.scores[seed] for seed in seeds] for each in whole.values()])

@@ -111,6 +111,24 @@ def test_verdicts_are_corrected_for_the_arms_that_went_on(done, tmp_path):
     assert find(again).record == findings.record
 
 
+def test_a_screening_that_nothing_passes_is_a_report_too(done, registry, tmp_path):
+    study, out, _, _ = done
+    strict = study.model_copy(update={"screen": Screening(seeds=2, rate=1e-9)})
+    findings = find(run(strict, out, registry, Console(quiet=True))[0])
+    assert findings.comparisons == []
+    StudyReport(findings).write(tmp_path, print)
+    assert "0 of 2 arms are compared" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "0 of 2 arms are compared" in StudyReport(findings).text(None)
+
+
+def test_an_arm_or_a_baseline_without_all_scores_shows_no_difference():
+    values = np.random.default_rng(2).normal(size=(30, 2))
+    values[2, 1] = np.nan
+    assert "2" not in moderated(scores(values), range(2))
+    values[0, 0] = np.nan
+    assert moderated(scores(values), range(2)) == {}
+
+
 def test_screening_on_the_split_that_decides_is_refused(registry):
     study = declared(*RATES, split="validation", screen={"seeds": 2})
     with pytest.raises(ConfigurationError, match="screen: arms are chosen on validation, which also decides"):
