@@ -7,6 +7,7 @@ from itertools import groupby
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 from scipy.special import stdtrit
@@ -51,64 +52,45 @@ def by_cost(findings: Findings, shown: Sequence[Record]) -> Iterator[Drawing]:
     """Yields the learning curves of a context over what updates of its arms differ in."""
     arms = {arm["arm"]: arm for arm in findings.record["arms"]}
     for context, group in groupby(shown, key=lambda each: context_of(arms[each["arm"]]["values"])):
-        names = list(dict.fromkeys(name for each in group for name in (each["baseline"], each["arm"])))[
-            : _LINES + 1
-        ]
-        costs = {name: _of_update(findings, arms[name]) for name in names}
-        units = [unit for unit in costs[names[0]] if all(unit in cost for cost in costs.values())]
-        units = [
-            unit
-            for unit in units
-            if np.ptp(each := [cost[unit] for cost in costs.values()]) > 0.01 * max(each)
-        ]
-        if not units:
+        names = list(dict.fromkeys(name for each in group for name in (each["baseline"], each["arm"])))
+        names = names[: _LINES + 1]
+        costs = DataFrame({name: _of_update(findings, arms[name]) for name in names}).dropna()
+        costs = costs[costs.max(axis=1) > 1.01 * costs.min(axis=1)]
+        if costs.empty:
             continue
-        figure, grid = panels(len(units), 3, (3.6, 2.8), (0.3, 0.7))
-        for axes, unit in zip(grid, units, strict=True):
+        figure, grid = panels(len(costs), 3, (3.6, 2.8), (0.3, 0.7))
+        for axes, unit in zip(grid, costs.index, strict=True):
             for number, name in enumerate(names):
                 mean = _losses(findings, name).mean(axis=1)
-                color = _color(number)
-                axes.plot(
-                    mean.index * costs[name][unit],
-                    mean,
-                    color=color,
-                    label=wrapped(name),
-                    marker="o",
-                    markersize=2.5,
-                )
+                x, color = mean.index * costs.loc[unit, name], _color(number)
+                axes.plot(x, mean, color=color, marker="o", markersize=2.5, label=wrapped(name))
             axes.set_xlabel(unit)
         grid[0].set_ylabel(LOSS)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        where = "".join(f"-{part}" for part in context)
         caption = "Means over seeds, on the validation split; the baseline is gray."
-        yield Drawing(f"by-cost{where}", ", ".join(["Learning curves by cost", *context]), caption, figure)
+        yield _drawing("by-cost", "Learning curves by cost", "-".join(context), caption, figure)
 
 
 def over_scales(findings: Findings) -> Iterator[Drawing]:
     """Yields for each task the differences from the baseline at its scales."""
-    arms = {arm["arm"]: arm["values"] for arm in findings.record["arms"]}
-    known = [each for each in findings.comparisons if SCALE in arms[each["arm"]] and each["low"] is not None]
-    for task, group in groupby(known, key=lambda each: arms[each["arm"]].get(TASK, "")):
-        lines: dict[str, dict[str, Record]] = defaultdict(dict)
-        for each in group:
-            values = arms[each["arm"]]
-            lines[plain_name(each["arm"], values)][values[SCALE]] = each
-        scales = list(dict.fromkeys(scale for line in lines.values() for scale in line))
+    for task, lines in _lines(findings, findings.comparisons):
+        lines = {name: [each for each in line if each["low"] is not None] for name, line in lines.items()}
+        scales = list(dict.fromkeys(each["scale"] for line in lines.values() for each in line))
+        if len(scales) < 2:
+            continue
         figure, (axes,) = panels(1, 1, (6.4, 3.6))
         axes.axhline(0, color=GRAY, linewidth=0.8)
         for number, (name, line) in enumerate(list(lines.items())[:_LINES]):
-            places = [scales.index(scale) + 0.06 * (number - min(len(lines), _LINES) / 2) for scale in line]
-            middle, *ends = ([each[key] for each in line.values()] for key in ("difference", "low", "high"))
+            x = [scales.index(each["scale"]) + 0.06 * (number - min(len(lines), _LINES) / 2) for each in line]
+            middle, *ends = ([each[key] for each in line] for key in ("difference", "low", "high"))
             margins = np.abs(np.subtract(ends, middle))
-            axes.errorbar(places, middle, margins, fmt="o-", markersize=4, linewidth=1, label=wrapped(name))
+            axes.errorbar(x, middle, margins, fmt="o-", markersize=4, linewidth=1, label=wrapped(name))
         axes.set_xticks(range(len(scales)), scales)
-        axes.set_ylabel(f"difference in {each['metric']}")
+        axes.set_ylabel(f"difference in {line[0]['metric']}")
         figure.legend(loc="outside right upper")
-        where = f" on {task}" if task else ""
         few = f" The first {_LINES} of {len(lines)} arms." if len(lines) > _LINES else ""
         caption = f"Against the baseline of each scale, with the intervals that decide.{few}"
-        name = where.replace(" on ", "-")
-        yield Drawing(f"over-scales{name}", f"Differences over scales{where}", caption, figure)
+        yield _drawing("over-scales", "Differences over scales", task, caption, figure)
 
 
 def power_laws(findings: Findings) -> Iterator[Drawing]:
@@ -140,13 +122,10 @@ def power_laws(findings: Findings) -> Iterator[Drawing]:
 def against_operations(findings: Findings) -> Iterator[Drawing]:
     """Yields for each task the score of each arm, at all scales, against the operations of a training."""
     verdicts = {each["arm"]: VERDICTS.get(each["verdict"], GRAY) for each in findings.comparisons}
-    for task, group in groupby(findings.record["arms"], key=lambda arm: arm["values"].get(TASK, "")):
-        lines: dict[str, list[Record]] = defaultdict(list)
-        for arm in group:
-            if arm["score"] and arm["cost"]["operations"]:
-                lines[plain_name(arm["arm"], arm["values"])].append(arm)
+    known = [arm for arm in findings.record["arms"] if arm["score"] and arm["cost"]["operations"]]
+    for task, lines in _lines(findings, known):
         costs = [arm["cost"]["operations"] for line in lines.values() for arm in line]
-        if len(costs) < 2 or np.ptp(costs) <= 0.01 * max(costs):
+        if np.ptp(costs) <= 0.01 * max(costs):
             continue
         figure, (axes,) = panels(1, 1, (6.4, 3.6))
         few = len(lines) <= _LINES + 1
@@ -156,18 +135,32 @@ def against_operations(findings: Findings) -> Iterator[Drawing]:
             color = _color(number) if few else verdicts.get(line[-1]["arm"], GRAY)
             errors = margins if few and None not in margins else None
             axes.errorbar(x, y, errors, fmt="o-", color=color, linewidth=1, markersize=4, label=wrapped(name))
-        if few:
-            figure.legend(loc="outside right upper")
         _logarithmic(axes, costs)
         axes.set_xlabel("operations of a training")
         axes.set_ylabel(line[0]["metric"])
         caption = "Means over seeds; colors are those of the verdicts, of an arm's last scale."
         if few:
+            figure.legend(loc="outside right upper")
             caption = "Means, and one standard deviation over seeds to both sides."
-        where = f" on {task}" if task else ""
-        yield Drawing(
-            f"operations{where.replace(' on ', '-')}", f"Quality against operations{where}", caption, figure
-        )
+        yield _drawing("operations", "Quality against operations", task, caption, figure)
+
+
+def _lines(findings: Findings, records: Sequence[Record]) -> Iterator[tuple[str, dict[str, list[Record]]]]:
+    """Yields for each task the records of each arm, by its name without a context, with their `scale`."""
+    contexts = {arm["arm"]: arm["values"] for arm in findings.record["arms"]}
+    for task, group in groupby(records, key=lambda each: contexts[each["arm"]].get(TASK, "")):
+        lines: dict[str, list[Record]] = defaultdict(list)
+        for each in group:
+            values = contexts[each["arm"]]
+            lines[plain_name(each["arm"], values)].append({**each, "scale": values.get(SCALE, "")})
+        yield task, lines
+
+
+def _drawing(name: str, title: str, where: str, caption: str, figure: Figure) -> Drawing:
+    """Returns a drawing of a task or a context, which is empty if the study has one alone."""
+    return Drawing(
+        "-".join(filter(None, (name, where))), ", ".join(filter(None, (title, where))), caption, figure
+    )
 
 
 def _color(number: int) -> str:

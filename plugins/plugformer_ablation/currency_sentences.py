@@ -18,7 +18,10 @@ def currency_sentences(findings: Findings) -> list[str]:
             f"A speedup compares arm and baseline where both have the larger one of their final {LOSS}es. "
             "Where the learning rate decays it is closer to 1 than that of trainings planned to be shorter."
         )
-    lines += [f"{law['arm']}: {_law(law)}." for law in findings.record["laws"]]
+    laws = findings.record["laws"]
+    lines += [f"{law['arm']}: {_law(law)}." for law in laws if "note" not in law]
+    notes = dict.fromkeys(law["note"] for law in laws if "note" in law)
+    lines += [f"no power law, since {note}." for note in notes]
     return [*lines, *_decisions(findings), *_signals(findings)]
 
 
@@ -49,8 +52,6 @@ def _signals(findings: Findings) -> Iterator[str]:
 
 
 def _law(law: Record) -> str:
-    if "note" in law:
-        return f"no power law, since {law['note']}"
     left_out, multiplier = law["left_out"], law.get("multiplier")
     text = (
         f"{LOSS} = {law['irreducible']:.3f} + {law['reducible']:.3f} (C / {law['operations']:.2g})^"

@@ -1,20 +1,17 @@
 """Whether smaller scales and noisy metrics can be relied on: decision accuracy, and signal to noise."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
-from math import isfinite
-from statistics import fmean
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
-from plugformer_ablation.arms import SCALE, TASK, context_of, plain_name
+from plugformer_ablation.arms import SCALE, TASK, context_of
 from plugformer_ablation.results import Record, StudyResults
 
 LAST = 5
 """Evaluations of a training in which noise is looked for, as in the paper for small models."""
-
-Means = Mapping[str, tuple[float, float]]
-"""Of each arm by name, the mean of its primary metric and of its loss over seeds, higher is better."""
 
 
 def decision_accuracies(results: StudyResults) -> list[Record]:
@@ -24,58 +21,51 @@ def decision_accuracies(results: StudyResults) -> list[Record]:
     `by_metric`, or `by_loss`: Magnusson et al. (2025), https://arxiv.org/abs/2504.11393. Arms that are equal
     at the largest scale are no pair; those that are equal at the smaller one alone do not agree.
     """
-    means: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
+    means: dict[str, dict[str, list[ndarray]]] = {}
     for arm in results.arms:
-        cells, values = results.cells_of(arm["name"]), arm["values"]
-        if SCALE in values and cells:
+        if SCALE in arm["values"]:
             sign = 1 if results.metrics[arm["name"]][arm["metric"]].higher_is_better else -1
-            scores = (
-                fmean(sign * cell.metrics[arm["metric"]] for cell in cells),
-                -fmean(cell.loss for cell in cells),
-            )
-            scales = means.setdefault(values.get(TASK, ""), {})
-            scales.setdefault(values[SCALE], {})[plain_name(arm["name"], values)] = scores
-    return [
-        {
-            "task": task,
-            "scale": scale,
-            "largest": list(scales)[-1],
-            **_agreement(scales[scale], list(scales.values())[-1]),
-        }
-        for task, scales in means.items()
-        for scale in list(scales)[:-1]
-    ]
+            cells = results.cells_of(arm["name"])
+            scores = [(sign * cell.metrics[arm["metric"]], -cell.loss) for cell in cells] or [
+                (np.nan, np.nan)
+            ]
+            scales = means.setdefault(arm["values"].get(TASK, ""), {})
+            scales.setdefault(arm["values"][SCALE], []).append(np.mean(scores, axis=0))
+    records = []
+    for task, scales in means.items():
+        orders = {scale: _orders(np.array(arms)) for scale, arms in scales.items()}
+        largest, decided = list(orders.items())[-1]
+        pairs = np.abs(decided[0]) == 1
+        for scale, order in list(orders.items())[:-1]:
+            by_metric, by_loss = (int((each == decided[0])[pairs].sum()) for each in order)
+            told = {"pairs": int(pairs.sum()), "by_metric": by_metric, "by_loss": by_loss}
+            records.append({"task": task, "scale": scale, "largest": largest, **told})
+    return records
 
 
-def _agreement(small: Means, large: Means) -> Record:
-    pairs = [
-        (one, other)
-        for one, other in combinations([arm for arm in small if arm in large], 2)
-        if large[one][0] != large[other][0]
-    ]
-
-    def agreeing(proxy: int) -> int:
-        return sum(
-            (small[one][proxy] - small[other][proxy]) * (large[one][0] - large[other][0]) > 0
-            for one, other in pairs
-        )
-
-    return {"pairs": len(pairs), "by_metric": agreeing(0), "by_loss": agreeing(1)}
+def _orders(scores: Float[ndarray, "arms 2"]) -> Float[ndarray, "2 pairs"]:
+    """Returns for each pair of arms which of them is better, 1 for the first and -1 for the second."""
+    first, second = np.triu_indices(len(scores), 1)
+    with np.errstate(invalid="ignore"):  # infinite scores
+        order: ndarray = np.sign(scores[first] - scores[second]).T
+    return order
 
 
 def signals_to_noise(results: StudyResults) -> list[Record]:
     """Returns the signal to noise of the primary `metric` and the `loss` in each `context` of a study."""
-    curves: dict[str, dict[str, list[list[list[float]]]]] = {}
-    for arm in results.arms:
-        known = curves.setdefault(", ".join(context_of(arm["values"])), {"metric": [], "loss": []})
-        points = [cell.curve for cell in results.cells_of(arm["name"])]
-        known["loss"].append([[point["loss"] for point in curve] for curve in points])
-        known["metric"].append([[point["metrics"][arm["metric"]] for point in curve] for curve in points])
-    found = [
-        {"context": context, **{name: signal_to_noise(arms) for name, arms in known.items()}}
-        for context, known in curves.items()
-    ]
-    return [record for record in found if record["metric"] or record["loss"]]
+    records = []
+    for context, group in groupby(results.arms, key=lambda arm: context_of(arm["values"])):
+        metrics = {arm["name"]: arm["metric"] for arm in group}
+        curves = [[cell.curve for cell in results.cells_of(name)] for name in metrics]
+        found = {
+            "loss": signal_to_noise([[point["loss"] for point in curve] for curve in arm] for arm in curves),
+            "metric": signal_to_noise(
+                [[point["metrics"][name] for point in curve] for curve in arm]
+                for arm, name in zip(curves, metrics.values(), strict=True)
+            ),
+        }
+        records += [{"context": ", ".join(context), **found}] if any(found.values()) else []
+    return records
 
 
 def signal_to_noise(arms: Iterable[Sequence[Sequence[float | None]]]) -> Record | None:
@@ -92,25 +82,14 @@ def signal_to_noise(arms: Iterable[Sequence[Sequence[float | None]]]) -> Record 
     Returns:
         None for less than two arms with ten evaluations of a training, and without noise.
     """
-    last = [
-        [
-            values
-            for curve in curves
-            if len(curve) >= 2 * LAST and len(values := _finite(curve[-LAST:])) == LAST
-        ]
-        for curves in arms
-    ]
-    levels = [float(np.mean(curves)) for curves in last if curves]
+    ends = [np.array([curve[-LAST:] for curve in arm if len(curve) >= 2 * LAST], dtype=float) for arm in arms]
+    ends = [curves[np.isfinite(curves).all(axis=1)] for curves in ends if curves.size]
+    levels = [float(curves.mean()) for curves in ends if curves.size]
     if len(levels) < 2:
         return None
-    columns = np.concatenate([curves for curves in last if curves]).T
-    residuals = np.polyfit(np.arange(LAST), columns, 2, full=True)[1]
-    noise, mean = float(np.mean(residuals) / (LAST - 3)) ** 0.5, abs(fmean(levels))
+    residuals = np.polyfit(np.arange(LAST), np.concatenate(ends).T, 2, full=True)[1]
+    noise, mean = float(np.mean(residuals) / (LAST - 3)) ** 0.5, abs(float(np.mean(levels)))
     if not noise or not mean:
         return None
     signal = max(levels) - min(levels)
     return {"signal": signal / mean, "noise": noise / mean, "ratio": signal / noise}
-
-
-def _finite(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and isfinite(value)]
