@@ -4,7 +4,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
 
@@ -50,6 +50,7 @@ class DataSummary:
         hashes: A hash of each whole split.
         kept: A hash of what is left of each after examples were dropped.
         counts: How many examples of each were dropped or cut; not of `train` if that is streamed.
+        costs: What models have been found to cost with these data.
     """
 
     sizes: Sizes
@@ -57,6 +58,7 @@ class DataSummary:
     hashes: dict[str, str]
     kept: dict[str, str]
     counts: dict[str, SplitStats]
+    costs: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) -> list[Arm]:
@@ -227,7 +229,7 @@ def _built(task: Task, sizes: Sizes, registry: Registry, device: str) -> tuple[M
 
 
 def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str, float]:
-    """Returns the costs that are known before a training; see `Arm.counted`."""
+    """Returns the costs that are known before a training; see `Arm.counted`. Each model is built once."""
 
     def count(device: str) -> dict[str, float]:
         model, parameters = _built(task, facts.sizes, registry, device)
@@ -235,10 +237,13 @@ def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str,
         tokens = facts.example.tokens
         return {"parameters": parameters, "flops": whole.flops / tokens, "elements": whole.elements / tokens}
 
-    try:
-        return count("meta")
-    except (NotImplementedError, RuntimeError):  # operations that depend on values, such as routing
-        return count("cpu")
+    key = json.dumps([task.type.model_dump(mode="json"), task.model.model_dump(mode="json")])
+    if key not in facts.costs:
+        try:
+            facts.costs[key] = count("meta")
+        except (NotImplementedError, RuntimeError):  # operations that depend on values, such as routing
+            facts.costs[key] = count("cpu")
+    return facts.costs[key]
 
 
 def solve_width(cost: Callable[[int], float], target: float) -> int:

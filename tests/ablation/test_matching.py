@@ -9,6 +9,7 @@ from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.model import build
+from plugformer_ablation import matching
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.executors import LocalExecutor
 from plugformer_ablation.matching import matched, read_data, solve_width
@@ -136,6 +137,15 @@ def test_a_plan_lists_the_updates_of_each_size_that_is_tuned(registry):
     told = [note for arm in planned["arms"] for note in arm["notes"]]
     assert [note.partition(" ")[0] for note in told] == [f"model.width={width}:" for width in (192, 128, 192)]
     assert all("updates for 6 of the baseline: equal operations" in note for note in told)
+
+
+def test_arms_with_the_same_model_are_counted_once(registry, monkeypatch):
+    built = []
+    real = matching._built
+    monkeypatch.setattr(matching, "_built", lambda *options: built.append(options) or real(*options))
+    counted = arms("none", registry, "training.optimizer.lr=[0.1, 0.2, 0.3]", "model.attention=[mha, mqa]")
+    assert len(counted) == 4
+    assert len(built) == 2
 
 
 def test_an_arm_that_is_a_little_off_says_so(registry):
