@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 WORKERS, KILLED, EVERY = 4, 2, 60.0
-ARMS = 50
+ARMS = 20
 SETTINGS = {
     "data.size": 60,
     "model.width": 16,
@@ -39,7 +39,7 @@ SETTINGS = {
 
 
 def write_study(out: Path, cells: int) -> Path:
-    """Writes a study of fifty learning rates."""
+    """Writes a study of twenty learning rates."""
     rates = [round(0.001 + 0.0001 * number, 4) for number in range(ARMS)]
     study = {
         "study": "ten thousand cells",

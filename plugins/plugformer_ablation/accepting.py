@@ -9,7 +9,7 @@ from pathlib import Path
 
 import plugformer
 from plugformer_ablation.cells import CELLS, Cell, Ingredients, identity
-from plugformer_ablation.results import CellResult, Record
+from plugformer_ablation.results import RESULT, CellResult, Record
 
 MADE_OF = "made_of.json"
 
@@ -34,8 +34,9 @@ def to_train(cells: Sequence[Cell], out: Path, notify: Callable[[str], None], *,
         cell.name: name
         for cell in waiting
         for name in known[cell.name.rpartition("-")[0]]
-        if not cell.folder.exists()
-        and "." not in name[-12:]
+        if "." not in name[-12:]
+        and (out / CELLS / name / RESULT).is_file()
+        and not cell.folder.exists()
         and _read(out / CELLS / name).get("others") == _others(cell)
     }
     if found and not accept:

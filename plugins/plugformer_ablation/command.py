@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from plugformer_ablation.results import StudyResults
     from plugformer_ablation.study import Study
 
+AGAIN = 75
+"""Exit status of a worker that was asked to stop: EX_TEMPFAIL of sysexits.h, start it again."""
+
 EXAMPLES = (
     "plugformer ablate study.yaml",
     "plugformer ablate dates --swap 'model.attention=[mha, mqa]' --seeds 2 --match parameters",
@@ -243,16 +246,18 @@ def _show_status(folder: Path, *, as_json: bool) -> None:
 
 def _work(study: "Study", folder: Path, registry: "Registry", *, accept_code: bool) -> None:
     """Trains cells of a study as one of its workers; exits with 75 if it is asked to stop."""
+    from rich.console import Console
+
+    from plugformer_ablation.executors import Worker
     from plugformer_ablation.running import run_study
-    from plugformer_ablation.worker import AGAIN, Worker, own_console
 
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.default_int_handler)  # where nothing is trained, as Ctrl-C
     chosen = Worker()
     chosen.accept_code = accept_code
     try:
-        with own_console() as console:
-            run_study(study, folder, registry, chosen, console)
+        # Without a live display, which would go on in the log of a cell.
+        run_study(study, folder, registry, chosen, Console(stderr=True, soft_wrap=True, force_terminal=False))
     except (InterruptedRunError, KeyboardInterrupt) as error:
         typer.echo(str(error) or "Interrupted.", err=True)
         raise typer.Exit(AGAIN) from None

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+import torch
+
 from plugformer.errors import InterruptedRunError, PlugformerError
 from plugformer_ablation.cells import Cell
 from plugformer_ablation.claims import state_of
-from plugformer_ablation.status import PlannedCells
 from plugformer_ablation.training import Message, train_cell, work_on
 
 Event = tuple[Cell, Message] | None
@@ -36,6 +37,7 @@ class Executor(ABC):
 
     Attributes:
         shares: Whether it is one of several that train the same study, and leaves the report to another.
+        stages: The cells planned so far, by name.
         accept_code: Whether finished cells count that differ in the code of Plugformer alone.
     """
 
@@ -47,10 +49,10 @@ class Executor(ABC):
         self.workers = workers
         self.stopping = False
         self.running: dict[Any, Any] = {}
-        self.planned = PlannedCells()
+        self.stages: list[dict[str, str]] = []
 
     def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
-        """Runs cells in their order and yields events, at least every second.
+        """Runs cells in their order and yields events, at least every 15 seconds.
 
         Cells that another process trains are waited for. Closing the iterator early kills all cells; their
         checkpoints stay.
@@ -59,8 +61,8 @@ class Executor(ABC):
         try:
             while self.running or (waiting and not self.stopping):
                 messages: list[Event] = [*self._begin(waiting)]
-                if not self.running and not messages:
-                    time.sleep(1.0)  # others have all that is left
+                if not self.running and not messages:  # others have all that is left
+                    time.sleep(min(1 + len(waiting) / 20, 15))
                 for cell, message in self.receive() if self.running else ():
                     if message.taken:
                         waiting.append(cell)
@@ -130,6 +132,23 @@ class InlineExecutor(Executor):
             yield self.running.popitem()[1]
 
 
+class Worker(InlineExecutor):
+    """Trains cells one after the other in this process, those that no other process has."""
+
+    shares = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = torch.get_num_threads()
+
+    def start(self, cell: Cell) -> None:
+        """Trains a cell, unless another process has it."""
+        message = work_on(cell, self.threads, lambda *_: None, final=True)
+        if message.stopped:
+            self.stop()
+        self.running[cell.name] = cell, message
+
+
 def available_cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -137,8 +156,6 @@ def available_cores() -> int:
 
 def visible_gpus() -> list[str]:
     """Returns the GPUs that this process may use, by their names in `CUDA_VISIBLE_DEVICES`."""
-    import torch
-
     count = torch.cuda.device_count()
     names = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     return (names or [str(number) for number in range(count)])[:count]

@@ -31,6 +31,7 @@ from plugformer_ablation.matching import matched
 from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import CellResult, Record, StudyResults, metrics_of, read_looks, write
 from plugformer_ablation.screening import screened
+from plugformer_ablation.status import record_planned
 from plugformer_ablation.study import Study, read_study
 from plugformer_ablation.tuning import tuned
 from plugformer_cli.progress import is_live
@@ -203,7 +204,8 @@ def train_cells(
     console: Console,
 ) -> list[CellResult]:
     """Returns the result of each cell, after those without one have been run."""
-    executor.planned.add(out, cells)
+    executor.stages.append({cell.name: str(cell) for cell in cells})
+    record_planned(out, executor.stages)
     notify = partial(console.print, highlight=False)
     waiting = to_train(cells, out, notify, accept=executor.accept_code)
     total, finished = len(cells), len(cells) - len(waiting)

@@ -1,13 +1,13 @@
 """How far a study is: what its folder says of every planned cell. Nothing is locked, and no data are read."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from plugformer.errors import RunError
 from plugformer.runs import read_json
-from plugformer_ablation.cells import CELLS, Cell
+from plugformer_ablation.cells import CELLS
 from plugformer_ablation.claims import state_of
 from plugformer_ablation.results import Record, write
 
@@ -17,20 +17,13 @@ PLANNED = "planned.json"
 SHOWN = ("host", "process", "since", "step", "steps", "silent_seconds", "failure")
 
 
-class PlannedCells:
-    """The cells that a process has planned so far, stage by stage; all processes of a study plan the same."""
-
-    def __init__(self) -> None:
-        self._stages: list[dict[str, str]] = []
-
-    def add(self, out: Path, cells: Sequence[Cell]) -> None:
-        """Records a stage in the study's folder, unless another process has."""
-        self._stages.append({cell.name: str(cell) for cell in cells})
-        known: list[dict[str, str]] = []
-        with suppress(RunError):  # not there yet, or damaged
-            known = read_json(out / PLANNED)
-        if known[: len(self._stages)] != self._stages:
-            write(out / PLANNED, json.dumps(self._stages, ensure_ascii=False))
+def record_planned(out: Path, stages: Sequence[Mapping[str, str]]) -> None:
+    """Records the stages that a process has planned so far, unless another has: all of them plan the same."""
+    known: list[dict[str, str]] = []
+    with suppress(RunError):  # not there yet, or damaged
+        known = read_json(out / PLANNED)
+    if known[: len(stages)] != stages:
+        write(out / PLANNED, json.dumps(stages, ensure_ascii=False))
 
 
 def study_status(out: Path) -> Record:

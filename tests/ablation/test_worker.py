@@ -13,11 +13,11 @@ from tests.ablation.studies import SETTINGS, declared, run
 from tests.forking import Forked
 
 from plugformer.errors import RunError
-from plugformer_ablation import training, worker
-from plugformer_ablation.executors import LocalExecutor
+from plugformer_ablation import executors, training
+from plugformer_ablation.command import AGAIN
+from plugformer_ablation.executors import LocalExecutor, Worker
 from plugformer_ablation.running import run_study
 from plugformer_ablation.status import status_text, study_status
-from plugformer_ablation.worker import AGAIN, Worker
 
 TUNE = ("training.optimizer.lr=[0.0001, 0.01]",)
 
@@ -51,7 +51,7 @@ def test_workers_train_what_others_do_not_and_draw_the_same_conclusions(
     registry, console, tmp_path, trained, monkeypatch
 ):
     """A worker begins while another is in the middle of a cell: stage after stage, both do the same."""
-    study, out, work_on = declared(tune=TUNE), tmp_path / "s", worker.work_on
+    study, out, work_on = declared(tune=TUNE), tmp_path / "s", executors.work_on
     second, begun_in = [], {1: [], 2: []}
 
     def interrupting(cell, *arguments, **options):
@@ -63,7 +63,7 @@ def test_workers_train_what_others_do_not_and_draw_the_same_conclusions(
             second.clear()
         return message
 
-    monkeypatch.setattr(worker, "work_on", interrupting)
+    monkeypatch.setattr(executors, "work_on", interrupting)
     run_study(study, out, registry, Worker(), console)
     assert len(begun_in[1]) == 2
     assert len(trained.begun) == len(set(trained.begun)) == len(begun_in[1] + begun_in[2])
