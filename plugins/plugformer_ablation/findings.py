@@ -80,6 +80,15 @@ class Findings:
         return [each["arm"] for each in judged if not Verdict(each["verdict"]).decides]
 
     @cached_property
+    def largest(self) -> dict[str | None, float]:
+        """By task, the largest mean score of an arm, without its sign."""
+        found: dict[str | None, float] = defaultdict(float)
+        for arm in self.record["arms"]:
+            task = arm["values"].get(TASK)
+            found[task] = max(found[task], abs(arm["score"]["mean"]) if arm["score"] else 0.0)
+        return found
+
+    @cached_property
     def table(self) -> DataFrame:
         """A row for each arm, with its comparison; numbers that do not exist are missing."""
         comparisons = {comparison["arm"]: comparison for comparison in self.comparisons}

@@ -42,8 +42,8 @@ NOTHING = "-"
 FEW = 6
 """Comparisons or contrasts that a terminal gets in sentences; more are a table, or those that differ."""
 
-MOST_REMARKS = 10
-"""Remarks on a terminal."""
+MOST_REMARKS, MOST_ROWS = 10, 40
+"""Remarks, and comparisons in a table, on a terminal."""
 
 _STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 
@@ -122,16 +122,20 @@ class StudyReport:
         console = Console(
             file=file, width=width or 10_000, force_terminal=width is not None, highlight=False, markup=False
         )
+        ranked, speedups = _ranked(findings), currency_sentences(findings)
+        shown = {each[side] for each in ranked[:MOST_ROWS] for side in ("arm", "baseline")}
         scores = arms_table(findings)[["arm", findings.metric, LOSS, "parameters", UPDATE]]
+        scores = scores[scores["arm"].isin(shown)] if ranked else scores
         console.print(Text(str(findings.record["study"]["study"]), style="bold"))
         console.print(heading(findings), "", _grid(scores, []), "", sep="\n")
-        verdicts = [_STYLES.get(comparison["verdict"], "") for comparison in findings.comparisons]
-        speedups = currency_sentences(findings)
-        if len(verdicts) > FEW:
-            console.print(_grid(verdicts_table(findings), verdicts))
-            speedups = speedups[len(verdicts) :]
+        styles = [_STYLES.get(comparison["verdict"], "") for comparison in ranked]
+        if len(ranked) > FEW:
+            console.print(_grid(verdicts_table(findings)[:MOST_ROWS], styles[:MOST_ROWS]))
+            if len(ranked) > MOST_ROWS:
+                console.print(f"{len(ranked) - MOST_ROWS} more comparisons in report.html")
+            speedups = speedups[len(ranked) :]
         else:
-            for sentence, style in zip(sentences(findings), verdicts, strict=True):
+            for sentence, style in zip(sentences(findings), styles, strict=True):
                 console.print(Text(sentence, style))
         more = _first(remarks(findings), MOST_REMARKS, "remarks")
         parts = (overall_sentences(findings), speedups, _contrasts(findings), more, explanation(findings))
@@ -166,6 +170,8 @@ class StudyReport:
             title=str(results.study["study"]),
             heading=heading(findings),
             sentences=sentences(findings),
+            ranking=_rows(verdicts_table(findings)) if len(comparisons) > FEW else None,
+            many=len(arms) > MOST_ROWS,
             overall=overall_sentences(findings),
             currency=currency_sentences(findings),
             contrasts=contrast_sentences(findings),
@@ -220,7 +226,8 @@ def paper_table(findings: Findings) -> DataFrame:
 
 
 def verdicts_table(findings: Findings) -> DataFrame:
-    """Returns verdicts, what would decide, and speedups as text: a row for each comparison."""
+    """Returns verdicts, what would decide, and speedups as text: a row for each comparison, many ranked."""
+    ranked = _ranked(findings)
 
     def row(comparison: Record) -> dict[str, str]:
         needed, speedup = comparison["would_decide"] or {}, comparison["speedup"]
@@ -229,7 +236,20 @@ def verdicts_table(findings: Findings) -> DataFrame:
         words = f"{ratio['ratio']:.2f} {_interval(ratio, 2)}" if ratio else NOTHING
         return {"would decide": next(told, NOTHING), "speedup": words}
 
-    return comparisons_table(findings).iloc[:, [0, 1, 2, 4]].join(DataFrame(map(row, findings.comparisons)))
+    table = comparisons_table(findings).iloc[:, [0, 1, 2, 4]].set_index("arm", drop=False)
+    order = [comparison["arm"] for comparison in ranked]
+    return table.loc[order].reset_index(drop=True).join(DataFrame(map(row, ranked)))
+
+
+def _ranked(findings: Findings) -> list[Record]:
+    """Returns the comparisons, of more than a terminal has room for the best ones first."""
+
+    def loss(comparison: Record) -> float:
+        sign = -1 if comparison["higher_is_better"] else 1
+        return math.inf if comparison["difference"] is None else sign * float(comparison["difference"])
+
+    many = len(findings.comparisons) > MOST_ROWS
+    return sorted(findings.comparisons, key=loss) if many else findings.comparisons
 
 
 def comparisons_table(findings: Findings) -> DataFrame:

@@ -359,5 +359,4 @@ def percent(share: float) -> str:
 
 def decimals(findings: Findings, task: str | None = None) -> int:
     """Returns the number of decimals of scores on a task; two are enough for what is in percent or larger."""
-    scores = [arm["score"] for arm in findings.record["arms"] if arm["values"].get(TASK) in (None, task)]
-    return 2 if any(score and abs(score["mean"]) > 10 for score in scores) else 4
+    return 2 if findings.largest.get(task, 0.0) > 10 else 4

@@ -117,6 +117,16 @@ def test_figures_of_many_arms_show_those_that_matter(made_up, tmp_path):
     assert [len(re.findall(r">arm \d+<", text)) for text in (rows, panels)] == [39, 23]
     assert all(">the worst<" in text for text in (rows, panels))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "The same in sentences" in page
+    lines = StudyReport(found).text(None).splitlines()
+    scored = [line.split("  ")[0] for line in lines if re.match(r"(arm \d+|the worst) .* ± ", line)]
+    ranked = [
+        line.split("  ")[0] for line in lines if re.match(r"(arm \d+|the worst) .* (not d|worse)", line)
+    ]
+    assert len(ranked) == 40
+    assert ranked[0] == "the worst", "its score is the best one"
+    assert {*scored} == {*ranked, "arm 0"}
+    assert "19 more comparisons in report.html" in lines
     assert "Of 59 arms, 40 are shown" in page
     assert "Of 59 arms, 24 are shown" in page
 
