@@ -1,7 +1,7 @@
 """How much trainings of a baseline differ by luck, measured once, and what a study can find beforehand."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
@@ -11,7 +11,7 @@ from rich.console import Console
 from plugformer.errors import RunError
 from plugformer.registry import Registry
 from plugformer.runs import read_json
-from plugformer_ablation.arms import Arm, designed, resolve_arms
+from plugformer_ablation.arms import Arm, resolve_arms
 from plugformer_ablation.comparison import ALPHA
 from plugformer_ablation.executors import Executor
 from plugformer_ablation.findings import Findings, find
@@ -36,13 +36,10 @@ def measure_noise(
 ) -> list[Record]:
     """Trains every baseline twice with each seed, keeps how far the two differ, and returns `planned_noise`.
 
-    The two have the order of examples in common, and differ in initial values and dropout. So do an arm and
-    its baseline, but for what the arm is; the deviation over seeds would include what such pairs share. One
-    of the two is the study's own training of the baseline, which says nothing about differences of arms.
-
-    `noise.json` has for each baseline the number of `pairs`, the `deviation` of their differences around 0,
-    with its 95 % interval from `low` to `high`, the error of the difference of a pair over the number of test
-    `examples`, and its `mean` score.
+    One of the two is the study's own training of the baseline, which says nothing about other arms; the other
+    is a replicate, with the same order of examples. `noise.json` has for each baseline the number of `pairs`,
+    the `deviation` of their differences around 0, with its 95 % interval from `low` to `high`, the `error` of
+    the difference of a pair over the number of test `examples`, and its `mean` score.
 
     Raises:
         RunError: Less than two pairs of trainings have a score.
@@ -51,8 +48,9 @@ def measure_noise(
     copies = study.model_copy(update={"seeds": seeds, "screen": None})
     found = find(run_study(copies, out, registry, executor, console, pairs=_with_replicates))
     arms = resolve_arms(study, registry)
-    records = [_noise(found, comparison, _tasks(arms)) for comparison in found.comparisons]
-    write(out / NOISE, json.dumps(records, ensure_ascii=False, indent=2))
+    tasks = {name: record["task"] for name, record in _records(arms).items()}
+    noise = [{**_noise(found, each), "task": tasks[each["baseline"]]} for each in found.comparisons]
+    write(out / NOISE, json.dumps(noise, ensure_ascii=False, indent=2))
     return planned_noise(study, out, arms)
 
 
@@ -60,18 +58,27 @@ def planned_noise(study: Study, out: Path, arms: Sequence[Arm]) -> list[Record]:
     """Returns the noise that is kept in a study's folder, and what the study can find with it.
 
     `detectable` has for numbers of `seeds` the `alpha` of a comparison and the smallest true `difference`
-    that is found with a power of 80 %, with the interval that follows from that of the noise. `smallest` is
+    that is found with a power of 80 %, with the interval that follows from that of the noise; `smallest` is
     the smallest effect that matters. An arm is assumed to vary against its baseline as a replicate does, and
-    to disagree with it about test examples, for all seeds, as two trainings of the baseline do.
-
-    Noise of baselines that are other ones now is left out; `arms` are those of the study.
+    to disagree with it about test examples, for all seeds, as two trainings of the baseline do. Noise of
+    baselines that are other ones now is left out; `arms` are those of the study.
     """
-    known = read_json(out / NOISE) if (out / NOISE).is_file() else []
-    return [
-        {**noise, "detectable": _detectable(study, noise), "smallest": _smallest(study, noise)}
-        for noise in known
-        if noise["task"] == _tasks(arms).get(noise["baseline"])
-    ]
+    if not (out / NOISE).is_file():
+        return []
+    records, declared = _records(arms), study.smallest_effect
+    overall = planned_over_tasks(study.model_dump(mode="json", by_alias=True), list(records.values()))
+    comparisons = sum(record["baseline"] is not None for record in records.values()) + len(overall)
+    looks = planned_looks(tuple(study.looks), ALPHA / comparisons)
+    if len(looks) == 1:
+        looks = [looks[0]._replace(seeds=seeds) for seeds in sorted({*USUAL, looks[0].seeds} - {1})]
+    told = []
+    for noise in read_json(out / NOISE):
+        if noise["task"] == records.get(noise["baseline"], {}).get("task"):
+            share = float(declared.rstrip(" %")) / 100 if isinstance(declared, str) else None
+            smallest = declared if share is None else share * abs(noise["mean"])
+            detectable = [_detectable(noise, look) for look in looks]
+            told.append({**noise, "detectable": detectable, "smallest": smallest})
+    return told
 
 
 def noise_text(records: Sequence[Record]) -> str:
@@ -88,9 +95,8 @@ def noise_text(records: Sequence[Record]) -> str:
                 more = "more" if found["difference"] > smallest else "no more"
                 line += f", {more} than the {smallest:.3g} that matters"
             lines.append(line.format(**found))
-    return "\n".join(
-        [*lines, "with a power of 80 %, at the corrected level; the interval is that of the noise"]
-    )
+    lines.append("with a power of 80 %, at the corrected level; the interval is that of the noise")
+    return "\n".join(lines)
 
 
 def _with_replicates(arms: Sequence[Arm]) -> list[Arm]:
@@ -106,12 +112,12 @@ def _with_replicates(arms: Sequence[Arm]) -> list[Arm]:
     return pairs
 
 
-def _tasks(arms: Sequence[Arm]) -> Mapping[str, Record]:
-    """Returns the tasks of arms, each with the first of the settings that tuning tries."""
-    return {arm.name: arm.record()["task"] for arm in reversed(arms)}
+def _records(arms: Sequence[Arm]) -> dict[str, Record]:
+    """Returns the records of arms by name, each with the first of the settings that tuning tries."""
+    return {arm.name: arm.record() for arm in reversed(arms)}
 
 
-def _noise(found: Findings, comparison: Record, tasks: Mapping[str, Record]) -> Record:
+def _noise(found: Findings, comparison: Record) -> Record:
     """Returns the noise of a baseline, which was compared with its replicate.
 
     The true mean of the differences is 0, so that as many degrees of freedom are left as there are pairs.
@@ -133,37 +139,18 @@ def _noise(found: Findings, comparison: Record, tasks: Mapping[str, Record]) -> 
         "high": deviation * sqrt(pairs / chdtri(pairs, 0.975)),
         "examples": len(cells[0].statistics.get(comparison["metric"], ())),
         "error": (error["examples"] or 0.0) * sqrt(pairs),
-        "task": tasks[name],
     }
 
 
-def _smallest(study: Study, noise: Record) -> float | None:
-    declared = study.smallest_effect
-    if not isinstance(declared, str):
-        return declared
-    return abs(float(noise["mean"])) * float(declared.rstrip(" %")) / 100
+def _detectable(noise: Record, look: Look) -> Record:
+    """Returns what a look finds of a baseline's arms, at its own level."""
 
-
-def _detectable(study: Study, noise: Record) -> list[Record]:
-    """Returns what numbers of seeds find: those of planned looks, each at its level, or else usual ones."""
-    arms = [
-        {"name": name, "baseline": baseline, "values": {key: change.label for key, change in changes.items()}}
-        for name, baseline, changes in designed(study)
-    ]
-    overall = planned_over_tasks(study.model_dump(mode="json", by_alias=True), arms)
-    comparisons = sum(arm["baseline"] is not None for arm in arms) + len(overall)
-    looks = planned_looks(tuple(study.looks), ALPHA / comparisons)
-    if len(looks) == 1:
-        looks = [looks[0]._replace(seeds=seeds) for seeds in sorted({*USUAL, looks[0].seeds} - {1})]
-
-    def difference(look: Look, deviation: float) -> float:
+    def difference(deviation: float) -> float:
         examples = StudentT(0.0, noise["error"], noise["examples"] - 1.0) if noise["error"] else None
         error = deviation / sqrt(look.seeds)
         return StudentT(0.0, error, look.seeds - 1.0, examples).detectable_difference(look.alpha)
 
     ends = {"difference": "deviation", "low": "low", "high": "high"}
-    return [
-        {"seeds": look.seeds, "alpha": look.alpha}
-        | {name: difference(look, noise[end]) for name, end in ends.items()}
-        for look in looks
-    ]
+    return {"seeds": look.seeds, "alpha": look.alpha} | {
+        name: difference(noise[end]) for name, end in ends.items()
+    }

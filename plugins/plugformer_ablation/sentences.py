@@ -232,7 +232,6 @@ def how_judged(findings: Findings) -> list[str]:
         "A training that diverged counts with the score of its untrained model.",
         *_about_equivalence(findings),
         *_about_looks(findings),
-        *_about_screening(findings),
         *_about_scope(findings),
     ]
 
@@ -263,19 +262,14 @@ def _about_looks(findings: Findings) -> Iterator[str]:
         )
 
 
-def _about_screening(findings: Findings) -> Iterator[str]:
-    """Yields what the error rates of screening and verdicts are."""
-    if findings.record["screening"]:
-        rate = percent(findings.results.study["screen"]["rate"])
-        yield (
-            f"The screening has a false discovery rate of {rate}: so many of the arms that went on do not "
-            "differ, in expectation and at most. Verdicts are from other seeds and examples, and corrected "
-            "for these arms alone."
-        )
-
-
 def _about_scope(findings: Findings) -> Iterator[str]:
-    """Yields what else the intervals cover, and what they leave out."""
+    """Yields how arms were screened, and what else the intervals cover or leave out."""
+    if findings.record["screening"]:
+        yield (
+            f"Of the arms that went on, at most {percent(findings.results.study['screen']['rate'])} do not "
+            "differ, in expectation. Verdicts are from other seeds and examples than the screening, and "
+            "corrected for these arms alone."
+        )
     if any(arm["task"].get("training", {}).get("resample") for arm in findings.record["arms"]):
         yield (
             "Every seed trained on its own draw of the training examples, with replacement and the same for "
