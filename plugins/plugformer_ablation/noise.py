@@ -89,6 +89,8 @@ def noise_text(records: Sequence[Record]) -> str:
             "noise of {baseline}: two trainings with the same seed differ by {deviation:.3g} in {metric} "
             "(the deviation in {pairs} pairs; 95 % interval {low:.3g} to {high:.3g})".format(**noise)
         )
+        if not noise["deviation"]:
+            lines.append("  nothing varied: at its floor or ceiling a metric tells no arms apart")
         for found in noise["detectable"] if noise["deviation"] else ():
             line = "  {seeds} seeds find a difference of {difference:.3g} ({low:.3g} to {high:.3g})"
             if smallest := noise["smallest"]:

@@ -69,6 +69,7 @@ def test_test_examples_blur_what_is_found_however_many_seeds_there_are(measured,
     blurred = {**noise, "deviation": 0.0, "low": 0.0, "high": 0.0, "error": 1.0, "examples": 10_001}
     (out / NOISE).write_text(json.dumps([blurred]))
     (planned,) = planned_noise(study, out, resolve_arms(study, registry))
+    assert "nothing varied" in noise_text([planned])
     normal = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
     found = [each["difference"] for each in planned["detectable"]]
     assert found == pytest.approx([normal] * len(found), rel=1e-3)
