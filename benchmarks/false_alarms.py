@@ -33,8 +33,6 @@ from plugformer_ablation.comparison import (
 from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.looks import planned_looks
 from plugformer_ablation.results import CellResult
-from plugformer_ablation.screening import discoveries, moderated
-from plugformer_ablation.study import Screening
 from plugformer_ablation.tuning import _best
 
 ACCURACY = 0.8
@@ -64,9 +62,6 @@ PLANNED = (3, 5, 8, 12)
 
 MARGIN = 0.05
 """The smallest effect that matters to it."""
-
-MANY, SCREENED_GAIN = 100, 0.1
-"""Arms that are screened, and by how much those that differ do, in accuracy."""
 
 Judged = tuple[PairedComparison, Mapping[str, Any]]
 """A comparison, and what the report of its study says of it."""
@@ -277,49 +272,6 @@ def print_designs(pool: Executor, studies: int) -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def with_screening(world: World, share: float, number: int) -> list[float]:
-    """Screens many arms, of which a share is better or worse by `SCREENED_GAIN`, and confirms with 5 seeds.
-
-    Returns how many arms go on, the share of them that do not differ, whether the verdict errs on one, how
-    many differences it finds, and how many a study finds that compares all arms with 5 seeds.
-    """
-    signs = np.random.default_rng([number, 4]).choice([-1, 1, 0], MANY, p=[share / 2, share / 2, 1 - share])
-    gains = [0.0, *(SCREENED_GAIN * signs).tolist()]
-    tried = dict(enumerate(scored(answers(world, [number, 5], gains, Screening().seeds))))
-    p = moderated({str(arm): each for arm, each in tried.items()}, range(Screening().seeds))
-    kept = sorted(int(arm) for arm in discoveries(p, Screening().rate))
-    trained = scored(answers(world, [number, 6], gains, 5))
-    called = verdicts([[trained[arm] for arm in (0, *kept)]]) if kept else []
-    wrong = [verdict in DIFFERENCES for arm, verdict in zip(kept, called, strict=True) if not gains[arm]]
-    right = sum(map(_is_right, [gains[arm] for arm in kept], called))
-    directly = sum(map(_is_right, gains[1:], verdicts([trained]))) if share else 0
-    return [len(kept), len(wrong) / max(len(kept), 1), any(wrong), right, directly]
-
-
-def _is_right(gain: float, verdict: str) -> bool:
-    """Returns whether a verdict calls an arm better or worse that is."""
-    return bool(gain) and verdict == (Verdict.BETTER if gain > 0 else Verdict.WORSE)
-
-
-def print_screened(pool: Executor, studies: int) -> None:
-    """Prints error rates and power of screenings that verdicts follow."""
-    print(f"{MANY} arms screened with {Screening().seeds} seeds, confirmed with 5; {studies} studies a row")
-    print(
-        "| world | arms that differ | go on | false discovery rate, % | verdicts err, % | found | at once |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for differing in (0.0, 0.1):
-        for world in CHOSEN:
-            design = partial(with_screening, world, differing)
-            found = np.array(list(pool.map(design, range(1, studies + 1), chunksize=10)))
-            kept, false, err, right, directly = found.T
-            low, high = (100 * (false.mean() + side * 1.96 * false.std() / studies**0.5) for side in (-1, 1))
-            cells = [f"{differing * MANY:.0f}", f"{kept.mean():.1f}"]
-            cells += [f"{100 * false.mean():.1f} [{max(low, 0):.1f}, {high:.1f}]", share(err)]
-            cells += [f"{right.mean():.1f}", f"{directly.mean():.1f}"]
-            print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
-
-
 def found_by_looking(number: int) -> np.ndarray:
     """Returns whether equal arms are called different after each number of seeds in `LOOKS`."""
     pair = scored(answers(WORLDS[0], number, (0.0, 0.0), LOOKS[-1]))
@@ -445,7 +397,6 @@ def print_diverging(pool: Executor, studies: int) -> None:
 TABLES = {
     "alike": print_alike,
     "designs": print_designs,
-    "screened": print_screened,
     "planted": print_planted,
     "impatient": print_impatient,
     "looks": print_looks,
