@@ -66,6 +66,13 @@ def test_arms_that_vary_alike_are_judged_by_the_deviation_of_all():
     assert np.corrcoef(list(found.values()), expected)[0, 1] > 0.99
 
 
+def test_a_baseline_that_varies_more_is_not_taken_to_vary_as_arms_do():
+    """Its luck is in all differences: with a mean of 3 it would set every arm apart."""
+    values = np.random.default_rng(3).normal(size=(201, 2))
+    values[0] = (13.0, -7.0)
+    assert min(moderated(scores(values), range(2)).values()) > 0.3
+
+
 @pytest.mark.parametrize("spread", [0.0, 0.5], ids=["alike", "of their own"])
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_few_of_the_arms_that_go_on_do_not_differ(share, spread):
