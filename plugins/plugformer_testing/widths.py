@@ -39,7 +39,8 @@ def parameters_have_roles(subject: Subject) -> None:
     said = {f"{path}.{name}".strip(".") for path in inner for name in getattr(inner[path], "roles", ())}
     require.that(said <= roles.keys(), f"`roles` names {sorted(said)}, but there are {sorted(roles)}")
     for name, parameter in module.named_parameters():
-        if parameter.dim() > 1 and name in wider and name not in said and roles[name] is not Role.OUTPUT:
+        is_map = roles[name] is Role.OUTPUT or isinstance(inner[name.rpartition(".")[0]], nn.Linear)
+        if parameter.dim() > 1 and name in wider and name not in said and not is_map:
             grown = [wider[name].shape[axis] > parameter.shape[axis] for axis in (-2, -1)]
             table = roles[name] is Role.INPUT
             axes = "its last two axes grow" if table else "its last axis alone grows"

@@ -42,6 +42,18 @@ class HiddenValues(Norm):
         return nn.functional.normalize(x, dim=-1) * self.gain
 
 
+class Table(nn.Module):
+    """A matrix that may be a table of vectors, or a map."""
+
+    def __init__(self, *shape):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(shape))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.normal_(self.weight)
+
+
 class Counting(RMSNorm):
     def __init__(self, model):
         super().__init__(model)
@@ -83,7 +95,7 @@ MUTANTS = {
         lambda self, output, x: output * self.gain.to(x.dtype),
     ),
     "parameters_have_roles": growing(
-        "UndeclaredTable", lambda self, model: setattr(self, "table", nn.Linear(model.width, 3))
+        "UndeclaredTable", lambda self, model: setattr(self, "table", Table(3, model.width))
     ),
     "compiles": returning("Other", lambda self, y, x: y * (2 if torch.compiler.is_compiling() else 1)),
 }
@@ -107,7 +119,7 @@ def test_roles_are_compared_with_what_grows(role, outputs, message):
 
     def grow(self, model):
         size = getattr(model, outputs) if isinstance(outputs, str) else outputs
-        self.table = nn.Embedding(size, model.width) if role == "input" else nn.Linear(model.width, size)
+        self.table = nn.Embedding(size, model.width) if role == "input" else Table(size, model.width)
 
     declared = {"hidden": {"table.weight": "hidden"}, "tables": {"tables.weight": "hidden"}}
     mutant = growing("Declared", grow, roles=declared.get(role, {}))

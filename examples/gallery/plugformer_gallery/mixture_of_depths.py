@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from plugformer.interfaces import Residual, ResidualContext, Role, Sublayer
+from plugformer.interfaces import Residual, ResidualContext, Sublayer
 
 
 class MixtureOfDepths(Residual):
@@ -29,7 +29,6 @@ class MixtureOfDepths(Residual):
     """
 
     takes = "by token"
-    roles: ClassVar = {"router.weight": Role.OUTPUT}
 
     def __init__(
         self,

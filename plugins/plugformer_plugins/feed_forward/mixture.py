@@ -1,6 +1,6 @@
 """Mixture of experts: a router sends each token to the best few of several networks."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Context, FeedForward, ModelContext, Role
+from plugformer.interfaces import Context, FeedForward, ModelContext
 from plugformer_plugins.feed_forward.networks import GELU
 
 
@@ -40,7 +40,6 @@ class MixtureOfExperts(FeedForward):
     """
 
     auxiliary_loss: Tensor | None
-    roles: ClassVar = {"router.weight": Role.OUTPUT}
 
     def __init__(
         self,
