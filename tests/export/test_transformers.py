@@ -14,7 +14,8 @@ pytest.importorskip("transformers")
 
 LLAMA = (
     *("model.position=rope", "model.norm=rms_norm", "model.feed_forward=swiglu", "decoding.name=greedy"),
-    *("model.attention={name: gqa, bias: false}", "model.embeddings.scaled=false"),
+    *("model.attention={name: gqa, bias: false}", "model.embeddings={tied: true, scaled: false}"),
+    "model.parametrization={name: mup, base_width: 8}",  # whose factors are a part of the values
 )
 MARIAN = (
     *("model.position=sinusoidal", "model.residual=post", "model.feed_forward=relu"),
