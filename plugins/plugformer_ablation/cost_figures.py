@@ -25,7 +25,7 @@ _LINES = 7  # arms that colors tell apart, besides the gray baseline
 
 def over_training(findings: Findings, shown: Sequence[Record], omitted: str) -> Iterator[Drawing]:
     """Yields the differences of paired validation losses at the updates after which both were evaluated."""
-    differences = [_losses(findings, each["arm"]) - _losses(findings, each["baseline"]) for each in shown]
+    differences = [curves_of(findings, each["arm"]) - curves_of(findings, each["baseline"]) for each in shown]
     differences = [frame.dropna(how="all") for frame in differences]
     if all(len(frame) < 2 for frame in differences):
         return
@@ -61,7 +61,7 @@ def by_cost(findings: Findings, shown: Sequence[Record]) -> Iterator[Drawing]:
         figure, grid = panels(len(costs), 3, (3.6, 2.8), (0.3, 0.7))
         for axes, unit in zip(grid, costs.index, strict=True):
             for number, name in enumerate(names):
-                mean = _losses(findings, name).mean(axis=1)
+                mean = curves_of(findings, name).mean(axis=1)
                 x, color = mean.index * costs.loc[unit, name], _color(number)
                 axes.plot(x, mean, color=color, marker="o", markersize=2.5, label=wrapped(name))
             axes.set_xlabel(unit)
@@ -101,7 +101,7 @@ def power_laws(findings: Findings) -> Iterator[Drawing]:
     figure, (axes,) = panels(1, 1, (6.4, 4))
     for number, law in enumerate(known):
         color, curve = _color(number), DataFrame(law["curve"]).astype(float)
-        largest = int(np.abs(curve["operations"] - law["operations"]).argmin())
+        largest = int(np.abs(curve["operations"] - law["scales"]["operations"][-1]).argmin())
         for part, style in ((curve[: largest + 1], "-"), (curve[largest:], "--")):
             axes.plot(part["operations"], part["loss"], style, color=color, label=wrapped(law["arm"]))
         axes.lines[-1].set_label("")  # one of both is enough
@@ -187,13 +187,17 @@ def _of_update(findings: Findings, arm: Record) -> dict[str, float]:
     return costs
 
 
-def _losses(findings: Findings, arm: str) -> DataFrame:
-    """Returns the validation losses of an arm by update, with a column for each seed."""
+def curves_of(findings: Findings, arm: str, name: str = "loss") -> DataFrame:
+    """Returns the validation losses of an arm, or another metric, by update, with a column for each seed."""
     curves = {
-        cell.seed: {point["step"]: point["loss"] for point in cell.curve}
+        cell.seed: {
+            point["step"]: point["loss"] if name == "loss" else point["metrics"].get(name)
+            for point in cell.curve
+        }
         for cell in findings.results.cells_of(arm)
     }
-    return DataFrame(curves, dtype=float).replace([np.inf, -np.inf], np.nan).sort_index()
+    frame = DataFrame(curves, dtype=float).replace([np.inf, -np.inf], np.nan)
+    return frame.dropna(how="all").sort_index()
 
 
 def label_updates(axes: Axes) -> None:

@@ -1,7 +1,7 @@
 """Speedup at equal loss: how much less an arm needs to be as good as its baseline. Knows no files."""
 
 from collections.abc import Mapping, Sequence
-from math import exp, inf, isfinite, log
+from math import exp, inf, log
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from plugformer_ablation.results import CellResult, Record
 from plugformer_ablation.statistics import StudentT
 
 LEVEL = 0.95
-"""Of the intervals of a speedup: each is for itself, and none is corrected for the number of arms."""
+"""Of the intervals of speedups and of bands: each is for itself, not corrected for the number of arms."""
 
 Curve = Float[ndarray, "evaluations 2"]
 """The logarithm of the number of updates, rising, and the validation loss there."""
@@ -45,11 +45,11 @@ def speedup(
     Returns:
         `pairs`, and in how many of them the arm `reaches` the final loss of the baseline. In `updates`,
         `tokens`, `operations` and `time`, as far as they are known, `ratio` with the ends `low` and `high` of
-        its interval at `level`, None from one pair. Without any of them, a `note` says why.
+        its interval, None from one pair. Without any of them, a `note` says why.
     """
     theirs = {cell.seed: cell for cell in baseline}
     pairs = [(cell, theirs[cell.seed]) for cell in arm if cell.seed in theirs]
-    record: Record = {"pairs": len(pairs), "reaches": 0, "level": LEVEL}
+    record: Record = {"pairs": len(pairs), "reaches": 0}
     if any(cell.diverged for pair in pairs for cell in pair):
         return {**record, "note": "a training diverged"}
     curves = [(curve_of(ours), curve_of(other)) for ours, other in pairs]
@@ -61,7 +61,8 @@ def speedup(
         return {**record, "note": "a training has the loss that is compared before its first evaluation"}
     record["updates"] = _summary(logs)
     if all(cell.tokens for pair in pairs for cell in pair):
-        logs_of_tokens = logs + [log(_tokens(other) / _tokens(ours)) for ours, other in pairs]
+        tokens = np.array([[cell.tokens / cell.curve[-1]["step"] for cell in pair] for pair in pairs])
+        logs_of_tokens = logs + np.log(tokens[:, 1] / tokens[:, 0])
         record["tokens"] = _summary(logs_of_tokens)
         record["operations"] = _summary(logs_of_tokens + log(baseline_cost["flops"] / arm_cost["flops"]))
     if update := arm_cost["update"]:
@@ -71,8 +72,9 @@ def speedup(
 
 def curve_of(cell: CellResult) -> Curve:
     """Returns the finite losses of a cell's evaluations."""
-    points = [(log(point["step"]), point["loss"]) for point in cell.curve if _finite(point["loss"])]
-    return np.array(points).reshape(-1, 2)
+    points = np.array([(log(point["step"]), point["loss"]) for point in cell.curve], dtype=float)
+    finite: Curve = points.reshape(-1, 2)[np.isfinite(points.reshape(-1, 2)[:, 1])]
+    return finite
 
 
 def log_speedup(arm: Curve, baseline: Curve) -> float:
@@ -101,11 +103,6 @@ def _reached(curve: Curve, loss: float) -> float:
     return float(np.mean(steps[ends] + share * (steps[ends + 1] - steps[ends])))
 
 
-def _tokens(cell: CellResult) -> float:
-    """Returns the tokens of an update."""
-    return float(cell.tokens / cell.curve[-1]["step"])
-
-
 def _summary(logs: Float[ndarray, " pairs"], cost: float = 0.0) -> Record:
     """Returns the mean ratio with its interval; `cost` is the margin of what else multiplies it."""
     mean = float(np.mean(logs))
@@ -113,7 +110,3 @@ def _summary(logs: Float[ndarray, " pairs"], cost: float = 0.0) -> Record:
         return {"ratio": exp(mean), "low": None, "high": None}
     margin = float(np.hypot(StudentT.of(logs).margin(1 - LEVEL), cost))
     return {"ratio": exp(mean), "low": exp(mean - margin), "high": exp(mean + margin)}
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and isfinite(value)

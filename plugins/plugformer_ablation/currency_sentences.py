@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 
+from plugformer_ablation.currency import LEVEL
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.reliability import LAST
 from plugformer_ablation.results import Record
@@ -52,16 +53,16 @@ def _signals(findings: Findings) -> Iterator[str]:
 
 
 def _law(law: Record) -> str:
-    left_out, multiplier = law["left_out"], law.get("multiplier")
+    measured, multiplier = [values[-1] for values in law["scales"].values()], law.get("multiplier")
     text = (
-        f"{LOSS} = {law['irreducible']:.3f} + {law['reducible']:.3f} (C / {law['operations']:.2g})^"
+        f"{LOSS} = {law['irreducible']:.3f} + {law['reducible']:.3f} (C / {measured[0]:.2g})^"
         f"-{law['exponent']:.3f} after C operations of training; the smaller scales predict "
-        f"{left_out['predicted']:.3f} for {left_out['measured']:.3f} at the largest"
+        f"{law['predicted']:.3f} for {measured[1]:.3f} at the largest"
     )
     if multiplier is None:
         return text
     ratio, low, high = ("∞" if end is None else f"{end:.2f}" for end in multiplier.values())
-    band = "" if law["curve"]["low"][0] is None else f" ({percent(law['level'])} band {low} to {high})"
+    band = "" if law["curve"]["low"][0] is None else f" ({percent(LEVEL)} band {low} to {high})"
     return f"{text}, where the arm is worth {ratio} times the operations of the baseline{band}"
 
 
@@ -75,7 +76,7 @@ def _speedup(speedup: Record) -> str:
         for unit in ("operations", "time")
         if unit in speedup
     )
-    level = f" ({percent(speedup['level'])} interval"
+    level = f" ({percent(LEVEL)} interval"
     lower = f"its final loss is the lower one with {speedup['reaches']} of {speedup['pairs']} seeds"
     return "; ".join([ratio + _ends(speedup[first], level), *more, lower])
 

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
-from pandas import DataFrame
 
 from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import Verdict
@@ -20,6 +19,7 @@ from plugformer_ablation.cost_figures import (
     VERDICTS,
     against_operations,
     by_cost,
+    curves_of,
     label_updates,
     over_scales,
     over_training,
@@ -143,19 +143,23 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
     pairs = [(comparison["arm"], comparison["baseline"]) for comparison in shown] or [(arms[0], arms[0])]
     arms = list(dict.fromkeys(chain.from_iterable(pairs)))
     for name, kind, title in (("loss", "loss", LOSS), (findings.metric, "metric", findings.metric)):
-        bands = {arm: band_of(findings, arm, name) for arm in arms}
+        bands = {arm: curves_of(findings, arm, name) for arm in arms}
         if all(len(band) < 2 for band in bands.values()):
             continue
         figure, grid = panels(len(pairs), 2 if len(pairs) == 4 else 3, (2.9, 2.3), (0.3, 0.3), share=True)
         for axes, (arm, baseline) in zip(grid, pairs, strict=True):
             for band, color in ((bands[baseline], GRAY), (bands[arm], BLUE)):
-                steps, mean, deviation = band.index.to_numpy(), band["mean"], band["std"]
+                steps, mean, deviation = (
+                    band.index.to_numpy(),
+                    band.mean(axis=1),
+                    band.std(axis=1).fillna(0.0),
+                )
                 axes.plot(steps, mean, color=color, marker="o", markersize=2.5)
                 low, high = mean - deviation, mean + deviation
                 axes.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
             axes.set_title(wrapped(arm))
             label_updates(axes)
-        means = [mean for band in bands.values() for mean in band["mean"]]
+        means = [mean for band in bands.values() for mean in band.mean(axis=1)]
         if name == "loss" and min(means) > 0 and max(means) / min(means) > _DECADES:
             grid[0].set_yscale("log")  # all panels share it; bands are shown down to half of the lowest mean
             grid[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -202,17 +206,3 @@ def _tuning(findings: Findings) -> Iterator[Drawing]:
             f"Means over the seeds of tuning; a ring marks what an arm has chosen, by its {findings.metric}."
         )
         yield Drawing(f"tuning-{path}", f"What tuning tried: {path}", caption, figure)
-
-
-def band_of(findings: Findings, arm: str, name: str) -> DataFrame:
-    """Returns an arm's curve: by update, `mean` and `std` over the seeds that were evaluated there."""
-    points = DataFrame(
-        [
-            (point["step"], point["loss"] if name == "loss" else point["metrics"].get(name))
-            for cell in findings.results.cells_of(arm)
-            for point in cell.curve
-        ],
-        columns=["step", "value"],
-    ).astype({"step": int, "value": float})
-    finite = points[np.isfinite(points["value"])]
-    return finite.groupby("step")["value"].agg(["mean", "std"]).fillna(0.0)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer_ablation.arms import SCALE, TASK, context_name, plain_name
+from plugformer_ablation.currency import LEVEL
 from plugformer_ablation.results import Record, StudyResults
 
 RUNGS = 4
@@ -16,9 +17,6 @@ RUNGS = 4
 
 BEYOND = 10.0
 """A law is told up to so many times the operations of the largest scale."""
-
-LEVEL = 0.95
-"""Of all bands, each for itself."""
 
 DRAWS = 500
 _POINTS = 15  # of the curve in a report, up to the largest scale and beyond it
@@ -94,39 +92,27 @@ def power_law(rungs: Sequence[Rung], baseline: Sequence[Rung] | None = None) -> 
         baseline: Of its baseline, at the same scales.
 
     Returns:
-        The `operations` of the largest scale, and the parameters of `PowerLaw`; `operations` and mean `loss`
-        of the `scales`; the `curve`, with `low` and `high` at each point; `left_out`, the loss `predicted` at
-        the largest scale from the others, and the one `measured`; and `multiplier`, how many times the
-        operations of the largest scale the baseline needs to be as good as the arm is there, by both laws.
-        Its `ratio`, or an end of its band, is None if the baseline never is. With one seed there are no
-        bands. Without a law, a `note` says why.
+        The parameters of `PowerLaw`; `operations` and mean `loss` of the `scales`; the `curve`, with `low`
+        and `high` at each point; the loss that the other scales `predicted` at the largest; and `multiplier`,
+        how many times the operations of the largest scale the baseline needs to be as good as the arm is
+        there, by both laws. Its `ratio`, or an end of its band, is None if the baseline never is. With one
+        seed there are no bands. Without a law, a `note` says why.
     """
     if note := _refusal(rungs):
         return {"note": note}
+    x, means = _means(rungs)
     largest = rungs[-1].operations
-    x, means = _means(rungs, largest)
-    law, drawn = _laws(rungs, largest, seed=0)
-    points = np.concatenate([np.geomspace(x[0], 1, _POINTS), np.geomspace(1, BEYOND, _POINTS)[1:]])
+    laws = _laws(rungs, largest, seed=0)
+    points = np.concatenate([np.geomspace(x[0] / largest, 1, _POINTS), np.geomspace(1, BEYOND, _POINTS)[1:]])
     record: Record = {
-        "level": LEVEL,
-        "operations": largest,
-        **{name: float(values[0]) for name, values in law._asdict().items()},
-        "left_out": {
-            "predicted": fit(x[:-1], means[:, :-1]).loss(x[-1:]).item(),
-            "measured": means[0, -1].item(),
-        },
-        "scales": {"operations": (x * largest).tolist(), "loss": means[0].tolist()},
-        "curve": {
-            "operations": (points * largest).tolist(),
-            **_band("loss", law.loss(points), drawn.loss(points)),
-        },
+        **{name: float(values[0]) for name, values in laws._asdict().items()},
+        "scales": {"operations": x.tolist(), "loss": means.tolist()},
+        "predicted": fit(x[:-1] / largest, means[None, :-1]).loss(np.ones(1)).item(),
+        "curve": {"operations": (points * largest).tolist(), **_band("loss", laws.loss(points))},
     }
     if baseline is not None and not _refusal(baseline):
-        ratio, ratios = (
-            theirs.operations(ours.loss(np.ones(1))[:, 0])[:, None]
-            for ours, theirs in zip((law, drawn), _laws(baseline, largest, seed=1), strict=True)
-        )
-        record["multiplier"] = {name: end for name, (end,) in _band("ratio", ratio, ratios).items()}
+        ratios = _laws(baseline, largest, seed=1).operations(laws.loss(np.ones(1))[:, 0])
+        record["multiplier"] = {name: end for name, (end,) in _band("ratio", ratios[:, None]).items()}
     return record
 
 
@@ -173,28 +159,23 @@ def _refusal(rungs: Sequence[Rung]) -> str:
     return ""
 
 
-def _means(rungs: Sequence[Rung], unit: float) -> tuple[Float[ndarray, " rungs"], Float[ndarray, "1 rungs"]]:
-    operations, losses = zip(*rungs, strict=True)
-    return np.array(operations) / unit, np.array([[each.mean() for each in losses]])
+def _means(rungs: Sequence[Rung]) -> tuple[Float[ndarray, " rungs"], Float[ndarray, " rungs"]]:
+    return np.array([rung.operations for rung in rungs]), np.array([rung.losses.mean() for rung in rungs])
 
 
-def _laws(rungs: Sequence[Rung], unit: float, seed: int) -> tuple[PowerLaw, PowerLaw]:
-    """Returns the law of the means, and those of means that are drawn anew, NaN with one seed."""
-    (x, means), sizes = _means(rungs, unit), np.array([len(rung.losses) for rung in rungs])
-    law, freedom = fit(x, means), int((sizes - 1).sum())
-    if not freedom:
-        return law, PowerLaw(*np.full((3, DRAWS), np.nan))
+def _laws(rungs: Sequence[Rung], unit: float, seed: int) -> PowerLaw:
+    """Returns the law of the means, then those of means that are drawn anew, NaN with one seed."""
+    (operations, means), sizes = _means(rungs), np.array([len(rung.losses) for rung in rungs])
     squares = sum(((rung.losses / rung.losses.mean() - 1) ** 2).sum() for rung in rungs)
-    generator = np.random.default_rng(seed)
-    deviation = np.sqrt(squares / generator.chisquare(freedom, (DRAWS, 1)) / sizes)
-    return law, fit(x, means * (1 + deviation * generator.standard_normal((DRAWS, len(rungs)))))
+    generator, freedom = np.random.default_rng(seed), int((sizes - 1).sum())
+    variances = squares / generator.chisquare(freedom, (DRAWS, 1)) if freedom else np.nan
+    drawn = means * (1 + np.sqrt(variances / sizes) * generator.standard_normal((DRAWS, len(rungs))))
+    return fit(operations / unit, np.concatenate([means[None], drawn]))
 
 
-def _band(
-    name: str, values: Float[ndarray, "1 points"], drawn: Float[ndarray, "laws points"]
-) -> dict[str, list[float | None]]:
-    """Returns values by name, and both ends of their band; None where they are infinite or unknown."""
-    ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0, method="inverted_cdf")
+def _band(name: str, values: Float[ndarray, "laws points"]) -> dict[str, list[float | None]]:
+    """Returns the first values by name, and the ends of a band of the others; None where one is infinite."""
+    ends = np.quantile(values[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0, method="inverted_cdf")
     return {
         key: [float(number) if np.isfinite(number) else None for number in row]
         for key, row in zip((name, "low", "high"), (values[0], *ends), strict=True)

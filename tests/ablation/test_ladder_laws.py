@@ -31,7 +31,8 @@ def rungs(factor=1.0, luck=0.0, seeds=3, generator=None):
 def test_a_law_without_noise_is_found_with_what_follows_from_it():
     found = power_law(list(rungs(1.3)), list(rungs()))
     assert (found["irreducible"], found["exponent"]) == pytest.approx((1.7, 0.2), abs=0.01)
-    assert list(found["left_out"].values()) == pytest.approx([law(1.3 * OPERATIONS[-1])] * 2, rel=1e-3)
+    assert found["predicted"] == pytest.approx(law(1.3 * OPERATIONS[-1]), rel=1e-3)
+    assert found["scales"]["loss"][-1] == pytest.approx(law(1.3 * OPERATIONS[-1]))
     assert list(found["multiplier"].values()) == pytest.approx([1.3] * 3, rel=0.01)
     curve = found["curve"]
     assert curve["operations"][0] == OPERATIONS[0]
@@ -118,7 +119,7 @@ def test_a_study_with_scales_has_laws_and_tells_which_scale_decides_as_the_large
     found = find(study)
     laws = {each["arm"]: each for each in found.record["laws"]}
     assert list(laws) == ["baseline", "other", "worst"]
-    assert laws["other"]["operations"] == pytest.approx(OPERATIONS[-1])
+    assert laws["other"]["scales"]["operations"] == pytest.approx(OPERATIONS)
     ratios = [each.get("multiplier", {}).get("ratio") for each in laws.values()]
     assert ratios == [None, pytest.approx(1.3, rel=0.01), pytest.approx(0.4, rel=0.01)]
     decisions = [
