@@ -127,6 +127,16 @@ def test_a_study_with_scales_has_laws_and_tells_which_scale_decides_as_the_large
         for each in found.record["decision_accuracy"]
     ]
     assert decisions == [("0", "3", 3, 2, 3), ("1", "3", 3, 3, 3), ("2", "3", 3, 3, 3)]
+    tied = [
+        replace(cell, metrics={"exact_match": 0.6}) if cell.arm == "3: worst" else cell
+        for cell in study.cells
+    ]
+    decisions = find(replace(study, cells=tuple(tied))).record["decision_accuracy"]
+    assert [(each["pairs"], each["by_metric"], each["by_loss"]) for each in decisions] == [
+        (2, 0, 1),
+        (2, 1, 1),
+        (2, 1, 1),
+    ]
     lines = currency_sentences(found)
     text = "\n".join(lines)
     expected = (

@@ -81,6 +81,7 @@ def test_a_size_beyond_those_tried_has_the_budget_of_all(registry, tmp_path):
     for arm in arms:
         steps = arm.resolved.task.training.steps
         assert steps * arm.counted["flops"] == pytest.approx(budget, rel=0.5 / steps)
+        assert steps < 800 / 4, "an update of four times the width has more than four times the operations"
 
 
 def test_no_range_is_extended_if_the_study_says_so(registry, tmp_path):
