@@ -184,9 +184,6 @@ def command(
     if status:
         _show_status(folder, as_json=as_json)
         return
-    if worker:
-        _work(declared, folder, known, accept_code=accept_code)
-        return
     chosen, console = _executor(executor, workers, pack), _console()
     chosen.accept_code = accept_code
     if dry_run:
@@ -201,6 +198,14 @@ def command(
 
         measured = measure_noise(declared, folder, known, chosen, console)
         typer.echo(json.dumps({"noise": measured}, ensure_ascii=False) if as_json else noise_text(measured))
+        return
+    if worker:
+        if workers or executor != "local":
+            raise ConfigurationError(
+                "a worker is one process, which trains one cell at a time: start as many as you want, "
+                "without --workers and --executor"
+            )
+        _work(declared, folder, known, accept_code=accept_code)
         return
     from plugformer_ablation.running import run_study
 

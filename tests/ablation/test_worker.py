@@ -139,6 +139,15 @@ def test_what_a_folder_says_of_each_cell(registry, console, tmp_path):
     assert "running: baseline, seed 2: 50% of 6 updates; node7, process 12, since noon" in text
 
 
+@pytest.mark.parametrize("option", [("--workers", "4"), ("--executor", "ray")])
+def test_a_worker_is_one_process(option, tmp_path):
+    command = ["ablate", "dates", "--swap", "model.attention=[mha, mqa]", "--out", str(tmp_path / "s")]
+    process = Forked(["-m", "plugformer", *command, "--worker", *option])
+    assert option[0] in process.communicate()[1]
+    assert process.returncode == 2
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a signal of POSIX")
 @pytest.mark.parametrize("number", ["SIGUSR1", "SIGTERM"])
 def test_asked_to_stop_a_worker_saves_and_asks_to_be_started_again(number, tmp_path):
