@@ -8,8 +8,8 @@ from plugformer_ablation.looks import Look
 from plugformer_ablation.records import Needed
 from plugformer_ablation.statistics import StudentT
 
-MOST_SEEDS = 1000
-"""Larger numbers are of no use to anybody."""
+MOST = 1000
+"""More seeds, or so many times the examples, are of no use to anybody."""
 
 
 def would_decide(test: StudentT | None, look: Look, smallest: float | None) -> Needed | None:
@@ -20,7 +20,7 @@ def would_decide(test: StudentT | None, look: Look, smallest: float | None) -> N
     verdict are a look that was not planned. This is no power: were the difference the true one, the interval
     of such a study would exclude 0 about every second time.
 
-    `seeds` is None if `MOST_SEEDS` would not do. `examples` is then a lower bound of those that are needed,
+    `seeds` is None if `MOST` would not do. `examples` is then a lower bound of those that are needed,
     with any number of seeds, provided that it is larger than what there is.
 
     Args:
@@ -40,8 +40,8 @@ def would_decide(test: StudentT | None, look: Look, smallest: float | None) -> N
         then = replace(test, error=test.error * sqrt(seeds / number), freedom=float(number - 1))
         return any(then.margin(alpha) < limit for limit, alpha in room)
 
-    numbers = range(seeds + 1, MOST_SEEDS + 1)
-    if decided(MOST_SEEDS):
+    numbers = range(seeds + 1, MOST + 1)
+    if decided(MOST):
         return {"seeds": numbers[bisect_left(numbers, True, key=decided)], "examples": None}
     needed = min(ceil(examples * (other.margin(alpha) / limit) ** 2) for limit, alpha in room)
-    return {"seeds": None, "examples": needed} if needed > examples else None
+    return {"seeds": None, "examples": needed} if examples < needed <= MOST * examples else None

@@ -233,8 +233,11 @@ def verdicts_table(findings: Findings) -> DataFrame:
         needed, speedup = comparison["would_decide"] or {}, comparison["speedup"]
         told = (f"{number:,} {unit}" for unit, number in needed.items() if number is not None)
         ratio = speedup.get("tokens") or speedup.get("updates")
-        words = f"{ratio['ratio']:.2f} {_interval(ratio, 2)}" if ratio else NOTHING
-        return {"would decide": next(told, NOTHING), "speedup": words}
+        form = "{ratio:.3g} [{low:.3g}, {high:.3g}]" if ratio and ratio["low"] is not None else "{ratio:.3g}"
+        return {
+            "would decide": next(told, NOTHING),
+            "speedup": form.format(**ratio) if ratio else NOTHING,  # of few seeds the ends may be far away
+        }
 
     table = comparisons_table(findings).iloc[:, [0, 1, 2, 4]].set_index("arm", drop=False)
     order = [comparison["arm"] for comparison in ranked]
