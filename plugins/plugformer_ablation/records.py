@@ -122,34 +122,6 @@ class ArmRecord(TypedDict):
     task: dict[str, Any]
 
 
-class TrainingRecord(TypedDict):
-    """A training; one that diverged has the scores of its untrained model."""
-
-    arm: str
-    seed: int
-    loss: Number
-    metrics: dict[str, Number]
-    seconds: float
-    diverged: str | None
-    failure: str | None
-
-
-class CellRecord(TrainingRecord):
-    """A training by which arms are compared."""
-
-    curve: list[dict[str, Any]]
-    peak_memory_mb: float
-    tokens: int
-    directory: str
-
-
-class TrialRecord(TrainingRecord):
-    """A training by which settings were chosen on validation, of a `share` of all updates."""
-
-    tuned: dict[str, Any]
-    share: float
-
-
 class ScreeningRecord(TypedDict):
     """An arm, at all tasks and scales, and whether its `p` in the screening let it go on; else no verdict."""
 
@@ -160,7 +132,7 @@ class ScreeningRecord(TypedDict):
 
 @with_config(ConfigDict(extra="forbid"))  # also of all records in it
 class ReportRecord(TypedDict):
-    """A study as it was declared, and what it found."""
+    """A study as it was declared, and what it found; `CellResult` describes its cells."""
 
     format: Literal[1]
     study: dict[str, Any]
@@ -168,7 +140,7 @@ class ReportRecord(TypedDict):
     comparisons: list[ComparisonRecord]
     overall: list[OverallRecord]
     screening: list[ScreeningRecord]
-    trials: list[TrialRecord]
+    trials: list[dict[str, Any]]
     spent: Spent
     laws: list[dict[str, Any]]
     decision_accuracy: list[dict[str, Any]]
@@ -176,7 +148,7 @@ class ReportRecord(TypedDict):
     contrasts: list[dict[str, Any]]
     looks: list[dict[str, Any]]
     made_of: dict[str, Any]
-    cells: list[CellRecord]
+    cells: list[dict[str, Any]]
 
 
 REPORT_RECORD = TypeAdapter(ReportRecord)

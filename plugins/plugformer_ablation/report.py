@@ -137,7 +137,9 @@ class StudyReport:
         else:
             for sentence, style in zip(sentences(findings), styles, strict=True):
                 console.print(Text(sentence, style))
-        more = _first(remarks(findings), MOST_REMARKS, "remarks")
+        more = remarks(findings)
+        if len(more) > MOST_REMARKS:
+            more[MOST_REMARKS:] = [f"{len(more) - MOST_REMARKS} more remarks in report.html"]
         parts = (overall_sentences(findings), speedups, _contrasts(findings), more, explanation(findings))
         for lines in filter(None, parts):
             console.print("", *lines, sep="\n")
@@ -304,11 +306,6 @@ def _contrasts(findings: Findings) -> list[str]:
     if len(lines) <= FEW:
         return lines
     return [*told, f"{len(lines) - len(told)} contrasts are not shown to differ from 0: report.html has them"]
-
-
-def _first(lines: list[str], most: int, name: str) -> list[str]:
-    """Returns the first lines, and how many more there are."""
-    return lines if len(lines) <= most else [*lines[:most], f"{len(lines) - most} more {name} in report.html"]
 
 
 def _counts(examples: Record | None) -> str:

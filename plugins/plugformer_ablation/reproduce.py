@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -37,9 +37,6 @@ def command(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Number of trainings at a time, as of ablate.")
     ] = None,
-    executor: Annotated[
-        Literal["local", "ray"], typer.Option(help="Processes of this machine, or a Ray cluster.")
-    ] = "local",
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -62,7 +59,7 @@ def command(
         folder,
         out or Path("reproductions", folder.resolve().name),
         installed(ctx, registry),
-        _executor(executor, workers),
+        _executor("local", workers),
         _console(),
         arms=arms or (),
         seeds=seeds or (),

@@ -38,9 +38,7 @@ def reproduce(
     """Trains the cells of a report again, from what it records, and compares scores and verdicts.
 
     Settings that tuning or matching chose are those of the report; nothing is chosen again. Verdicts are
-    judged with the new cells in place of the old ones. The record, which is also written to
-    `reproduction.json`, has what `differs` from the time of the report, a record of each of the `cells`, and
-    one of each of the `verdicts`.
+    judged with the new cells in place of the old ones. The record is also written to `reproduction.json`.
 
     Args:
         report: The folder of a study with `report.json` and `cells.npz`.
@@ -52,8 +50,8 @@ def reproduce(
         seeds: Those that are trained; all if empty.
 
     Raises:
-        PlugformerError: The report is damaged, an arm or a seed is not in it, a component or data are not
-            here, or the study was one of classes or rows of a Python session.
+        PlugformerError: The report is damaged or does not have an arm or a seed, a component or data are not
+            here, or the study was one of a Python session.
     """
     if out.resolve() == report.resolve():
         raise RunError(f"{out} has the cells of the report: give another --out")
@@ -95,17 +93,15 @@ def reproduce(
 
 def reproduction_text(record: Record) -> str:
     """Returns for a terminal how far the score of each cell is from the recorded one, and what stands."""
-    lines = [f"{cell['arm']}, seed {cell['seed']}: {_outcome(cell)}" for cell in record["cells"]]
+    lines = []
+    for cell in record["cells"]:
+        told = "bit by bit as recorded" if cell["same"] else f"recorded {cell['recorded']}"
+        outcome = f"failed: {cell['failure']}" if cell["failure"] else f"{cell['now']}, {told}"
+        lines.append(f"{cell['arm']}, seed {cell['seed']}: {outcome}")
     for each in record["verdicts"]:
         now = "stands" if each["stands"] else f"does not stand, it is {each['now']}"
         lines.append(f"{each['arm']}: {each['recorded']}: {now}")
     return "\n".join(lines)
-
-
-def _outcome(cell: Record) -> str:
-    if cell["failure"]:
-        return f"failed: {cell['failure']}"
-    return f"{cell['now']}, " + ("bit by bit as recorded" if cell["same"] else f"recorded {cell['recorded']}")
 
 
 def _refuse_foreign(results: StudyResults, report: Path) -> None:

@@ -36,8 +36,6 @@ def _scores(
     statistics: Float[ndarray, "examples statistics"], metric: Metric
 ) -> Float[ndarray, " examples"] | None:
     """Returns the score of each example, or None if single ones have none."""
-    if statistics.shape[1] == 1 and np.isclose(statistics.mean(), metric.aggregate(statistics)):
-        return statistics[:, 0]
     rows, which = np.unique(statistics, axis=0, return_inverse=True)
     scores = np.array([metric.aggregate(row[None]) for row in rows])[which.reshape(-1)]
     is_mean = np.isclose(scores.mean(), metric.aggregate(statistics))

@@ -52,7 +52,7 @@ def test_a_report_with_failures_margins_and_trials_validates(validator, folder):
         (lambda record: record.update(format=2), "format"),
         (lambda record: record["comparisons"][0].pop("verdict"), "comparisons.0.verdict"),
         (lambda record: record["arms"][1].update(mood="good"), "arms.1.mood"),
-        (lambda record: record["cells"][2].update(seed="two"), "cells.2.seed"),
+        (lambda record: record["spent"].update(trials="two"), "spent.trials"),
     ],
 )
 def test_another_content_is_refused_with_its_place(validator, folder, tmp_path, change, place):
