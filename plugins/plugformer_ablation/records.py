@@ -11,19 +11,18 @@ FORMAT: Literal[1] = 1
 Number = float | None
 """Null if it does not exist, or is not finite."""
 
+Needed = dict[Literal["seeds", "examples"], int | None]
+"""How many seeds would decide a comparison, if all else stayed; if none would, how many test examples."""
+
+Wins = dict[Literal["better", "worse", "same"], int]
+"""Numbers of test examples, by their mean scores over seeds."""
+
 
 class Ends(TypedDict):
     """The ends of an interval."""
 
     low: Number
     high: Number
-
-
-class Needed(TypedDict):
-    """How many seeds would decide a comparison, if all else stayed; if none would, how many test examples."""
-
-    seeds: int | None
-    examples: int | None
 
 
 class Spent(TypedDict):
@@ -58,14 +57,6 @@ class Judged(Ends):
     verdict: str
     would_decide: Needed | None
     notes: list[str]
-
-
-class Wins(TypedDict):
-    """Numbers of test examples, by their mean scores over seeds."""
-
-    better: int
-    worse: int
-    same: int
 
 
 class ComparisonRecord(Judged):
