@@ -60,7 +60,7 @@ def signals_to_noise(results: StudyResults) -> list[Record]:
         found = {
             "loss": signal_to_noise([[point["loss"] for point in curve] for curve in arm] for arm in curves),
             "metric": signal_to_noise(
-                [[point["metrics"][name] for point in curve] for curve in arm]
+                [[point["metrics"].get(name) for point in curve] for curve in arm]
                 for arm, name in zip(curves, metrics.values(), strict=True)
             ),
         }

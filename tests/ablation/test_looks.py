@@ -52,7 +52,7 @@ def test_a_comparison_stays_as_it_was_decided(made_up):
     (all_seeds,) = find(results).comparisons
     early = tuple(cell for cell in results.cells if cell.seed <= all_seeds["look"])
     (few,) = find(replace(results, cells=early)).comparisons
-    rest = dict.fromkeys(("loss_difference", "speedup"))  # of all seeds that there are
+    rest = dict.fromkeys(("loss_difference", "speedup", "examples"))  # of all seeds that there are
     assert {**all_seeds, **rest} == {**few, **rest}
     assert few["verdict"] == Verdict.WORSE
     assert few["look"] < LOOKS[-1]

@@ -130,10 +130,10 @@ def test_updates_that_are_solved_are_no_factor(path):
         declared(f"{path}=[1, 2]", match="operations")
 
 
-def test_a_plan_lists_the_updates_of_each_size_that_is_tuned(registry):
+def test_a_plan_lists_the_updates_of_each_size_that_is_tuned(registry, tmp_path):
     tune = ["model.width=[128, 192]"]
     study = declared("model.attention=[mha, mqa]", settings=WIDE, tune=tune, seeds=1, match="operations")
-    planned = plan(study, registry, LocalExecutor(1), str)
+    planned = plan(study, tmp_path, registry, LocalExecutor(1), str)
     told = [note for arm in planned["arms"] for note in arm["notes"]]
     assert [note.partition(" ")[0] for note in told] == [f"model.width={width}:" for width in (192, 128, 192)]
     assert all("updates for 6 of the baseline: equal operations" in note for note in told)
