@@ -36,7 +36,7 @@ def decision_accuracies(results: StudyResults) -> list[Record]:
         orders = {scale: _orders(np.array(arms)) for scale, arms in scales.items()}
         largest, decided = list(orders.items())[-1]
         pairs = np.abs(decided[0]) == 1
-        for scale, order in list(orders.items())[:-1]:
+        for scale, order in list(orders.items())[:-1] if pairs.any() else ():
             by_metric, by_loss = (int((each == decided[0])[pairs].sum()) for each in order)
             told = {"pairs": int(pairs.sum()), "by_metric": by_metric, "by_loss": by_loss}
             records.append({"task": task, "scale": scale, "largest": largest, **told})

@@ -137,6 +137,8 @@ def test_a_study_with_scales_has_laws_and_tells_which_scale_decides_as_the_large
         (2, 1, 1),
         (2, 1, 1),
     ]
+    floor = tuple(replace(cell, metrics={"exact_match": 0.0}) for cell in study.cells)
+    assert find(replace(study, cells=floor)).record["decision_accuracy"] == []
     lines = currency_sentences(found)
     text = "\n".join(lines)
     expected = (
