@@ -193,14 +193,11 @@ def deciding_split(study: Study, arm: Arm, hashes: dict[str, str]) -> str:
     if wanted is None:
         wanted = next((name for name in known if name.startswith("test")), "validation")
     if wanted == "validation" and (study.tunes or study.screen):
-        key, what, other = ("tune", "the settings are", "write the settings under `set`")
-        if not study.tunes:
-            key, what, other = ("screen", "arms are", "leave out `screen`")
         message = (
-            f"{what} chosen on validation, which also decides this study: choose a test split with "
-            f"`split` (data without one: `data.split.test: 0.1`), or {other}"
+            "chooses on validation, which also decides this study: choose a test split with `split` (data "
+            "without one: `data.split.test: 0.1`), or leave it out"
         )
-        raise study.mistakes([((key,), message)])
+        raise study.mistakes([(("tune" if study.tunes else "screen",), message)])
     if wanted == "validation" and _chooses(arm.resolved.task.training):
         message = (
             "validation decides here, and chooses which of several evaluations' parameters a training keeps: "

@@ -146,13 +146,9 @@ def _noise(found: Findings, comparison: Record) -> Record:
 
 def _detectable(noise: Record, look: Look) -> Record:
     """Returns what a look finds of a baseline's arms, at its own level."""
-
-    def difference(deviation: float) -> float:
-        examples = StudentT(0.0, noise["error"], noise["examples"] - 1.0) if noise["error"] else None
-        error = deviation / sqrt(look.seeds)
-        return StudentT(0.0, error, look.seeds - 1.0, examples).detectable_difference(look.alpha)
-
-    ends = {"difference": "deviation", "low": "low", "high": "high"}
-    return {"seeds": look.seeds, "alpha": look.alpha} | {
-        name: difference(noise[end]) for name, end in ends.items()
-    }
+    examples, found = StudentT(0.0, noise["error"], noise["examples"] - 1.0), {}
+    for name, deviation in (("difference", "deviation"), ("low", "low"), ("high", "high")):
+        error = noise[deviation] / sqrt(look.seeds)
+        test = StudentT(0.0, error, look.seeds - 1.0, examples)
+        found[name] = test.detectable_difference(look.alpha)
+    return {"seeds": look.seeds, "alpha": look.alpha, **found}

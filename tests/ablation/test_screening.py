@@ -138,5 +138,5 @@ def test_an_arm_or_a_baseline_without_all_scores_shows_no_difference():
 
 def test_screening_on_the_split_that_decides_is_refused(registry):
     study = declared(*RATES, split="validation", screen={"seeds": 2})
-    with pytest.raises(ConfigurationError, match="screen: arms are chosen on validation, which also decides"):
+    with pytest.raises(ConfigurationError, match="screen: chooses on validation, which also decides"):
         matched(resolve_arms(study, registry), study, lambda _: None)
