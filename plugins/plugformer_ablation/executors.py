@@ -64,7 +64,7 @@ class Executor(ABC):
                 if not self.running and not messages:  # others have all that is left
                     time.sleep(min(1 + len(waiting) / 20, 15))
                 for cell, message in self.receive() if self.running else ():
-                    if message.taken:
+                    if message.elsewhere:
                         waiting.append(cell)
                     else:
                         messages.append((cell, message))

@@ -47,15 +47,13 @@ class Message:
     stopped: bool = False
     lost: bool = False
     """Whether its process or its machine failed, and not the training."""
-    taken: bool = False
-    """Whether another process trains it, so that this one has done nothing."""
     elsewhere: bool = False
-    """Whether another process has trained it."""
+    """Whether another process trains it or has done so, and this one has done nothing."""
 
     @property
     def ended(self) -> bool:
         """Whether the cell has finished or failed."""
-        return self.step is None and not self.stopped and not self.taken
+        return self.step is None and not self.stopped
 
 
 def work_on(cell: Cell, threads: int, progress: Progress, *, final: bool = False) -> Message:
@@ -69,7 +67,7 @@ def work_on(cell: Cell, threads: int, progress: Progress, *, final: bool = False
     """
     claim = take(cell.folder)
     if claim is None:
-        return Message(taken=True)
+        return Message(elsewhere=True)
 
     def advance(step: int, steps: int) -> None:
         if claim.superseded:

@@ -10,10 +10,12 @@ from itertools import count
 import pytest
 from rich.console import Console
 from tests.ablation.studies import SETTINGS, declared, run
+from tests.ablation.test_local_executor import cells
 from tests.forking import Forked
 
 from plugformer.errors import RunError
 from plugformer_ablation import executors, training
+from plugformer_ablation.claims import take
 from plugformer_ablation.command import AGAIN
 from plugformer_ablation.executors import LocalExecutor, Worker
 from plugformer_ablation.running import run_study
@@ -74,6 +76,23 @@ def test_workers_train_what_others_do_not_and_draw_the_same_conclusions(
     assert not [file for file in (out / "cells").iterdir() if ".claim" in file.name]
 
 
+@pytest.mark.parametrize("looked", [True, False], ids=["held", "taken while it began"])
+def test_a_cell_of_another_process_is_waited_for(registry, tmp_path, monkeypatch, looked):
+    waiting, pauses = cells(tmp_path, registry), []
+    claim = take(waiting[0].folder)
+    if not looked:
+        real, seen = executors.state_of, {waiting[0].folder}
+        monkeypatch.setattr(
+            executors,
+            "state_of",
+            lambda folder: ("waiting", {}) if seen & {folder} and not seen.clear() else real(folder),
+        )
+    monkeypatch.setattr(executors.time, "sleep", lambda seconds: pauses.append(claim.settle()))
+    ended = [cell for cell, message in filter(None, Worker().events(waiting)) if message.ended]
+    assert ended == waiting[::-1]
+    assert len(pauses) == 1
+
+
 def test_a_failure_is_final_for_all_until_its_claim_is_removed(registry, console, tmp_path, trained):
     out = tmp_path / "s"
     trained.failing = ["baseline, seed 1"]
@@ -109,10 +128,10 @@ def test_what_a_folder_says_of_each_cell(registry, console, tmp_path):
         for stage in json.loads((tmp_path / "planned.json").read_text())
         for name, label in stage.items()
     }
-    cells = tmp_path / "cells"
+    folder = tmp_path / "cells"
 
     def make(label, claim):
-        (cells / names[label] / "cell.json").unlink()
+        (folder / names[label] / "cell.json").unlink()
         record = {
             "host": "node7",
             "process": 12,
@@ -121,7 +140,7 @@ def test_what_a_folder_says_of_each_cell(registry, console, tmp_path):
             "step": 3,
             "steps": 6,
         }
-        path = cells / f"{names[label]}.claim-1"
+        path = folder / f"{names[label]}.claim-1"
         path.write_text(json.dumps({**record, **claim}))
         return path
 
