@@ -171,7 +171,9 @@ def decided(
     found = [
         compare_at_looks(*pair, range(looks[-1]), planned, smallest, higher_is_better=True) for pair in pairs
     ]
-    return [(str(each.verdict(look, smallest, higher_is_better=True)), look.seeds) for each, look in found]
+    return [
+        (str(each.verdict(look, effect, higher_is_better=True)), look.seeds) for each, look, effect in found
+    ]
 
 
 def with_looks(world: World, number: int, looks: Sequence[int] = (5,)) -> Verdicts:

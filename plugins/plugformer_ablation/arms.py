@@ -52,6 +52,7 @@ class Arm:
         notes: Differences from the baseline besides the factors.
         metric: The primary metric of its task.
         split: The split that the metric decides on.
+        test_set: A hash of the baseline's examples there.
         start: The arm of an earlier task that each seed starts from, or None, and the `parts` it takes.
         edges: Which tuned numbers are the smallest or the largest of those tried, by path.
         failure: Why tuning could not choose any settings, or None.
@@ -69,6 +70,7 @@ class Arm:
     notes: tuple[str, ...] = ()
     metric: str = ""
     split: str = ""
+    test_set: str = ""
     start: str | None = None
     parts: tuple[str, ...] = ()
     edges: Mapping[str, str] = field(default_factory=dict)
@@ -99,6 +101,7 @@ class Arm:
         task["training"].pop("seed")
         names = ("name", "values", "baseline", "metric", "split", "start", "parts", "tuned", "edges")
         kept = {name: getattr(self, name) for name in names}
+        kept["test_set"] = self.test_set
         cost = {**self.counted, "update": self.cost}
         return {**kept, "task": task, "notes": list(self.notes), "cost": cost}
 

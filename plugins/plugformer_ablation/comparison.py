@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite, nan, sqrt
+from statistics import fmean
 
 import numpy as np
 from jaxtyping import Float
@@ -74,6 +75,7 @@ class PairedComparison:
         constant: Whether all cells of both have one score, as where a metric is at its floor.
         failed: The planned seeds with which the arm, and with which the baseline, has no finite score.
         diverged: The seeds with which each has the score of an untrained model.
+        trained: With how many seeds each has a score.
         notes: What keeps this from being an ordinary comparison.
     """
 
@@ -86,6 +88,7 @@ class PairedComparison:
     constant: bool = False
     failed: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     diverged: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    trained: tuple[int, int] = (0, 0)
     notes: tuple[str, ...] = ()
 
     @property
@@ -94,20 +97,22 @@ class PairedComparison:
 
         Boschloo's exact test (1970), https://doi.org/10.1111/j.1467-9574.1970.tb00104.x.
         """
-        ours, theirs = map(len, self.diverged)
+        ours, theirs = (
+            len({*diverged} - {*failed}) for diverged, failed in zip(self.diverged, self.failed, strict=True)
+        )
         if ours == theirs:
             return None
         from scipy.stats import boschloo_exact
 
-        table = [[ours, theirs], [self.pairs - ours, self.pairs - theirs]]
+        table = [[ours, theirs], [self.trained[0] - ours, self.trained[1] - theirs]]
         return float(boschloo_exact(table, n=32).pvalue)
 
     @property
     def p(self) -> float | None:
         """Of the difference, over seeds and examples; None if it cannot be tested."""
-        if self.identical:
-            return 1.0
-        return None if self.both is None else self.both.p
+        if self.both is None:
+            return 1.0 if self.identical else None
+        return self.both.p
 
     @property
     def effect_size(self) -> float | None:
@@ -121,11 +126,11 @@ class PairedComparison:
     def interval(self, level: float) -> Interval | None:
         """Returns the interval over seeds and examples, or over what of them there is.
 
-        It excludes 0 exactly where `p` is below 1 - level. None if there is none, the arms are identical, or
-        examples alone are known and did not vary.
+        It excludes 0 exactly where `p` is below 1 - level. None if there is none, or nothing varied of arms
+        that are identical or of which examples alone are known.
         """
         known = self.both or self.seeds or self.examples
-        if self.identical or known is None or (self.both is None and not known.total_error):
+        if known is None or ((self.both is None or self.identical) and not known.total_error):
             return None
         return known.interval(level)
 
@@ -137,7 +142,8 @@ class PairedComparison:
 
         A verdict in favor of a side needs all of its seeds, none of them diverged. Those that did not fail
         are a selection: the mean of the trainings that went well is not that of the arm. Equivalence needs
-        those of both sides, and scores that are not all the same: at its floor a metric tells no arms apart.
+        those of both sides, an error over examples, and scores that are not all the same: at its floor a
+        metric tells no arms apart.
         """
         if self.both is None and not self.identical:
             return Verdict.NONE
@@ -145,7 +151,7 @@ class PairedComparison:
         broken = [
             bool(failed or diverged) for failed, diverged in zip(self.failed, self.diverged, strict=True)
         ]
-        excluded = smallest is not None and -smallest < low <= high < smallest
+        excluded = self.both is not None and smallest is not None and -smallest < low <= high < smallest
         if excluded and not self.constant and not any(broken):
             return Verdict.EQUIVALENT
         low, high = self.interval(1 - look.alpha) or (0.0, 0.0)
@@ -182,9 +188,12 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
     if any(diverged):
         told = (_told(*each, len(seeds)) for each in zip((arm, baseline), diverged, strict=True))
         notes.append("diverged: the arm {}, the baseline {}".format(*told))
+    trained = len(seeds) - len(failed[0]), len(seeds) - len(failed[1])
     if not common:
         notes.append("no verdict without a pair of scores")
-        return PairedComparison(None, 0, failed=failed, notes=tuple(notes))
+        return PairedComparison(
+            None, 0, failed=failed, diverged=diverged, trained=trained, notes=tuple(notes)
+        )
     ours, theirs = (np.array([side.scores[seed] for seed in common]) for side in (arm, baseline))
     difference = float((ours - theirs).mean())
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
@@ -211,6 +220,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
         constant=bool(np.ptp([ours, theirs]) == 0),
         failed=failed,
         diverged=diverged,
+        trained=trained,
         notes=(*notes, *_cases(ours, theirs, missing, same=same)),
     )
 
@@ -220,20 +230,30 @@ def compare_at_looks(
     baseline: Scores,
     seeds: Sequence[int],
     looks: Sequence[Look],
-    smallest: float | None,
+    declared: float | str | None,
     *,
     higher_is_better: bool,
-) -> tuple[PairedComparison, Look]:
+) -> tuple[PairedComparison, Look, float | None]:
     """Returns a comparison at the first planned look that decides it, or else at the last one that there is.
 
-    A look is there when its seeds have been trained, or have failed.
+    A look is there when its seeds have been trained, or have failed. With it comes the smallest effect that
+    matters; one that is `declared` in percent is a share of the baseline's mean over the seeds of the look.
     """
     tried = {*arm.scores, *arm.failures} & {*baseline.scores, *baseline.failures}
     for look in [look for look in looks if tried.issuperset(seeds[: look.seeds])] or looks[:1]:
-        comparison = compare(arm, baseline, seeds[: look.seeds])
+        seen = seeds[: look.seeds]
+        comparison, smallest = compare(arm, baseline, seen), _smallest_effect(declared, baseline, seen)
         if comparison.verdict(look, smallest, higher_is_better=higher_is_better).decides:
             break
-    return comparison, look
+    return comparison, look, smallest
+
+
+def _smallest_effect(declared: float | str | None, baseline: Scores, seeds: Sequence[int]) -> float | None:
+    """Returns the smallest effect that matters as a difference."""
+    if not isinstance(declared, str):
+        return declared
+    known = [score for seed in seeds if isfinite(score := baseline.scores.get(seed, nan))]
+    return float(declared.rstrip(" %")) / 100 * abs(fmean(known)) if known else None
 
 
 def judge(

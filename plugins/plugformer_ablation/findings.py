@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from statistics import fmean, median
 
 from jaxtyping import Float
@@ -172,6 +173,7 @@ def _arm(results: StudyResults, arm: Record) -> ArmRecord:
         "split": arm["split"],
         "start": arm["start"],
         "parts": list(arm["parts"]),
+        "test_set": arm["test_set"],
         "score": summaries.pop(arm["metric"]),
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
@@ -216,11 +218,11 @@ def _comparisons(
         name, baseline = arm["name"], arm["baseline"]
         if baseline is None:
             continue
-        smallest = _smallest_effect(results, scores[baseline])
         metric = results.metrics[name][arm["metric"]]
         higher = metric.higher_is_better
-        found, look = compare_at_looks(
-            scores[name], scores[baseline], results.study["seeds"], looks, smallest, higher_is_better=higher
+        seeds, declared = results.study["seeds"], results.study["smallest_effect"]
+        found, look, smallest = compare_at_looks(
+            scores[name], scores[baseline], seeds, looks, declared, higher_is_better=higher
         )
         records.append(
             {
@@ -266,33 +268,24 @@ def _further(results: StudyResults) -> dict[str, dict[str, Record]]:
     return found
 
 
-def _smallest_effect(results: StudyResults, baseline: Scores) -> float | None:
-    """Returns the smallest effect that matters as a difference; a share is one of the baseline's mean."""
-    declared: float | str | None = results.study["smallest_effect"]
-    if not isinstance(declared, str):
-        return declared
-    mean = summarize(baseline.scores.values())
-    return float(declared.rstrip(" %")) / 100 * abs(mean["mean"]) if mean else None
-
-
 def scores_of(results: StudyResults, metrics: Mapping[str, str]) -> dict[str, Scores]:
     """Returns the scores of each arm in its metric.
 
-    Cells of one task with equally many examples share the draws of test sets.
+    Cells with the same test set share the draws from it, also those of different tasks.
     """
     cells = {arm["name"]: results.cells_of(arm["name"]) for arm in results.arms}
-    tasks = list(dict.fromkeys(arm["values"].get(TASK) for arm in results.arms))
-    sizes: dict[tuple[int, int], list[CellResult]] = defaultdict(list)
-    for arm in results.arms:
-        for cell in cells[arm["name"]]:
-            if (metric := metrics[cell.arm]) in cell.statistics:
-                sizes[tasks.index(arm["values"].get(TASK)), len(cell.statistics[metric])].append(cell)
+    test_sets = {arm["name"]: arm["test_set"] or arm["values"].get(TASK, "") for arm in results.arms}
+    known = list(dict.fromkeys(test_sets.values()))
+    sizes: dict[tuple[str, str, int], list[CellResult]] = defaultdict(list)
+    for cell in chain.from_iterable(cells.values()):
+        if (metric := metrics[cell.arm]) in cell.statistics:
+            sizes[test_sets[cell.arm], metric, len(cell.statistics[metric])].append(cell)
     draws: dict[tuple[str, int], Float[ndarray, " resamples"]] = {}
-    for (task, examples), alike in sizes.items():
+    for (test_set, metric, examples), alike in sizes.items():
         if examples > 1:
-            metric = metrics[alike[0].arm]
             rows = [cell.statistics[metric] for cell in alike]
-            scores = resampled(rows, results.metrics[alike[0].arm][metric].aggregate, seed=task)
+            aggregate = results.metrics[alike[0].arm][metric].aggregate
+            scores = resampled(rows, aggregate, seed=known.index(test_set))
             draws |= {(cell.arm, cell.seed): draw for cell, draw in zip(alike, scores, strict=True)}
     result = {}
     for arm, arm_cells in cells.items():

@@ -109,7 +109,8 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
             replace(
                 arm,
                 notes=tuple(_other_data(summary, _baseline_of(arm, baselines))),
-                split=deciding_split(study, arm, summary.hashes),
+                split=(split := deciding_split(study, arm, summary.hashes)),
+                test_set=_baseline_of(arm, baselines).hashes[split],
             ),
             summary,
         )

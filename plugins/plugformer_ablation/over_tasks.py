@@ -1,16 +1,15 @@
 """One comparison of each arm over all tasks of a study, at each scale."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite, nan
+from statistics import fmean
 from typing import NamedTuple
-
-import numpy as np
 
 from plugformer_ablation.arms import SCALE, TASK, context_name, plain_name
 from plugformer_ablation.comparison import (
     PairedComparison,
     Scores,
     Verdict,
-    compare,
     compare_at_looks,
     judge,
 )
@@ -104,21 +103,32 @@ def _compared(
     directions: Sequence[bool],
 ) -> tuple[PairedComparison, Look, float | None]:
     """Returns the comparison of the means over tasks, its look, and the smallest effect that matters."""
-    known = [[*scores[name].scores.values()] for name in each.baselines]
-    means = [abs(float(np.mean(values))) if values else 0.0 for values in known]
-    if not all(known) or not (each.metric or all(means)):  # a share of nothing is none
-        return compare(Scores({}), Scores({}), study["seeds"]), looks[0], None
-    shares = [100 / mean * (1 if higher else -1) for mean, higher in zip(means, directions, strict=True)]
-    weights = [(1.0 if each.metric else share) / len(shares) for share in shares]
+    weights = [1.0 / len(directions)] * len(directions)
+    if each.metric is None:
+        first = study["seeds"][: looks[0].seeds]  # later seeds change no weight
+        known = [
+            [score for seed in first if isfinite(score := scores[name].scores.get(seed, nan))]
+            for name in each.baselines
+        ]
+        means = [abs(fmean(values)) if values else 0.0 for values in known]
+        if not all(means):
+            note = "the baseline has no score, or one of 0, on a task: there is no share of it"
+            return PairedComparison(None, 0, notes=(note,)), looks[0], None
+        shares = [100 / mean * (1 if higher else -1) for mean, higher in zip(means, directions, strict=True)]
+        weights = [share / len(shares) for share in shares]
     ours, theirs = (
         summed([(weight, scores[name]) for weight, name in zip(weights, names, strict=True)])
         for names in ([arm["name"] for arm in each.arms], each.baselines)
     )
-    declared = study["smallest_effect"]
-    smallest: float | None = declared
-    if isinstance(declared, str):
-        share = float(declared.rstrip(" %"))
-        smallest = share * float(np.mean(means)) / 100 if each.metric else share
+    declared: float | str | None = study["smallest_effect"]
+    if isinstance(declared, str) and each.metric is None:
+        declared = float(declared.rstrip(" %"))
+    if any(_constant(scores[arm["name"]], scores[arm["baseline"]]) for arm in each.arms):
+        declared = None  # a task at its floor or ceiling would help arms to be equivalent
     higher = directions[0] if each.metric else True
-    found, look = compare_at_looks(ours, theirs, study["seeds"], looks, smallest, higher_is_better=higher)
-    return found, look, smallest
+    return compare_at_looks(ours, theirs, study["seeds"], looks, declared, higher_is_better=higher)
+
+
+def _constant(arm: Scores, baseline: Scores) -> bool:
+    """Returns whether all trainings have one score."""
+    return len({*arm.scores.values(), *baseline.scores.values()}) == 1

@@ -88,7 +88,8 @@ class OverallRecord(Judged):
 class ArmRecord(TypedDict):
     """One configuration: its `task` without the seed, what it scored over seeds, what it costs and spent.
 
-    `baseline` is null for a baseline; `start` is the arm of an earlier task from which it starts; `failed`
+    `baseline` is null for a baseline; `start` is the arm of an earlier task from which it starts; `test_set`
+    is a hash of the baseline's examples that decide, which share draws where they are the same; `failed`
     has reasons by seed; `tuned` is what tuning chose, and `edges` at which end of the values tried that is.
     """
 
@@ -101,6 +102,7 @@ class ArmRecord(TypedDict):
     split: str
     start: str | None
     parts: list[str]
+    test_set: str
     score: dict[str, Number] | None
     loss: dict[str, Number] | None
     others: dict[str, dict[str, Number]]

@@ -201,6 +201,7 @@ class StudyResults:
                 "split",
                 "start",
                 "parts",
+                "test_set",
                 "tuned",
                 "edges",
                 "task",

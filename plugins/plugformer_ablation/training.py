@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from plugformer.errors import InterruptedRunError, NotFiniteError, PlugformerErr
 from plugformer.evaluation import Report
 from plugformer.experiment import Experiment
 from plugformer.hooks import Run, Update, hookimpl, must_not_fail
+from plugformer.interfaces import Level
 from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs import RunDirectory, TrainedModel, is_being_trained, provenance
@@ -32,6 +34,9 @@ from plugformer_ablation.results import CellResult
 
 Progress = Callable[[int, int], None]
 """Receives the number of updates made, and the number of all updates."""
+
+_LEARNED = 0.9
+"""A loss of next tokens below this share of that of a uniform guess is not one of an untrained model."""
 
 PATIENCE = 300.0
 """Seconds within which a worker of a killed study stops."""
@@ -155,11 +160,10 @@ def train_cell(
         else:
             trained = train(task, out=cell.folder, **options)
         experiment, result = trained.experiment, _result(cell, trained.report)
-        losses = [point["loss"] for point in result.curve]
-        if len(losses) > 1 and min(losses) == losses[0]:  # it has not learned anything since then
-            result = _capped(
-                result, _diverged(cell, experiment, "the loss is above that of the untrained model")
-            )
+        tokens = experiment.task_type.level is Level.NEXT_TOKEN
+        if result.loss > (_LEARNED * log(trained.model.sizes.outputs) if tokens else 0.0):
+            reason = "the loss is above that of the untrained model"
+            result = _capped(result, _diverged(cell, experiment, reason))
     except NotFiniteError as error:
         notify(str(error))
         experiment = validate(resolve(task, registry=registry), data)

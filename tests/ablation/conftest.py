@@ -76,6 +76,7 @@ def made_up() -> MakeUp:
                 "split": "test",
                 "start": None,
                 "parts": [],
+                "test_set": "5e1f",
                 "task": {
                     "type": "sequence-to-sequence",
                     "model": {"width": 128, "ffn_width": 512 + 8 * index, "attention": {"name": arm}},

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer_ablation.comparison import PairedComparison, Scores, Verdict, compare, judge
+from plugformer_ablation.comparison import (
+    PairedComparison,
+    Scores,
+    Verdict,
+    compare,
+    compare_at_looks,
+    judge,
+)
+from plugformer_ablation.looks import Look
 from plugformer_ablation.statistics import StudentT, resampled
 
 SEEDS = range(1, 6)
@@ -253,3 +261,32 @@ def test_differences_that_cancel_over_seeds_have_no_negative_variance():
         arm = Scores(scores, dict(enumerate(moved)), 40)
         baseline = Scores(dict.fromkeys(scores, 0.0), dict.fromkeys(scores, np.zeros(500)), 40)
         assert compare(arm, baseline, range(3)).examples.error == pytest.approx(0, abs=1e-6)
+
+
+def test_equal_scores_are_equivalent_only_within_the_error_over_examples():
+    """Ten of a hundred examples are decided the other way, five in favor of each."""
+    ours, theirs = np.zeros(100), np.zeros(100)
+    ours[:50] = theirs[5:55] = 1
+    rows = resampled([ours[:, None], theirs[:, None]], lambda rows: float(rows.mean()))
+    sides = [Scores({1: 0.5, 2: 0.6}, {1: row, 2: row + 0.1}, 100) for row in rows]
+    found = compare(*sides, (1, 2))
+    assert found.identical
+    look = Look(2, 0.05, 0.1)
+    assert found.verdict(look, 0.01, higher_is_better=True) == Verdict.UNDECIDED
+    assert found.verdict(look, 0.9, higher_is_better=True) == Verdict.EQUIVALENT
+
+
+def test_rates_of_divergence_are_of_each_sides_own_trainings():
+    arm = Scores({2: 0.5}, failures={1: "it was lost"})
+    baseline = Scores({1: 0.1, 2: 0.1}, diverged=frozenset({1, 2}))
+    found = compare(arm, baseline, (1, 2))
+    assert (found.pairs, found.trained) == (1, (1, 2))
+    assert 0 < found.p_diverged <= 1
+
+
+def test_a_share_is_one_of_the_seeds_of_the_look():
+    """Seeds that only the baseline has, because others need it, do not change what was decided."""
+    looks = [Look(2, 0.05, 0.1), Look(4, 0.05, 0.1)]
+    arm, baseline = Scores({1: 1.0, 2: 1.0}), Scores({1: 1.0, 2: 1.0, 3: 0.1, 4: 0.1})
+    _, look, smallest = compare_at_looks(arm, baseline, (1, 2, 3, 4), looks, "10 %", higher_is_better=True)
+    assert (look.seeds, smallest) == (2, pytest.approx(0.1))

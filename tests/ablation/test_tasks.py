@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -119,7 +120,7 @@ def test_a_ladder_derives_sizes_and_updates(registry):
         study(registry, task="dates", ladder=ladder, scales={"small": {}}, set=kept)
 
 
-def twice(made_up, first, second, metric=None):
+def twice(made_up, first, second, metric=None, *, apart=True):
     """Returns a study of two tasks from two of one task."""
     both = [made_up(accuracies, seeds=6, examples=200) for accuracies in (first, second)]
     arms, cells, metrics = [], [], {}
@@ -127,6 +128,7 @@ def twice(made_up, first, second, metric=None):
         for arm in results.arms:
             baseline = arm["baseline"] and f"{name}: {arm['baseline']}"
             changes = {"name": f"{name}: {arm['name']}", "values": {"task": name, **arm["values"]}}
+            changes["test_set"] = name if apart else "shared"
             arms.append({**arm, **changes, "baseline": baseline})
             metrics[f"{name}: {arm['name']}"] = {"exact_match": ExactMatch()}
         cells += [replace(cell, arm=f"{name}: {cell.arm}") for cell in results.cells]
@@ -152,6 +154,21 @@ def twice(made_up, first, second, metric=None):
         cells=tuple(cells),
         metrics=metrics,
     )
+
+
+def leveled(results, score, *arms):
+    """Returns results in which every training of some arms has one score."""
+    cells = (
+        replace(
+            cell,
+            metrics={"exact_match": score},
+            statistics={"exact_match": np.full_like(cell.statistics["exact_match"], score)},
+        )
+        if cell.arm in arms
+        else cell
+        for cell in results.cells
+    )
+    return replace(results, cells=tuple(cells))
 
 
 def test_a_gain_on_one_task_is_local(made_up):
@@ -202,3 +219,31 @@ def test_an_arm_is_reproduced_with_what_it_starts_from(done, registry, tmp_path)
     ]
     assert [verdict["arm"] for verdict in record["verdicts"]][3:] == ["mqa"]
     assert all(verdict["stands"] for verdict in record["verdicts"])
+
+
+def test_tasks_with_one_test_set_share_its_draws(made_up):
+    """Their examples vary together: the error over both is that of one."""
+    same = {"baseline": 0.6, "other": 0.9}
+    found = find(twice(made_up, same, same, apart=False))
+    (overall,) = found.overall
+    alone = [each["standard_error"]["examples"] for each in found.comparisons]
+    assert overall["standard_error"]["examples"] == pytest.approx(alone[0], rel=1e-9)
+
+
+def test_a_baseline_without_any_score_above_0_has_no_share(made_up):
+    none, usual = {"baseline": 0.2, "other": 0.9}, {"baseline": 0.6, "other": 0.9}
+    errors = type("Errors", (ExactMatch,), {"higher_is_better": False})()
+
+    (overall,) = find(leveled(twice(made_up, none, usual, errors), 0.0, "a: baseline")).overall
+    assert overall["difference"] is None
+    assert "there is no share of it" in overall["notes"][0]
+    (overall,) = find(leveled(twice(made_up, none, usual), 0.0, "a: baseline")).overall
+    assert overall["verdict"] == "better", "the mean of one metric needs no shares"
+
+
+def test_a_task_at_its_ceiling_makes_no_arm_equivalent(made_up):
+    results = twice(made_up, {"baseline": 0.90, "other": 0.88}, {"baseline": 0.9, "other": 0.9})
+    results = leveled(results, 1.0, "b: baseline", "b: other")
+    (overall,) = find(replace(results, study={**results.study, "smallest_effect": 0.2})).overall
+    assert abs(overall["difference"]) < 0.05
+    assert overall["verdict"] != "equivalent"
