@@ -125,7 +125,8 @@ def find(results: StudyResults) -> Findings:
         "overall": judge_over_tasks(overall, results, scores, looks, comparisons),
         "screening": list(results.screening),
         "trials": list(results.trials),
-        "spent": spent(results.cells, results.trials),
+        "preparation": list(results.preparation),
+        "spent": spent(results.cells, results.trials, results.preparation),
         "laws": power_laws(results),
         "decision_accuracy": decision_accuracies(results),
         "signal_to_noise": signals_to_noise(results),
@@ -181,6 +182,7 @@ def _arm(results: StudyResults, arm: Record) -> ArmRecord:
         "spent": spent(
             [cell for cell in results.cells if cell.arm == arm["name"]],
             [trial for trial in results.trials if trial["arm"] == arm["name"]],
+            [training for training in results.preparation if training["arm"] == arm["name"]],
         ),
         "tuned": arm["tuned"],
         "edges": arm["edges"],

@@ -26,12 +26,17 @@ class Ends(TypedDict):
 
 
 class Spent(TypedDict):
-    """Numbers of trainings, and of trials of tuning, with the seconds of all of their updates."""
+    """Numbers of trainings with the seconds of all of their updates.
+
+    `trials` are those of tuning, `preparation` those of screening and those that trials start from.
+    """
 
     trainings: int
     training_seconds: float
     trials: int
     trial_seconds: float
+    preparation: int
+    preparation_seconds: float
 
 
 class Judged(Ends):
@@ -134,6 +139,7 @@ class ReportRecord(TypedDict):
     overall: list[OverallRecord]
     screening: list[ScreeningRecord]
     trials: list[dict[str, Any]]
+    preparation: list[dict[str, Any]]
     spent: Spent
     laws: list[dict[str, Any]]
     decision_accuracy: list[dict[str, Any]]

@@ -147,6 +147,8 @@ class StudyResults:
         metrics: The metrics of each arm by name, which aggregate statistics and know their direction.
         trials: A record of each training that settings were chosen by: the `arm`, what was `tuned`, the
             `seed`, and what the training gave on validation.
+        preparation: The `arm`, `seed` and `seconds` of each training of screening, and of those that trials
+            start from.
         screening: A record of each arm that was screened: its p, and whether it was `confirmed`, so that it
             is among `arms`.
         looks: Earlier reports that gave a verdict: the `metric`, the `split` and the `seeds` of each, and the
@@ -159,6 +161,7 @@ class StudyResults:
     made_of: dict[str, Any]
     metrics: dict[str, dict[str, Metric]]
     trials: tuple[Record, ...] = ()
+    preparation: tuple[Record, ...] = ()
     looks: tuple[Record, ...] = ()
     screening: tuple[Record, ...] = ()
 
@@ -215,8 +218,8 @@ class StudyResults:
             known = {task: metrics_of(arm["task"], registry) for task, arm in of_tasks.items()}
             metrics = {arm["name"]: known[arm["values"].get("task", "")] for arm in arms}
             results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics)
-            trials, looks, screening = (tuple(record[key]) for key in ("trials", "looks", "screening"))
-            results = replace(results, trials=trials, looks=looks, screening=screening)
+            more = {key: tuple(record[key]) for key in ("trials", "preparation", "looks", "screening")}
+            results = replace(results, **more)
         for cell in cells:
             cell.check(metrics[cell.arm], {file: cell.metrics})
         return results

@@ -118,8 +118,15 @@ def run_study(
             arms = [arm for arm in arms if arm.baseline is None]
         results = _new_results(study, arms)
 
+        preparation: dict[str, Record] = {}
+
         def trained(cells: Sequence[Cell]) -> list[CellResult]:
-            return train_cells(cells, out, results.metrics, executor, console)
+            finished = train_cells(cells, out, results.metrics, executor, console)
+            for cell, result in zip(cells, finished, strict=True):
+                if not cell.tried:  # a trial has a record of its own
+                    kept = {"arm": cell.arm, "seed": cell.seed, "seconds": result.seconds}
+                    preparation[cell.name] = kept
+            return finished
 
         if study.tunes:
             arms, trials = tuned(arms, study, results, out, trained, rows)
@@ -153,6 +160,7 @@ def run_study(
             arms=tuple(arm.record() for arm in arms),
             cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
             made_of={**made_of(arms), **accepted(finished)},
+            preparation=tuple(preparation.values()),
         )
 
 

@@ -6,8 +6,8 @@ from plugformer_ablation.records import Spent
 from plugformer_ablation.results import CellResult, Record
 
 
-def spent(cells: Sequence[CellResult], trials: Sequence[Record]) -> Spent:
-    """Returns the number of `trainings` and of `trials` of tuning, and the seconds of each.
+def spent(cells: Sequence[CellResult], trials: Sequence[Record], preparation: Sequence[Record]) -> Spent:
+    """Returns the number of `trainings`, of `trials` and of those in `preparation`, and the seconds of each.
 
     Seconds are the wall time of all updates, on the device of a training: a GPU, or its share of the cores.
     Trainings that failed or diverged count without the time that they took, which nobody has recorded.
@@ -17,6 +17,8 @@ def spent(cells: Sequence[CellResult], trials: Sequence[Record]) -> Spent:
         "training_seconds": sum(cell.seconds for cell in cells),
         "trials": len(trials),
         "trial_seconds": sum(trial["seconds"] for trial in trials),
+        "preparation": len(preparation),
+        "preparation_seconds": sum(training["seconds"] for training in preparation),
     }
 
 
@@ -25,6 +27,11 @@ def price(record: Spent) -> str:
     words = f"{_duration(record['training_seconds'])} of updates in {record['trainings']:,} trainings"
     if record["trials"]:
         words += f", and {_duration(record['trial_seconds'])} in {record['trials']:,} trials of tuning"
+    if record["preparation"]:
+        words += (
+            f", and {_duration(record['preparation_seconds'])} in {record['preparation']:,} trainings for "
+        )
+        words += "screening or for trials to start from"
     return words
 
 

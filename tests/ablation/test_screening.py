@@ -16,6 +16,7 @@ from plugformer_ablation.report import StudyReport
 from plugformer_ablation.results import StudyResults
 from plugformer_ablation.screening import discoveries, moderated
 from plugformer_ablation.sentences import heading
+from plugformer_ablation.spending import price
 from plugformer_ablation.study import SCREENING_SEED, Screening
 
 RATES = ("training.optimizer.lr=[0.0001, 0.00011, 0.1]",)
@@ -107,6 +108,16 @@ def test_arms_that_seem_to_differ_are_confirmed_with_other_seeds(done, registry)
     assert run(study, out, registry, Console(quiet=True))[1] == [], "nothing is trained again"
 
 
+def test_what_was_spent_counts_the_trainings_of_screening(done):
+    _, _, results, _ = done
+    findings = find(results)
+    spent = findings.record["spent"]
+    assert [spent[key] for key in ("trainings", "trials", "preparation")] == [4, 0, 6]
+    assert spent["preparation_seconds"] > 0
+    assert [arm["spent"]["preparation"] for arm in findings.record["arms"]] == [2, 2]
+    assert " in 6 trainings for screening" in price(spent)
+
+
 def test_verdicts_are_corrected_for_the_arms_that_went_on(done, tmp_path):
     _, _, results, _ = done
     findings = find(results)
@@ -114,7 +125,7 @@ def test_verdicts_are_corrected_for_the_arms_that_went_on(done, tmp_path):
     assert "1 of 2 arms are compared, the others were screened out by 2 seeds" in heading(findings)
     StudyReport(findings).write(tmp_path, print)
     again = StudyResults.load(tmp_path, Registry.discover())
-    assert again.screening == results.screening
+    assert (again.screening, again.preparation) == (results.screening, results.preparation)
     assert find(again).record == findings.record
 
 

@@ -100,6 +100,17 @@ def test_a_start_must_come_before(registry):
         study(registry, tasks=tasks)
 
 
+def test_what_was_spent_counts_what_trials_start_from(registry, tmp_path):
+    tasks = {"a": "dates", "b": {"task": "dates", "from": {"task": "a", "parts": ["encoder"]}}}
+    tune = {"training.optimizer.lr": [0.001, 0.01]}
+    declared = study(registry, tasks=tasks, seeds=1, tune=tune, tuning={"extend": 0})
+    results, begun = run(declared, tmp_path / "s", registry, Console(quiet=True))
+    spent = find(results).record["spent"]
+    numbers = [spent[key] for key in ("trainings", "trials", "preparation")]
+    assert numbers == [4, 8, 2]
+    assert sum(numbers) == len(begun)
+
+
 @pytest.mark.parametrize("keys", [{"task": "dates", "tasks": {"a": "dates"}}, {}])
 def test_a_study_has_a_task_or_several(keys, registry):
     with pytest.raises(ConfigurationError, match=r"task: (expected either|is missing)"):
