@@ -15,6 +15,7 @@ import yaml
 
 from plugformer.configuration import dump, resolve
 from plugformer.errors import ConfigurationError
+from plugformer.registry import Kind
 from plugformer.validation import validate
 from plugformer_ablation.arms import Arm, by_stage, context_of
 from plugformer_ablation.cells import Cell, make_cells
@@ -35,7 +36,12 @@ def tuned(
     """Returns each arm with the settings that it chooses, and a record of every trial.
 
     An arm whose choice is at the end of a range tries the next number beyond, as often as the study allows.
+
+    Raises:
+        ConfigurationError: Trainings are to be shortened, and would not be the same on a smaller scale.
     """
+    if study.tuning.strategy == "halving":
+        _check_lengths(arms, study)
     chosen: dict[str, Arm] = {}
     records: list[Record] = []
 
@@ -90,32 +96,53 @@ def _first(
     """Returns the settings that are tried first with whole trainings.
 
     By coordinates those that differ from the first ones in the first setting alone. Halving trains all of
-    them shortly, and with twice the updates the better half of each arm: Jamieson and Talwalkar (2016),
-    section 3, https://proceedings.mlr.press/v51/jamieson16.html.
+    them shortly, and with twice the updates the better half of each arm, so that of any number one is left
+    for a whole training: Jamieson and Talwalkar (2016), section 3,
+    https://proceedings.mlr.press/v51/jamieson16.html.
     """
     waiting = list(arms)
     groups = {name: list(group) for name, group in groupby(arms, key=lambda arm: arm.name)}
     if study.tuning.strategy == "coordinate":
         alike = {name: dict(list(group[0].tuned.items())[1:]) for name, group in groups.items()}
         return [arm for arm in arms if dict(list(arm.tuned.items())[1:]) == alike[arm.name]]
-    rungs = max(map(len, groups.values())).bit_length() - 1 if study.tuning.strategy == "halving" else 0
-    for rung in range(rungs, 0, -1):
-        trials = run([_shortened(arm, 2**rung, study) for arm in waiting], 0.5**rung)
-        kept: list[int] = []
-        for _, group in groupby(zip(waiting, trials, strict=True), key=lambda pair: pair[0].name):
+    if study.tuning.strategy == "grid":
+        return waiting
+    rungs = {name: (len(group) - 1).bit_length() for name, group in groups.items()}
+    for rung in range(max(rungs.values()), 0, -1):
+        short = [arm for arm in waiting if rungs[arm.name] >= rung]
+        trials = run([_shortened(arm, 2**rung) for arm in short], 0.5**rung)
+        kept = [id(arm) for arm in waiting if rungs[arm.name] < rung]
+        for _, group in groupby(zip(short, trials, strict=True), key=lambda pair: pair[0].name):
             ranked = sorted(group, key=lambda pair: _rank(pair[1], results))
             kept += [id(arm) for arm, _ in ranked[: -(-len(ranked) // 2)]]
         waiting = [arm for arm in waiting if id(arm) in kept]
     return waiting
 
 
-def _shortened(arm: Arm, times: int, study: Study) -> Arm:
+def _check_lengths(arms: Sequence[Arm], study: Study) -> None:
+    """Refuses trainings without a number of updates, and schedules of which a part keeps its length."""
+    for arm in arms:
+        training = arm.resolved.task.training
+        schedule = vars(arm.resolved.create(Kind.SCHEDULE, training.schedule))
+        fixed = {key: schedule.get(key, 0) for key in ("warmup_steps", "decay_steps")}
+        message = ""
+        if training.steps is None:
+            message = "needs numbers of updates: add `training.steps: NUMBER` to `set`"
+        for key, updates in fixed.items():
+            if updates and isinstance(updates, int):
+                message = (
+                    f"shortens trainings, but not the {updates} updates of `training.schedule.{key}` "
+                    f"({training.schedule.name}, arm {arm.name!r}), so that short ones follow another "
+                    "schedule: write a share of the updates there, such as 0.1, or choose another strategy"
+                )
+        if message:
+            raise study.mistakes([(("tuning", "strategy"), message)])
+
+
+def _shortened(arm: Arm, times: int) -> Arm:
     """Returns an arm with fewer updates, for its first trials."""
     training = arm.resolved.task.training
-    if training.steps is None:
-        message = "needs numbers of updates: add `training.steps: NUMBER` to `set`"
-        raise study.mistakes([(("tuning", "strategy"), message)])
-    steps, every = max(1, training.steps // times), training.evaluate_every
+    steps, every = max(1, (training.steps or 0) // times), training.evaluate_every
     changes = {"steps": steps, "evaluate_every": every and min(every, steps)}
     changed = training.model_copy(update=changes)
     return arm.with_task(arm.resolved.task.model_copy(update={"training": changed}))

@@ -1,6 +1,6 @@
 """Tuning: what is tried, what is chosen, and how a range is extended; nothing is trained."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import log10
 from types import SimpleNamespace
 
@@ -185,6 +185,43 @@ def test_halving_trains_the_better_half_longer(registry, tmp_path):
         0.5
     ] * 2 + [1]
     assert arms[0].resolved.task.training.steps == 40
+
+
+def test_halving_leaves_one_whole_training_of_any_number(registry, tmp_path):
+    arms = {
+        "many": {"tune": {LR: [10 ** (number / 4 - 3) for number in range(9)]}},
+        "few": {"model.attention": "mqa", "tune": {LR: [0.001, 0.01, 0.1]}},
+        "none": {"model.ffn_width": 32},
+    }
+    sizes = {"data.size": 60, "training.steps": 64, "training.schedule": "warmup_cosine"}
+    study = written(registry, arms=arms, set=sizes, tuning={"strategy": "halving", "extend": 0})
+    chosen, records = tune(study, registry, tmp_path, Trained(0.01))
+    assert [arm.tuned.get(LR) for arm in chosen] == [0.01, 0.01, None]
+    shares = {name: Counter(each["share"] for each in records if each["arm"] == name) for name in arms}
+    assert shares["many"] == {1 / 16: 9, 1 / 8: 5, 1 / 4: 3, 1 / 2: 2, 1: 1}
+    assert shares["few"] == {1 / 4: 3, 1 / 2: 2, 1: 1}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "updates"),
+    [
+        ({"name": "warmup_cosine", "warmup_steps": 20}, "20 updates of `training.schedule.warmup_steps`"),
+        ({"name": "wsd", "decay_steps": 30}, "30 updates of `training.schedule.decay_steps`"),
+        ({"name": "noam"}, "4000 updates of `training.schedule.warmup_steps`"),
+    ],
+)
+def test_halving_refuses_a_schedule_with_a_part_that_keeps_its_length(registry, tmp_path, schedule, updates):
+    study = written(
+        registry,
+        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
+        set={"data.size": 60, "training.steps": 64, "training.schedule": schedule},
+        tune={LR: [0.001, 0.01]},
+        tuning={"strategy": "halving"},
+    )
+    trained = Trained(0.01)
+    with pytest.raises(ConfigurationError, match=rf"tuning\.strategy: .*{updates}"):
+        tune(study, registry, tmp_path, trained)
+    assert trained.cells == []
 
 
 def test_a_range_is_numbers_in_equal_ratios(registry):
