@@ -6,7 +6,7 @@ from math import ceil, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import AfterValidator, Field, PrivateAttr, field_validator
 
 from plugformer.configuration import (
     Origin,
@@ -42,7 +42,15 @@ _SOLVED = {
 }
 """The settings that each way of matching changes."""
 
-Effect = Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
+
+def _share(text: str) -> str:
+    """Returns a share in percent; raises ValueError if it is none."""
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+ ?%", text) or not float(text.rstrip(" %")):
+        raise ValueError(f"a positive share such as 0.5 %, found {text!r}")
+    return text
+
+
+Effect = Annotated[float, Field(gt=0)] | Annotated[str, AfterValidator(_share)]
 """A difference of a metric, or a share of its value in percent."""
 
 Keep = Literal["results", "best", "all"]

@@ -46,6 +46,17 @@ def test_a_study_names_manifests_relative_to_its_file(file, tmp_path, registry):
         resolve_arms(study, registry)
 
 
+@pytest.mark.parametrize("effect", ["1.2.3 %", ". %", "0 %", "0.0%", "-1 %", "5", 0, -0.1])
+def test_an_effect_that_is_no_positive_number_or_share_is_refused(file, effect):
+    with pytest.raises(ConfigurationError, match=r"study\.yaml.*smallest_effect"):
+        read_study(file(f"smallest_effect: {effect!r}\n{STUDY}"))
+
+
+@pytest.mark.parametrize("effect", ["0.5 %", ".5%", "10 %", 0.2])
+def test_an_effect_is_a_positive_number_or_share(file, effect):
+    assert read_study(file(f"smallest_effect: {effect!r}\n{STUDY}")).smallest_effect == effect
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
