@@ -173,6 +173,7 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     if isinstance(study.smallest_effect, float) and len({arm.metric for arm in resolved_arms}) > 1:
         message = "a number has no unit over tasks with different metrics: write a share such as `0.5 %`"
         raise study.mistakes([(("smallest_effect",), message)])
+    _check_further(study, resolved_arms)
     return resolved_arms
 
 
@@ -183,21 +184,36 @@ def primary_metric(study: Study, task: str, resolved: Experiment) -> str:
         ConfigurationError: The task has no metric, or not one that the study names.
     """
     place, settings = study.task_of(task)
-    known = [metric.score_name for metric in resolved.task.evaluation.metrics]
+    known = _metrics(resolved)
     if not known:
         message = "the task has no metric: add `evaluation.metrics: [...]` to `set`"
         raise study.mistakes([((*place, "task"), message)])
     primary = settings.metric or study.metric or known[0]
-    where = (*place, "metric") if settings.metric else ("metric",)
-    further = [] if task else [(name, ("metrics", number)) for number, name in enumerate(study.metrics)]
-    for name, place in [(primary, where), *further]:
-        if name not in known:
-            raise study.mistakes([(place, _unknown_metric(name, known, resolved))])
+    if primary not in known:
+        place = (*place, "metric") if settings.metric else ("metric",)
+        raise study.mistakes([(place, f"the task has no {_unknown_metric(primary, known, resolved)}")])
     return primary
 
 
+def _metrics(resolved: Experiment) -> list[str]:
+    """Returns the names of a task's metrics."""
+    return [metric.score_name for metric in resolved.task.evaluation.metrics]
+
+
+def _check_further(study: Study, arms: Sequence[Arm]) -> None:
+    """Refuses further metrics that no task has."""
+    known = list(dict.fromkeys(name for arm in arms for name in _metrics(arm.resolved)))
+    unknown = [
+        (("metrics", number), f"no task has the {_unknown_metric(name, known, arms[0].resolved)}")
+        for number, name in enumerate(study.metrics)
+        if name not in known
+    ]
+    if unknown:
+        raise study.mistakes(unknown)
+
+
 def _unknown_metric(wanted: str, known: Sequence[str], resolved: Experiment) -> str:
-    """Returns what is wrong with a metric that a task does not have."""
+    """Returns a metric that a task does not have, in words, and what to do."""
     task_type = resolved.task_type
     fits = fitting(resolved.registry, Kind.METRIC, lambda metric: measures(metric, task_type))
     others = sorted({*fits} - {*known})
@@ -207,7 +223,7 @@ def _unknown_metric(wanted: str, known: Sequence[str], resolved: Experiment) -> 
         guess, advice = "", f"add `evaluation.metrics: [..., {wanted}]` to `set`"
     elif wanted == "loss":
         advice = "the validation loss is always reported; a verdict needs a metric, for texts `perplexity`"
-    return f"the task has no metric {wanted!r}{guess}, but {', '.join(known)}\n  {advice}"
+    return f"metric {wanted!r}{guess}, but {', '.join(known)}\n  {advice}"
 
 
 def written(task: Task) -> dict[str, Any]:

@@ -117,6 +117,13 @@ def test_a_study_has_a_task_or_several(keys, registry):
         study(registry, **keys)
 
 
+def test_a_further_metric_that_no_task_has_is_refused_at_its_place(registry):
+    tasks = {"a": "dates", "b": {"task": "dates", "set": {"evaluation.metrics": ["perplexity"]}}}
+    declared = study(registry, tasks=tasks, metrics=["perplexity", "exact_mach"])
+    with pytest.raises(ConfigurationError, match=r"metrics\.1: .*'exact_mach'.*exact_match"):
+        resolve_arms(declared, registry)
+
+
 def test_a_ladder_derives_sizes_and_updates(registry):
     ladder = {"layers": [1, 2], "width_per_layer": 16, "head_width": 8, "tokens_per_parameter": 2}
     kept = {"data.size": 60, "training.schedule": "constant"}
