@@ -12,7 +12,7 @@ from plugformer_ablation.statistics import RESAMPLES
 
 _ESCAPED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX = str.maketrans({**_ESCAPED, "<": "$<$", ">": "$>$", **{mark: f"\\{mark}" for mark in "&%$#_{}"}})
-_NUMBERS = re.compile(r"(?=.*\d)[-\d.,±<\[\] ]+")
+_NUMBERS = re.compile(r"(?=.*\d)(?:[-\d.,±<\[\] ]|\de\+\d)+")
 
 
 def paper_files(findings: Findings, table: DataFrame) -> dict[str, str]:
@@ -28,7 +28,8 @@ def paper_files(findings: Findings, table: DataFrame) -> dict[str, str]:
 
 
 def _math(numbers: str) -> str:
-    return "${}$".format(numbers.replace("±", r"\pm"))
+    scientific = re.sub(r"e\+(\d+)", r" \\cdot 10^{\1}", numbers)
+    return "${}$".format(scientific.replace("±", r"\pm"))
 
 
 def _markdown(table: DataFrame) -> str:

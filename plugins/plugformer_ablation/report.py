@@ -25,6 +25,7 @@ from plugformer_ablation.results import Record, flat, write
 from plugformer_ablation.sentences import (
     UPDATE,
     contrast_sentences,
+    decimal,
     decimals,
     explanation,
     heading,
@@ -165,7 +166,7 @@ class StudyReport:
         others = {name: [_spread(arm["others"].get(name), 4) for arm in arms] for name in more}
         names = list(dict.fromkeys([*metrics, "loss"]))
         cells = results.table().reindex(columns=["arm", "seed", *names, "failure"])
-        cells[names] = cells[names].map(lambda score: NOTHING if math.isnan(score) else f"{score:.4f}")
+        cells[names] = cells[names].map(lambda score: NOTHING if math.isnan(score) else decimal(score, 4))
         return render_page(
             "plugformer_ablation",
             "report.html",
@@ -194,14 +195,14 @@ class StudyReport:
 
 def arms_table(findings: Findings) -> DataFrame:
     """Returns scores and costs as text: a row for each arm."""
-    seeds = len(findings.results.study["seeds"])
+    planned = len(findings.results.study["looks"]) > 1  # a decided arm is trained with fewer seeds
 
     def row(arm: Record) -> dict[str, str]:
         cost, places = arm["cost"], decimals(findings, arm["values"].get(TASK))
-        update = cost.get("update")
+        update, cells, failed = cost.get("update"), arm["cells"], len(arm["failed"])
         return {
             "arm": arm["arm"],
-            "cells": f"{arm['cells']} of {seeds}",
+            "cells": f"{cells} of {cells + failed}" if failed or not planned else f"{cells}",
             findings.metric: _spread(arm["score"], places),
             "95 % interval": _interval(arm["score"], places),
             LOSS: _spread(arm["loss"], 4),
@@ -265,19 +266,18 @@ def comparisons_table(findings: Findings) -> DataFrame:
 
     def row(comparison: Record) -> dict[str, str]:
         places, level = decimals(findings, tasks[comparison["arm"]]), percent(comparison["level"])
-        form = f".{places}f"
         name, end = (f"{level} interval", "") if len(levels) == 1 else ("interval", f" ({level})")
         p, loss = comparison["p"]["corrected"], comparison["loss_difference"]
         errors = comparison["standard_error"].items()
         return {
             "arm": comparison["arm"],
-            "difference": _number(comparison["difference"], form),
+            "difference": _score(comparison["difference"], places),
             name: _interval(comparison, places) + end,
             "p": "<0.001" if p is not None and p < 0.001 else _number(p, ".3f"),
             "verdict": comparison["verdict"],
-            **{f"standard error, {name}": _number(error, form) for name, error in errors},
+            **{f"standard error, {name}": _score(error, places) for name, error in errors},
             "effect size d_z": _number(comparison["effect_size_dz"], ".2f"),
-            f"{LOSS}, 95 % interval": f"{_number(loss['mean'], '.4f')} {_interval(loss, 4)}",
+            f"{LOSS}, 95 % interval": f"{_score(loss['mean'], 4)} {_interval(loss, 4)}",
             "examples better, worse, same": _counts(comparison["examples"]),
             **{f"{each}, further": _further(comparison["further"].get(each)) for each in metrics},
         }
@@ -314,11 +314,15 @@ def _counts(examples: Record | None) -> str:
 
 def _further(difference: Record | None) -> str:
     """Returns the difference in a further metric, with its interval."""
-    return f"{_number(difference['difference'], '.4f')} {_interval(difference, 4)}" if difference else NOTHING
+    return f"{_score(difference['difference'], 4)} {_interval(difference, 4)}" if difference else NOTHING
 
 
 def _number(value: float | None, form: str) -> str:
     return NOTHING if value is None else f"{value:{form}}"
+
+
+def _score(value: float | None, places: int) -> str:
+    return NOTHING if value is None else decimal(value, places)
 
 
 def _millions(value: float | None) -> str:
@@ -328,15 +332,15 @@ def _millions(value: float | None) -> str:
 def _interval(summary: Record | None, places: int) -> str:
     if summary is None or summary["low"] is None:
         return NOTHING
-    return f"[{summary['low']:.{places}f}, {summary['high']:.{places}f}]"
+    return f"[{decimal(summary['low'], places)}, {decimal(summary['high'], places)}]"
 
 
 def _spread(summary: Record | None, places: int) -> str:
     """Returns mean and standard deviation."""
     if summary is None:
         return "failed"
-    mean, deviation = f"{summary['mean']:.{places}f}", summary["deviation"]
-    return mean if deviation is None else f"{mean} ± {deviation:.{places}f}"
+    mean, deviation = decimal(summary["mean"], places), summary["deviation"]
+    return mean if deviation is None else f"{mean} ± {decimal(deviation, places)}"
 
 
 def _rows(frame: DataFrame) -> Rows:

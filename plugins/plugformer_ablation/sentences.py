@@ -33,7 +33,7 @@ def contrast_sentences(findings: Findings) -> list[str]:
         if contrast["low"] is None:
             lines.append(f"{contrast['contrast']}: cannot be told.")
             continue
-        value, low, high = (f"{contrast[key]:.{places}f}" for key in ("difference", "low", "high"))
+        value, low, high = (decimal(contrast[key], places) for key in ("difference", "low", "high"))
         told = "not shown to differ from 0" if contrast["low"] <= 0 <= contrast["high"] else "differs from 0"
         interval = f"{percent(contrast['level'])} interval {low} to {high}"
         lines.append(f"{contrast['contrast']}: {value} ({interval}), {told}.")
@@ -53,9 +53,9 @@ def overall_sentences(findings: Findings) -> list[str]:
         unit = f" {PERCENT}" if overall["metric"] == PERCENT else ""
         direction = "better" if (difference > 0) == overall["higher_is_better"] else "worse"
         where = f"over {len(overall['tasks'])} tasks, {overall['arm']}"
-        text = f"{where} is {abs(difference):.{places}f}{unit} {direction}"
+        text = f"{where} is {decimal(abs(difference), places)}{unit} {direction}"
         if overall["low"] is not None:
-            low, high = (f"{overall[end]:.{places}f}" for end in ("low", "high"))
+            low, high = (decimal(overall[end], places) for end in ("low", "high"))
             text += f" ({percent(overall['level'])} interval {low} to {high})"
         text += f": {_conclusion(overall, places)}"
         for key, told in (("better_on", "better"), ("worse_on", "worse")):
@@ -74,13 +74,13 @@ def _sentence(findings: Findings, comparison: Record) -> str:
         reasons = dict.fromkeys([*comparison["notes"], *_failures(findings, comparison)])
         return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
     direction = "better" if (difference > 0) == comparison["higher_is_better"] else "worse"
-    text = f"{arm} is {abs(difference):.{places}f} {direction} than {baseline}"
+    text = f"{arm} is {decimal(abs(difference), places)} {direction} than {baseline}"
     if comparison["pairs"] == 1:
-        text = f"{arm} and {baseline} differ by {difference:.{places}f}"
+        text = f"{arm} and {baseline} differ by {decimal(difference, places)}"
     if difference == 0:
         text = f"{arm} scores the same as {baseline}"
     if comparison["low"] is not None:
-        low, high = (f"{comparison[end]:.{places}f}" for end in ("low", "high"))
+        low, high = (decimal(comparison[end], places) for end in ("low", "high"))
         covered = " over test examples alone" if comparison["pairs"] == 1 else ""
         text += f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
     more = (*_failures(findings, comparison), *_edges(findings, comparison), *_needed(comparison))
@@ -93,15 +93,15 @@ def _conclusion(comparison: Record, places: int) -> str:
         return next((str(note) for note in comparison["notes"] if "no verdict" in note), "no verdict")
     smallest = comparison["smallest_effect"]
     if comparison["verdict"] == Verdict.EQUIVALENT:
-        low, high = (comparison["equivalence"][end] or 0.0 for end in ("low", "high"))
+        low, high = (decimal(comparison["equivalence"][end] or 0.0, places) for end in ("low", "high"))
         return (
-            f"equivalent, since the interval for this, {low:.{places}f} to {high:.{places}f}, excludes a "
-            f"difference of {smallest:.{places}f} or more"
+            f"equivalent, since the interval for this, {low} to {high}, excludes a "
+            f"difference of {decimal(smallest, places)} or more"
         )
     if comparison["verdict"] == Verdict.UNDECIDED:
         if any("floor" in note for note in comparison["notes"]):
             return "undecided, since at its floor or ceiling the metric cannot tell arms apart"
-        return f"undecided, since neither 0 nor a difference of {smallest:.{places}f} is excluded"
+        return f"undecided, since neither 0 nor a difference of {decimal(smallest, places)} is excluded"
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return "a significant difference"
     return "no difference shown"
@@ -121,7 +121,7 @@ def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
     if any(comparison["diverged_seeds"].values()):
         (told,) = [note for note in comparison["notes"] if note.startswith("diverged")]
         p = comparison["p_diverged"]
-        yield told if p is None else f"{told}; p of the rates {p:.2g}"
+        yield told if p is None else f"{told}; uncorrected p of the rates {p:.2g}"
     if any(comparison["failed_seeds"].values()):
         yield comparison["notes"][0]
         failed = {arm["arm"] for arm in findings.record["arms"] if arm["failed"]}
@@ -223,11 +223,12 @@ def explanation(findings: Findings) -> list[str]:
 def how_judged(findings: Findings) -> list[str]:
     """Returns how the differences of several seeds are judged."""
     level = percent(findings.comparisons[0]["level"])
+    unless = ", unless it is equivalent" if findings.results.study["smallest_effect"] else ""
     return [
         "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
         f"The {level} interval covers the variation over seeds and test examples; all of them (here "
         f"{len(findings.comparisons) + len(findings.overall)}) hold together with 95 %. An arm is better "
-        "or worse where it excludes 0, which is where the corrected p is below 0.05. A verdict "
+        f"or worse where it excludes 0, which is where the corrected p is below 0.05{unless}. A verdict "
         "in favor of a side also needs all of its seeds.",
         "A training that diverged counts with the score of its untrained model.",
         *_about_equivalence(findings),
@@ -349,6 +350,11 @@ def updates(findings: Findings) -> list[Record]:
 def percent(share: float) -> str:
     """Returns a share in percent, with at most four digits."""
     return f"{100 * share:.4g} %"
+
+
+def decimal(value: float, places: int) -> str:
+    """Returns a score with a number of decimals; one that is very large, with four digits."""
+    return f"{value:.4g}" if abs(value) > 1e6 else f"{value:.{places}f}"
 
 
 def decimals(findings: Findings, task: str | None = None) -> int:

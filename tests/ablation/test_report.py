@@ -320,6 +320,25 @@ def test_a_checkpoint_chosen_by_the_split_of_the_verdict_is_told(made_up, split,
     assert any("chose the checkpoint of every training" in line for line in remarks(found)) is said
 
 
+def test_very_large_scores_have_four_digits(made_up, tmp_path):
+    results = made_up({"baseline": 0.9, "worse": 0.5}, seeds=3, examples=40)
+    cells = tuple(
+        replace(
+            cell,
+            metrics={name: 1e48 * score for name, score in cell.metrics.items()},
+            statistics={name: 1e48 * rows for name, rows in cell.statistics.items()},
+        )
+        for cell in results.cells
+    )
+    report = StudyReport(find(replace(results, cells=cells)))
+    report.write(tmp_path, print)
+    latex, page = ((tmp_path / name).read_text(encoding="utf-8") for name in ("table.tex", "report.html"))
+    for text in (report.text(None), latex, (tmp_path / "table.md").read_text(encoding="utf-8")):
+        assert not re.search(r"\d{12}", text)
+    assert re.search(r"<td[^>]*>\d\.\d+e\+47", page)
+    assert re.search(r"\$-\d\.\d+ \\cdot 10\^\{47\}\$", latex)
+
+
 def test_one_seed_is_not_worded_as_a_verdict(made_up):
     found = find(made_up({"baseline": 0.9, "other": 0.5}, seeds=1, examples=40))
     number = r"-?\d\.\d{4}"
