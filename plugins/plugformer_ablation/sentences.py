@@ -265,6 +265,11 @@ def _about_looks(findings: Findings) -> Iterator[str]:
 
 def _about_scope(findings: Findings) -> Iterator[str]:
     """Yields how arms were screened, and what else the intervals cover or leave out."""
+    if findings.overall:
+        yield (
+            "A verdict over all tasks is about these tasks: its interval covers seeds and test examples, not "
+            "the choice of tasks."
+        )
     if findings.record["screening"]:
         yield (
             f"Of the arms that went on, at most {percent(findings.results.study['screen']['rate'])} do not "

@@ -20,7 +20,7 @@ from plugformer_ablation.over_tasks import PERCENT
 from plugformer_ablation.report import StudyReport
 from plugformer_ablation.reproduction import reproduce
 from plugformer_ablation.results import StudyResults
-from plugformer_ablation.sentences import overall_sentences
+from plugformer_ablation.sentences import explanation, overall_sentences
 from plugformer_ablation.study import read_study
 from plugformer_plugins.metric.accuracy import ExactMatch
 
@@ -201,6 +201,7 @@ def test_a_gain_on_one_task_is_local(made_up):
     assert overall["level"] == pytest.approx(1 - ALPHA / 3), "one family"
     (sentence,) = overall_sentences(found)
     assert "better on a alone: a local result" in sentence
+    assert any("not the choice of tasks" in line for line in explanation(found))
 
 
 def test_different_metrics_are_compared_as_shares(made_up):
