@@ -132,7 +132,7 @@ class InlineExecutor(Executor):
             yield self.running.popitem()[1]
 
 
-class Worker(InlineExecutor):
+class SharingExecutor(InlineExecutor):
     """Trains cells one after the other in this process, those that no other process has."""
 
     shares = True

@@ -169,7 +169,7 @@ class StudyTask(Settings):
     )
 
 
-class Ladder(Settings):
+class SizeLadder(Settings):
     """Sizes derived from one number, the number of layers, by a rule.
 
     The width is `width_per_layer` times the layers, with heads of `head_width`, and feed-forward layers of
@@ -243,7 +243,7 @@ class Study(Settings):
         description="Sizes by name, each with settings as in a task file: every arm is trained at every "
         "scale, and arms are matched, tuned and compared within a scale.",
     )
-    ladder: Ladder | None = Field(
+    ladder: SizeLadder | None = Field(
         default=None, description="In place of `scales`: sizes that follow from numbers of layers by a rule."
     )
     design: Literal["one-factor", "grid"] = Field(
