@@ -32,8 +32,10 @@ from plugformer_ablation.comparison import (
 )
 from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.looks import planned_looks
+from plugformer_ablation.records import LookRecord
 from plugformer_ablation.results import CellResult
 from plugformer_ablation.tuning import _best
+from plugformer_ablation.unplanned import family_of, with_look
 
 ACCURACY = 0.8
 DIFFERENCES = (Verdict.BETTER, Verdict.WORSE)
@@ -212,6 +214,28 @@ def with_divergence(world: World, number: int, looks: Sequence[int] = (5,)) -> V
     return verdicts([scored(right, diverged)], looks)
 
 
+def then_the_best(world: World, number: int) -> Verdicts:
+    """Ten arms that are all alike, with five seeds, then the most promising one alone with ten."""
+    right = answers(world, number, [0.0] * 11, 10)
+    chosen: Sequence[int] = range(1, 11)
+    looks: list[LookRecord] = []
+    found: Verdicts = []
+    for seeds in (5, 10):
+        arms = scored(right[:, :seeds])
+        plan = {"seeds": [*range(seeds)], "looks": [seeds]}
+        pairs = {str(arm): f"0-{arm}" for arm in chosen}
+        family = family_of(pairs, looks, plan)
+        compared = {arm: compare(arms[arm], arms[0], range(seeds)) for arm in chosen}
+        told = {}
+        for arm, comparison in compared.items():
+            look = planned_looks((seeds,), family.chances[str(arm)] / family.number)[0]
+            told[str(arm)] = str(comparison.verdict(look, None, higher_is_better=True))
+        looks = with_look(pairs, looks, plan, told)
+        found += told.values()
+        chosen = [max((each.difference or 0.0, arm) for arm, each in compared.items())[1]]
+    return found
+
+
 def with_tuning(world: World, number: int, trials: int, seeds: int = 5, *, alike: bool = False) -> Verdicts:
     """Arms that are all alike choose one of three settings by so many seeds; then they are compared.
 
@@ -245,6 +269,7 @@ DESIGNS: dict[str, Callable[[World, int], Verdicts]] = {
     "three scales": with_scales,
     "contrasts between three scales": between_scales,
     "1 training in 10 diverges": with_divergence,
+    "ten arms, then the most promising one alone (at most 7.5 %)": then_the_best,
     "settings chosen by 1 trial": partial(with_tuning, trials=1),
     "the same, arms that chose the same": partial(with_tuning, trials=1, alike=True),
     "three scales, the same looks": partial(with_scales, looks=PLANNED),

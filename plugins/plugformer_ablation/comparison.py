@@ -331,6 +331,12 @@ def _diverged(side: Scores, seeds: Sequence[int]) -> tuple[int, ...]:
     return tuple(seed for seed in seeds if seed in side.diverged)
 
 
+def broken(side: Scores, seeds: Sequence[int]) -> list[int]:
+    """Returns the seeds that failed or diverged; not those that were never trained."""
+    known = {**side.scores, **dict.fromkeys(side.failures, nan)}
+    return [seed for seed in seeds if seed in side.diverged or not isfinite(known.get(seed, 0.0))]
+
+
 def _told(side: Scores, failed: Sequence[int], planned: int) -> str:
     """Returns with which seeds a side failed, and why with the first of them."""
     if not failed:

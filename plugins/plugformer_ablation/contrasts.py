@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plugformer_ablation.arms import SCALE, TASK, context_name, context_of, plain_name
-from plugformer_ablation.comparison import ALPHA, PairedComparison, Scores, compare
+from plugformer_ablation.comparison import ALPHA, PairedComparison, Scores, broken, compare
 from plugformer_ablation.results import Record
 
 
@@ -72,13 +72,14 @@ def _weights(
 
 
 def judge_contrasts(
-    contrasts: Sequence[Contrast], scores: Mapping[str, Scores], seeds: Sequence[int]
+    contrasts: Sequence[Contrast], scores: Mapping[str, Scores], seeds: Sequence[int], chance: float = ALPHA
 ) -> list[Record]:
     """Returns a record of each contrast: its value, and its interval over seeds and examples.
 
-    The intervals are so wide that all of them hold together with 95 %: a family of its own.
+    The intervals are so wide that the chance that any of them errs is `chance`: a family of its own. `broken`
+    are the seeds of each arm that failed or diverged: what is left is a selection, which shows nothing.
     """
-    level = 1 - ALPHA / max(len(contrasts), 1)
+    level = 1 - chance / max(len(contrasts), 1)
     records: list[Record] = []
     for contrast in contrasts:
         found = _compared(contrast, scores, seeds)
@@ -92,9 +93,18 @@ def judge_contrasts(
                 "level": level,
                 "low": low,
                 "high": high,
+                "broken": {
+                    name: failed for name in contrast.weights if (failed := broken(scores[name], seeds))
+                },
             }
         )
     return records
+
+
+def differs(contrast: Record) -> bool:
+    """Whether a contrast is shown to differ from 0."""
+    known = contrast["low"] is not None and not contrast["broken"]
+    return known and not contrast["low"] <= 0 <= contrast["high"]
 
 
 def _compared(contrast: Contrast, scores: Mapping[str, Scores], seeds: Sequence[int]) -> PairedComparison:

@@ -13,17 +13,18 @@ from numpy import ndarray
 from pandas import DataFrame
 
 from plugformer_ablation.arms import TASK
-from plugformer_ablation.comparison import ALPHA, Scores, Verdict, compare, compare_at_looks, judge
+from plugformer_ablation.comparison import Scores, Verdict, compare, compare_at_looks, judge
 from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.currency import speedup
 from plugformer_ablation.ladder_laws import power_laws, training_operations
 from plugformer_ablation.looks import Look, planned_looks
 from plugformer_ablation.over_tasks import judge_over_tasks, planned_over_tasks
-from plugformer_ablation.records import FORMAT, ArmRecord, ComparisonRecord
+from plugformer_ablation.records import FORMAT, ArmRecord, ComparisonRecord, LookRecord
 from plugformer_ablation.reliability import decision_accuracies, signals_to_noise
 from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.spending import spent
 from plugformer_ablation.statistics import resampled, summarize
+from plugformer_ablation.unplanned import Family, family_of, pair_hashes, with_look
 from plugformer_ablation.wins import wins
 
 LOSS = "validation loss"
@@ -42,19 +43,22 @@ class Findings:
     interval over seeds, neither corrected nor judged, as is the `speedup`. `overall` has the same over all
     tasks of a study, `contrasts` are what `judge_contrasts` returns, `laws`,
     `decision_accuracy` and `signal_to_noise` what `power_laws` and the functions of `reliability` do.
-    `looks` are the reports of this study that gave verdicts.
+    `looks` are the reports of this folder.
     """
 
     results: StudyResults
     record: Record
 
+    @cached_property
+    def family(self) -> Family:
+        """All that was judged together with these comparisons."""
+        pairs = pair_hashes(self.results.arms, planned_over_tasks(self.results.study, self.results.arms))
+        return family_of(pairs, self.record["looks"], self.results.study)
+
     @property
-    def looks(self) -> list[Record]:
-        """All looks at the primary metric on this split, this one included if it gives a verdict."""
-        keys = ("metric", "split")
-        return [
-            look for look in self.record["looks"] if all(look[key] == self.results.study[key] for key in keys)
-        ]
+    def looks(self) -> list[LookRecord]:
+        """The looks of this family that gave a verdict, this one included."""
+        return [look for look in self.family.looks if look["chance"]]
 
     @property
     def metric(self) -> str:
@@ -113,16 +117,21 @@ def find(results: StudyResults) -> Findings:
     """
     scores = scores_of(results, {arm["name"]: arm["metric"] for arm in results.arms})
     overall = planned_over_tasks(results.study, results.arms)
-    number = sum(arm["baseline"] is not None for arm in results.arms) + len(overall)
-    alpha = ALPHA / max(number, 1) / 2 ** len(_earlier(results))
-    looks = planned_looks(tuple(results.study["looks"]), alpha)
-    comparisons = _comparisons(results, scores, looks)
+    pairs = pair_hashes(results.arms, overall)
+    family = family_of(pairs, results.looks, results.study)
+    looks = {
+        name: planned_looks(tuple(results.study["looks"]), chance / family.number)
+        for name, chance in family.chances.items()
+    }
+    comparisons = _comparisons(results, scores, looks, family)
+    over_tasks = judge_over_tasks(overall, results, scores, looks, comparisons)
+    verdicts = {each["arm"]: each["verdict"] for each in (*comparisons, *over_tasks)}
     record = {
         "format": FORMAT,
         "study": results.study,
         "arms": [_arm(results, arm) for arm in results.arms],
         "comparisons": comparisons,
-        "overall": judge_over_tasks(overall, results, scores, looks, comparisons),
+        "overall": over_tasks,
         "screening": list(results.screening),
         "trials": list(results.trials),
         "preparation": list(results.preparation),
@@ -130,29 +139,13 @@ def find(results: StudyResults) -> Findings:
         "laws": power_laws(results),
         "decision_accuracy": decision_accuracies(results),
         "signal_to_noise": signals_to_noise(results),
-        "contrasts": judge_contrasts(planned_contrasts(results.arms), scores, results.study["seeds"]),
-        "looks": _looks(results, comparisons),
+        "contrasts": judge_contrasts(
+            planned_contrasts(results.arms), scores, results.study["seeds"], family.least
+        ),
+        "looks": with_look(pairs, results.looks, results.study, verdicts),
         "made_of": results.made_of,
     }
     return Findings(results, record)
-
-
-def _earlier(results: StudyResults) -> list[Record]:
-    """Returns the unplanned looks before: reports on the same scores, of other seeds, that gave verdicts."""
-    metric, split, seeds = (results.study[key] for key in ("metric", "split", "seeds"))
-    return [
-        look
-        for look in results.looks
-        if (look["metric"], look["split"]) == (metric, split) and look["seeds"] != seeds
-    ]
-
-
-def _looks(results: StudyResults, comparisons: Sequence[ComparisonRecord]) -> list[Record]:
-    """Returns the earlier looks, and this one if it gives a verdict; it replaces one with the same seeds."""
-    now = {key: results.study[key] for key in ("metric", "split", "seeds")}
-    looks = [look for look in results.looks if now != {key: look[key] for key in now}]
-    verdicts = {comparison["arm"]: comparison["verdict"] for comparison in comparisons}
-    return looks if set(verdicts.values()) <= {Verdict.NONE} else [*looks, {**now, "verdicts": verdicts}]
 
 
 def _arm(results: StudyResults, arm: Record) -> ArmRecord:
@@ -211,10 +204,10 @@ def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
 
 
 def _comparisons(
-    results: StudyResults, scores: Mapping[str, Scores], looks: Sequence[Look]
+    results: StudyResults, scores: Mapping[str, Scores], looks: Mapping[str, Sequence[Look]], family: Family
 ) -> list[ComparisonRecord]:
     costs = {arm["name"]: arm["cost"] for arm in results.arms}
-    further = _further(results)
+    further = _further(results, family)
     records: list[ComparisonRecord] = []
     for arm in results.arms:
         name, baseline = arm["name"], arm["baseline"]
@@ -224,7 +217,7 @@ def _comparisons(
         higher = metric.higher_is_better
         seeds, declared = results.study["seeds"], results.study["smallest_effect"]
         found, look, smallest = compare_at_looks(
-            scores[name], scores[baseline], seeds, looks, declared, higher_is_better=higher
+            scores[name], scores[baseline], seeds, looks[name], declared, higher_is_better=higher
         )
         records.append(
             {
@@ -245,7 +238,7 @@ def _comparisons(
     return records
 
 
-def _further(results: StudyResults) -> dict[str, dict[str, Record]]:
+def _further(results: StudyResults, family: Family) -> dict[str, dict[str, Record]]:
     """Returns, by arm and name, differences in further metrics; their intervals hold together."""
     wanted = results.study.get("metrics", [])
     pairs = [
@@ -259,7 +252,7 @@ def _further(results: StudyResults) -> dict[str, dict[str, Record]]:
     for arm, metric in pairs:
         sides = (scores[metric][arm["name"]], scores[metric][arm["baseline"]])
         comparison = compare(*sides, results.study["seeds"])
-        level = 1 - ALPHA / len(pairs)
+        level = 1 - family.least / max(len(pairs), family.number * len(wanted))
         low, high = comparison.interval(level) or (None, None)
         found[arm["name"]][metric] = {
             "difference": comparison.difference,

@@ -56,7 +56,7 @@ def judge_over_tasks(
     planned: Sequence[OverTasks],
     results: StudyResults,
     scores: Mapping[str, Scores],
-    looks: Sequence[Look],
+    looks: Mapping[str, Sequence[Look]],
     comparisons: Sequence[ComparisonRecord],
 ) -> list[OverallRecord]:
     """Returns a record of each: the mean difference over the tasks, its interval and verdict.
@@ -68,7 +68,7 @@ def judge_over_tasks(
         planned: What is compared.
         results: The study.
         scores: Of all arms.
-        looks: The planned ones, at the level of one comparison of the study.
+        looks: The planned ones by name, at the level of one comparison.
         comparisons: Those on single tasks, which say where an arm is better and worse.
     """
     verdicts = {each["arm"]: each["verdict"] for each in comparisons}
@@ -76,7 +76,7 @@ def judge_over_tasks(
     for each in planned:
         directions = [results.metrics[arm["name"]][arm["metric"]].higher_is_better for arm in each.arms]
         higher = directions[0] if each.metric else True
-        found, look, smallest = _compared(each, results.study, scores, looks, directions)
+        found, look, smallest = _compared(each, results.study, scores, looks[each.name], directions)
         (judged,) = judge([found], [look], [smallest], higher_is_better=higher)
         tasks = [arm["values"][TASK] for arm in each.arms]
         told = [verdicts[arm["name"]] for arm in each.arms]

@@ -128,6 +128,20 @@ class ScreeningRecord(TypedDict):
     confirmed: bool
 
 
+class LookRecord(TypedDict):
+    """A report: its `seeds`, the looks that were `planned`, and the `chance` that any of its verdicts errs.
+
+    `pairs` has the hashes of both arms of each comparison, `verdicts` what was said of it; both by name.
+    Reports without a verdict have a chance of 0.
+    """
+
+    seeds: list[int]
+    planned: list[int]
+    chance: float
+    pairs: dict[str, str]
+    verdicts: dict[str, str]
+
+
 @with_config(ConfigDict(extra="forbid"))  # also of all records in it
 class ReportRecord(TypedDict):
     """A study as it was declared, and what it found; `CellResult` describes its cells."""
@@ -145,7 +159,7 @@ class ReportRecord(TypedDict):
     decision_accuracy: list[dict[str, Any]]
     signal_to_noise: list[dict[str, Any]]
     contrasts: list[dict[str, Any]]
-    looks: list[dict[str, Any]]
+    looks: list[LookRecord]
     made_of: dict[str, Any]
     cells: list[dict[str, Any]]
 

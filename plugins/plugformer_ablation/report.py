@@ -18,6 +18,7 @@ from rich.text import Text
 from plugformer.errors import PlugformerError, described, needing
 from plugformer_ablation.arms import TASK
 from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.contrasts import differs
 from plugformer_ablation.currency_sentences import currency_sentences
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.paper import paper_files
@@ -300,9 +301,7 @@ def _contrasts(findings: Findings) -> list[str]:
     """Returns sentences on contrasts; of many only on those that differ from 0."""
     lines = contrast_sentences(findings)
     contrasts = zip(lines, findings.record["contrasts"], strict=True)
-    told = [
-        line for line, each in contrasts if each["low"] is not None and not each["low"] <= 0 <= each["high"]
-    ]
+    told = [line for line, each in contrasts if differs(each)]
     if len(lines) <= FEW:
         return lines
     return [*told, f"{len(lines) - len(told)} contrasts are not shown to differ from 0: report.html has them"]

@@ -28,7 +28,7 @@ from plugformer.errors import RunError, described
 from plugformer.interfaces import Metric
 from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, replacing
-from plugformer_ablation.records import REPORT_RECORD
+from plugformer_ablation.records import REPORT_RECORD, LookRecord
 
 Record = dict[str, Any]
 """The content of a JSON file, or a part of it."""
@@ -151,8 +151,7 @@ class StudyResults:
             start from.
         screening: A record of each arm that was screened: its p, and whether it was `confirmed`, so that it
             is among `arms`.
-        looks: Earlier reports that gave a verdict: the `metric`, the `split` and the `seeds` of each, and the
-            `verdicts` by arm.
+        looks: Earlier reports of this folder.
     """
 
     study: dict[str, Any]
@@ -162,7 +161,7 @@ class StudyResults:
     metrics: dict[str, dict[str, Metric]]
     trials: tuple[Record, ...] = ()
     preparation: tuple[Record, ...] = ()
-    looks: tuple[Record, ...] = ()
+    looks: tuple[LookRecord, ...] = ()
     screening: tuple[Record, ...] = ()
 
     def files(self, judged: Record) -> dict[str, str | bytes]:
@@ -218,7 +217,9 @@ class StudyResults:
             known = {task: metrics_of(arm["task"], registry) for task, arm in of_tasks.items()}
             metrics = {arm["name"]: known[arm["values"].get("task", "")] for arm in arms}
             results = cls(record["study"], tuple(arms), tuple(cells), record["made_of"], metrics)
-            more = {key: tuple(record[key]) for key in ("trials", "preparation", "looks", "screening")}
+            more: dict[str, Any] = {
+                key: tuple(record[key]) for key in ("trials", "preparation", "looks", "screening")
+            }
             results = replace(results, **more)
         for cell in cells:
             cell.check(metrics[cell.arm], {file: cell.metrics})
@@ -245,12 +246,13 @@ class StudyResults:
         )
 
 
-def read_looks(folder: Path) -> tuple[Record, ...]:
+def read_looks(folder: Path) -> tuple[LookRecord, ...]:
     """Returns the looks that the last report in a study's folder records; none if there is no report."""
     if not (folder / REPORT).exists():
         return ()
     with _readable(folder / REPORT):
-        return tuple(read_json(folder / REPORT).get("looks", ()))
+        looks = TypeAdapter(tuple[LookRecord, ...])
+        return looks.validate_python(read_json(folder / REPORT)["looks"])
 
 
 def metrics_of(task: Record, registry: Registry) -> dict[str, Metric]:

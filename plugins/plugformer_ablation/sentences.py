@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from plugformer_ablation.arms import BASELINE, SCALE, TASK, label, plain_name
-from plugformer_ablation.comparison import ALPHA, Verdict
+from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.contrasts import differs
 from plugformer_ablation.costs import BLOCK, ROUNDS
 from plugformer_ablation.findings import Findings
 from plugformer_ablation.matching import TOLERANCE
@@ -34,7 +35,9 @@ def contrast_sentences(findings: Findings) -> list[str]:
             lines.append(f"{contrast['contrast']}: cannot be told.")
             continue
         value, low, high = (decimal(contrast[key], places) for key in ("difference", "low", "high"))
-        told = "not shown to differ from 0" if contrast["low"] <= 0 <= contrast["high"] else "differs from 0"
+        told = "differs from 0" if differs(contrast) else "not shown to differ from 0"
+        for name, seeds in contrast["broken"].items():
+            told += f"; {name} failed or diverged with seed {', '.join(map(str, seeds))}"
         interval = f"{percent(contrast['level'])} interval {low} to {high}"
         lines.append(f"{contrast['contrast']}: {value} ({interval}), {told}.")
     return lines
@@ -171,7 +174,7 @@ def heading(findings: Findings) -> str:
     steps = f", looked at after {', '.join(map(str, before))} and {last}" if before else ""
     count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
     if (looks := len(findings.looks)) > 1:
-        count += f" (look {looks} at this study)"
+        count += f" ({looks} looks at this study)"
     values = {**findings.record["arms"][0]["values"]}
     baseline = plain_name(findings.record["arms"][0]["arm"], values)
     values = {factor: value for factor, value in values.items() if factor not in (TASK, SCALE)}
@@ -222,14 +225,18 @@ def explanation(findings: Findings) -> list[str]:
 
 def how_judged(findings: Findings) -> list[str]:
     """Returns how the differences of several seeds are judged."""
-    level = percent(findings.comparisons[0]["level"])
+    level, family = percent(findings.comparisons[0]["level"]), findings.family
     unless = ", unless it is equivalent" if findings.results.study["smallest_effect"] else ""
+    left_out = family.number - len(family.chances)
+    told = f"here {family.number}" + (
+        f", {left_out} of them in other reports of this study" if left_out else ""
+    )
     return [
         "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"The {level} interval covers the variation over seeds and test examples; all of them (here "
-        f"{len(findings.comparisons) + len(findings.overall)}) hold together with 95 %. An arm is better "
-        f"or worse where it excludes 0, which is where the corrected p is below 0.05{unless}. A verdict "
-        "in favor of a side also needs all of its seeds.",
+        f"The {level} interval covers the variation over seeds and test examples; all of them ({told}) hold "
+        f"together with {percent(1 - max(family.chances.values()))}. An arm is better or worse where it "
+        f"excludes 0, which is where the corrected p is below 0.05{unless}. A verdict in favor of a side "
+        "also needs all of its seeds.",
         "A training that diverged counts with the score of its untrained model.",
         *_about_equivalence(findings),
         *_about_looks(findings),
@@ -254,12 +261,13 @@ def _about_looks(findings: Findings) -> Iterator[str]:
             "Looks were planned: an arm that is decided is trained with no more seeds, and the error rates "
             "hold for all looks together (O'Brien and Fleming's spending of them)."
         )
-    if (number := len(findings.looks)) > 1:
-        counts = ", ".join(str(len(look["seeds"])) for look in findings.looks)
+    if len(looks := findings.looks) > 1:
+        counts = ", ".join(str(len(look["seeds"])) for look in looks)
+        chances = [look["chance"] for look in looks]
         yield (
-            f"This is look {number} at the study ({counts} seeds), which was not planned: its own chance of "
-            f"a false alarm is {percent(ALPHA / 2 ** (number - 1))}, and that of all looks at most "
-            f"{percent(ALPHA * (2 - 0.5 ** (number - 1)))}."
+            f"There were {len(looks)} looks at this study ({counts} seeds), which were not planned together: "
+            f"their chances of a false alarm are {', '.join(map(percent, chances))}, and that of any of them "
+            f"is at most {percent(sum(chances))}, unless results chose the seeds or the baseline."
         )
 
 

@@ -81,11 +81,12 @@ def test_looks_at_growing_seeds_are_counted(made_up):
         ([1, 2, 3, 4, 5], "test", [3, 4, 5]),
     ):
         cells = tuple(cell for cell in results.cells if cell.seed in seeds)
-        study = {**results.study, "seeds": seeds, "looks": [len(seeds)], "split": split}
-        found = find(replace(results, study=study, cells=cells, looks=looks))
+        study = {**results.study, "seeds": seeds, "looks": [len(seeds)]}
+        arms = tuple({**arm, "split": split} for arm in results.arms)
+        found = find(replace(results, study=study, arms=arms, cells=cells, looks=looks))
         looks = tuple(found.record["looks"])
         assert [len(look["seeds"]) for look in found.looks] == expected
-    assert looks[0]["verdicts"].keys() == {"same", "better"}
-    assert "(look 3 at this study)" in heading(found)
-    assert any("look 3 at the study (3, 4, 5 seeds)" in line for line in explanation(found))
+    assert looks[-1]["verdicts"].keys() == {"same", "better"}
+    assert "(3 looks at this study)" in heading(found)
+    assert any("3 looks at this study (3, 4, 5 seeds)" in line for line in explanation(found))
     assert found.comparisons[0]["level"] == pytest.approx(1 - 0.05 / 2 / 4), "a quarter of its chance to err"

@@ -362,7 +362,13 @@ def test_one_seed_at_the_ceiling_has_no_interval(made_up):
 def test_many_comparisons_contrasts_and_remarks_are_short_on_a_terminal(made_up):
     """One arm has a verdict, and one contrast differs from 0."""
     found = find(made_up({"baseline": 0.9, **{f"arm {n}": 0.9 for n in range(11)}, "worst": 0.4}, 3, 200))
-    contrast = {"contrast": "trend", "weights": {"worst": 1.0}, "difference": -0.5, "level": 0.99}
+    contrast = {
+        "contrast": "trend",
+        "weights": {"worst": 1.0},
+        "difference": -0.5,
+        "level": 0.99,
+        "broken": {},
+    }
     ends = [(-0.6, -0.4), *[(-0.6, 0.4)] * 7]
     found.record["contrasts"] = [{**contrast, "low": low, "high": high} for low, high in ends]
     found.record["arms"][1]["remarks"] = [f"remark {n}" for n in range(3)]

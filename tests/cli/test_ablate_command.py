@@ -64,7 +64,7 @@ def test_more_seeds_after_a_verdict_are_another_look(run, inline):
         outcome = ablate(run, "--out", "s", "--seeds", seeds, "--json")
         counts.append([len(look["seeds"]) for look in json.loads(outcome.out)["looks"]])
     assert counts == [[2], [2], [2, 3]]
-    assert "look 2 at the study (2, 3 seeds)" in run("ablate", "s").out
+    assert "2 looks at this study (2, 3 seeds)" in run("ablate", "s").out
 
 
 def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
