@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binomtest
 
-from plugformer_ablation.comparison import (
+from plugformer_ablation.judging.comparison import (
     ALPHA,
     PairedComparison,
     Scores,
@@ -30,12 +30,12 @@ from plugformer_ablation.comparison import (
     compare_at_looks,
     judge,
 )
-from plugformer_ablation.contrasts import judge_contrasts, planned_contrasts
-from plugformer_ablation.looks import planned_looks
-from plugformer_ablation.records import LookRecord
-from plugformer_ablation.results import CellResult
-from plugformer_ablation.tuning import _best
-from plugformer_ablation.unplanned import family_of, with_look
+from plugformer_ablation.judging.contrasts import judge_contrasts, planned_contrasts
+from plugformer_ablation.judging.looks import planned_looks
+from plugformer_ablation.judging.records import LookRecord
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.judging.unplanned import family_of, with_look
+from plugformer_ablation.running.tuning import _best
 
 ACCURACY = 0.8
 DIFFERENCES = (Verdict.BETTER, Verdict.WORSE)

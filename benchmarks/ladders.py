@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from scipy.stats import binomtest
 
-from plugformer_ablation.ladder_laws import BEYOND, Rung, power_law
+from plugformer_ablation.judging.ladder_laws import BEYOND, Rung, power_law
 
 MULTIPLIER = 1.3
 

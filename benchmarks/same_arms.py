@@ -27,10 +27,10 @@ from false_alarms import alarms, share
 
 from plugformer.registry import Kind, Registry
 from plugformer.training.train import train
-from plugformer_ablation.comparison import Verdict
-from plugformer_ablation.findings import Findings, find
-from plugformer_ablation.results import CellResult, StudyResults, load_arrays, save_arrays
-from plugformer_ablation.statistics import StudentT
+from plugformer_ablation.judging.comparison import Verdict
+from plugformer_ablation.judging.findings import Findings, find
+from plugformer_ablation.judging.results import CellResult, StudyResults, load_arrays, save_arrays
+from plugformer_ablation.judging.statistics import StudentT
 
 METRIC = "token_accuracy"
 SEEDS = range(1, 6)

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from false_alarms import CHOSEN, DIFFERENCES, World, answers, scored, share, verdicts
 
-from plugformer_ablation.comparison import Scores, Verdict
-from plugformer_ablation.screening import discoveries, moderated
-from plugformer_ablation.study import Screening
+from plugformer_ablation.design.study import Screening
+from plugformer_ablation.judging.comparison import Scores, Verdict
+from plugformer_ablation.running.screening import discoveries, moderated
 
 MANY, GAIN = 100, 0.1
 """Arms that are screened, and by how much those that differ do, in accuracy."""

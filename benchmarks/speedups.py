@@ -18,8 +18,8 @@ from math import log
 import numpy as np
 from scipy.stats import binomtest
 
-from plugformer_ablation.currency import speedup
-from plugformer_ablation.results import CellResult
+from plugformer_ablation.judging.currency import speedup
+from plugformer_ablation.judging.results import CellResult
 
 STEPS = 1000
 COST = {"flops": 1.0, "update": None}

@@ -109,11 +109,11 @@ def make_up(study: Path, out: Path, examples: int = 100) -> None:
     import numpy as np
 
     from plugformer.registry import Registry
-    from plugformer_ablation.arms import resolve_arms
-    from plugformer_ablation.cells import make_cells
-    from plugformer_ablation.matching import matched
-    from plugformer_ablation.results import CellResult
-    from plugformer_ablation.study import read_study
+    from plugformer_ablation.design.arms import resolve_arms
+    from plugformer_ablation.design.matching import matched
+    from plugformer_ablation.design.study import read_study
+    from plugformer_ablation.judging.results import CellResult
+    from plugformer_ablation.running.cells import make_cells
 
     declared, draw = read_study(str(study)), np.random.default_rng(0)
     for arm in matched(resolve_arms(declared, Registry.discover()), declared, print):

@@ -22,7 +22,7 @@ from generators.rooms import room_drawing, room_table
 from generators.task_file import task_keys
 
 from plugformer.registry import Registry
-from plugformer_ablation.records import report_schema
+from plugformer_ablation.judging.records import report_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 SECTION = re.compile(

@@ -21,7 +21,7 @@ import pytest
 
 PRELOADED = [
     "plugformer_cli.main",
-    "plugformer_ablation.training",
+    "plugformer_ablation.running.training",
     "datasets",
     "evaluate",
     "scipy.stats",

@@ -15,7 +15,7 @@ missing += ["prometheus_client", "ray", "sacrebleu", "sacremoses", "spacy", "sta
 missing += ["transformers", "uvicorn", "wandb"]
 sys.modules |= dict.fromkeys(missing)
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.ray_executor import RayExecutor
+from plugformer_ablation.running.ray_executor import RayExecutor
 from plugformer_export.verification import verified
 from plugformer_export.ctranslate2 import CTranslate2
 from plugformer_export.onnx import ONNX

@@ -5,9 +5,9 @@ In Python::
     from plugformer_ablation import ablate
 """
 
-from plugformer_ablation.findings import Findings
-from plugformer_ablation.records import report_schema
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.running import ablate
+from plugformer_ablation.ablation import ablate
+from plugformer_ablation.judging.findings import Findings
+from plugformer_ablation.judging.records import report_schema
+from plugformer_ablation.reporting.report import StudyReport
 
 __all__ = ["Findings", "StudyReport", "ablate", "report_schema"]

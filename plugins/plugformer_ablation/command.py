@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from plugformer.registry import Registry
-    from plugformer_ablation.executors import Executor
-    from plugformer_ablation.results import StudyResults
-    from plugformer_ablation.study import Study
+    from plugformer_ablation.design.study import Study
+    from plugformer_ablation.judging.results import StudyResults
+    from plugformer_ablation.running.executors import Executor
 
 AGAIN = 75
 """Exit status of a worker that was asked to stop: EX_TEMPFAIL of sysexits.h, start it again."""
@@ -166,7 +166,7 @@ def command(
             )
         _report(Path(study), out, known, as_json=as_json)
         return
-    from plugformer_ablation.study import read_study
+    from plugformer_ablation.design.study import read_study
 
     declared = read_study(
         study,
@@ -187,14 +187,14 @@ def command(
     chosen, console = _executor(executor, workers, pack), _console()
     chosen.accept_code = accept_code
     if dry_run:
-        from plugformer_ablation.plan import plan, plan_text
+        from plugformer_ablation.running.plan import plan, plan_text
 
         notify = partial(console.print, markup=False, highlight=False)
         planned = plan(declared, folder, known, chosen, notify)
         typer.echo(json.dumps(planned, ensure_ascii=False) if as_json else plan_text(planned))
         return
     if noise:
-        from plugformer_ablation.noise import measure_noise, noise_text
+        from plugformer_ablation.running.noise import measure_noise, noise_text
 
         measured = measure_noise(declared, folder, known, chosen, console)
         typer.echo(json.dumps({"noise": measured}, ensure_ascii=False) if as_json else noise_text(measured))
@@ -207,14 +207,14 @@ def command(
             )
         _work(declared, folder, known, accept_code=accept_code)
         return
-    from plugformer_ablation.running import run_study
+    from plugformer_ablation.running.running import run_study
 
     _show(run_study(declared, folder, known, chosen, console, costs=costs), folder, as_json=as_json)
 
 
 def _report(study: Path, out: Path | None, registry: "Registry", *, as_json: bool) -> None:
     """Writes the report of a finished study again, from the files of the last one."""
-    from plugformer_ablation.results import StudyResults
+    from plugformer_ablation.judging.results import StudyResults
 
     results = StudyResults.load(study, registry)
     if out is not None:
@@ -226,8 +226,8 @@ def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
     """Judges results, writes the report to a folder and prints it; exits with 0 if all is decided."""
     from rich.console import Console
 
-    from plugformer_ablation.findings import find
-    from plugformer_ablation.report import StudyReport
+    from plugformer_ablation.judging.findings import find
+    from plugformer_ablation.reporting.report import StudyReport
 
     report = StudyReport(find(results))
     files = report.write(folder, partial(_console().print, markup=False, highlight=False))
@@ -243,7 +243,7 @@ def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
 
 
 def _show_status(folder: Path, *, as_json: bool) -> None:
-    from plugformer_ablation.status import status_text, study_status
+    from plugformer_ablation.running.status import status_text, study_status
 
     found = study_status(folder)
     typer.echo(json.dumps(found, ensure_ascii=False) if as_json else status_text(found))
@@ -253,8 +253,8 @@ def _work(study: "Study", folder: Path, registry: "Registry", *, accept_code: bo
     """Trains cells of a study as one of its workers; exits with 75 if it is asked to stop."""
     from rich.console import Console
 
-    from plugformer_ablation.executors import SharingExecutor
-    from plugformer_ablation.running import run_study
+    from plugformer_ablation.running.executors import SharingExecutor
+    from plugformer_ablation.running.running import run_study
 
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.default_int_handler)  # where nothing is trained, as Ctrl-C
@@ -275,7 +275,7 @@ def _console() -> "Console":
 
 
 def _executor(name: str, workers: int | None, pack: int = 1) -> "Executor":
-    from plugformer_ablation.executors import LocalExecutor
-    from plugformer_ablation.ray_executor import RayExecutor
+    from plugformer_ablation.running.executors import LocalExecutor
+    from plugformer_ablation.running.ray_executor import RayExecutor
 
     return RayExecutor(workers, pack) if name == "ray" else LocalExecutor(workers, pack)

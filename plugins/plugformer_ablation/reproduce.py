@@ -49,8 +49,8 @@ def command(
     verdict does not stand.
     """
     from plugformer_ablation.command import _console, _executor
-    from plugformer_ablation.reproduction import reproduce, reproduction_text
-    from plugformer_ablation.results import REPORT
+    from plugformer_ablation.judging.results import REPORT
+    from plugformer_ablation.running.reproduction import reproduce, reproduction_text
 
     folder = report.parent if report.name == REPORT else report
     if not (folder / REPORT).is_file():

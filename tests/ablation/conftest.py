@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from plugformer_ablation.costs import relative_cost
-from plugformer_ablation.results import CellResult, StudyResults
+from plugformer_ablation.judging.results import CellResult, StudyResults
+from plugformer_ablation.running.costs import relative_cost
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 MakeUp = Callable[..., StudyResults]

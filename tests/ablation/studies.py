@@ -1,9 +1,9 @@
 """Tiny studies, and an executor that runs their cells in this process, as it is told to."""
 
-from plugformer_ablation.executors import InlineExecutor
-from plugformer_ablation.running import run_study
-from plugformer_ablation.study import read_study
-from plugformer_ablation.training import Message
+from plugformer_ablation.design.study import read_study
+from plugformer_ablation.running.executors import InlineExecutor
+from plugformer_ablation.running.running import run_study
+from plugformer_ablation.running.training import Message
 
 SWAP = "model.attention=[mha, {name: gqa, kv_heads: 1}]"
 SETTINGS = (

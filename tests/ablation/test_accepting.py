@@ -8,10 +8,10 @@ from rich.console import Console
 from tests.ablation.studies import Inline, declared, run
 
 from plugformer.runs import lockfile
-from plugformer_ablation import cells
-from plugformer_ablation.findings import find
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.running import run_study
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.reporting.report import StudyReport
+from plugformer_ablation.running import cells
+from plugformer_ablation.running.running import run_study
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def changing(monkeypatch, change):
         return change(real(*arguments))
 
     monkeypatch.setattr(cells, "provenance", changed)
-    monkeypatch.setattr("plugformer_ablation.training.provenance", changed)
+    monkeypatch.setattr("plugformer_ablation.running.training.provenance", changed)
 
 
 def of_plugformer(parts):

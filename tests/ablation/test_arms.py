@@ -6,7 +6,7 @@ import pytest
 from tests.ablation.studies import declared
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.design.arms import resolve_arms
 
 
 def test_every_arm_has_its_parts_and_the_common_settings(registry):
@@ -61,7 +61,7 @@ def test_an_impossible_combination_of_a_grid_names_its_arm(registry):
 
 
 def test_an_unknown_task_is_told(registry):
-    from plugformer_ablation.study import read_study
+    from plugformer_ablation.design.study import read_study
 
     study = read_study("dtes", swaps=["model.attention=[mha, gqa]"])
     with pytest.raises(RegistryError, match=r"unknown task 'dtes' \(did you mean 'dates'\?\)"):

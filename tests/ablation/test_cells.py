@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from plugformer_ablation.cells import Cell, identity
+from plugformer_ablation.running.cells import Cell, identity
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 KEPT = """{

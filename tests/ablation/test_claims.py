@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from plugformer_ablation import claims
-from plugformer_ablation.claims import STALE, alone, attempts, state_of, take
+from plugformer_ablation.running import claims
+from plugformer_ablation.running.claims import STALE, alone, attempts, state_of, take
 
 
 @pytest.fixture

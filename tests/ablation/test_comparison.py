@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer_ablation.comparison import (
+from plugformer_ablation.judging.comparison import (
     PairedComparison,
     Scores,
     Verdict,
@@ -14,8 +14,8 @@ from plugformer_ablation.comparison import (
     compare_at_looks,
     judge,
 )
-from plugformer_ablation.looks import Look
-from plugformer_ablation.statistics import StudentT, resampled
+from plugformer_ablation.judging.looks import Look
+from plugformer_ablation.judging.statistics import StudentT, resampled
 
 SEEDS = range(1, 6)
 EXAMPLES = 60

@@ -11,12 +11,12 @@ import pytest
 from tests.ablation.studies import declared
 
 from plugformer.errors import RunError
-from plugformer_ablation import costs
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.costs import ROUNDS, in_turn, relative_cost, with_costs, with_equal_time
-from plugformer_ablation.findings import find
-from plugformer_ablation.matching import matched
-from plugformer_ablation.sentences import remarks
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.matching import matched
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.reporting.sentences import remarks
+from plugformer_ablation.running import costs
+from plugformer_ablation.running.costs import ROUNDS, in_turn, relative_cost, with_costs, with_equal_time
 
 TRUE = 1.2
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, ttest_1samp
 
-from plugformer_ablation.currency import speedup
-from plugformer_ablation.currency_sentences import currency_sentences
-from plugformer_ablation.findings import find
-from plugformer_ablation.results import CellResult
+from plugformer_ablation.judging.currency import speedup
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.reporting.currency_sentences import currency_sentences
 
 COST = {"flops": 100.0, "update": None}
 STEPS = (100, 200, 400, 800)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from plugformer_ablation.deciding import would_decide
-from plugformer_ablation.findings import find
-from plugformer_ablation.looks import Look
-from plugformer_ablation.sentences import explanation, sentences
-from plugformer_ablation.statistics import StudentT
+from plugformer_ablation.judging.deciding import would_decide
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.looks import Look
+from plugformer_ablation.judging.statistics import StudentT
+from plugformer_ablation.reporting.sentences import explanation, sentences
 
 LOOK = Look(5, 0.05, 0.10)
 

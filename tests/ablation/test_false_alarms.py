@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from plugformer_ablation.comparison import Verdict
-from plugformer_ablation.statistics import resampled
+from plugformer_ablation.judging.comparison import Verdict
+from plugformer_ablation.judging.statistics import resampled
 
 STUDIES = 20
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer_ablation.comparison import Verdict
-from plugformer_ablation.findings import find
-from plugformer_ablation.results import CellResult
-from plugformer_ablation.sentences import explanation, heading
+from plugformer_ablation.judging.comparison import Verdict
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.reporting.sentences import explanation, heading
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
 

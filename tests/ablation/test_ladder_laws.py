@@ -8,12 +8,12 @@ import pytest
 from scipy.optimize import curve_fit
 from scipy.stats import binom
 
-from plugformer_ablation.currency_sentences import currency_sentences
-from plugformer_ablation.figures import draw
-from plugformer_ablation.findings import find
-from plugformer_ablation.ladder_laws import Rung, fit, power_law
-from plugformer_ablation.reliability import signal_to_noise
-from plugformer_ablation.results import CellResult
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.ladder_laws import Rung, fit, power_law
+from plugformer_ablation.judging.reliability import signal_to_noise
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.reporting.currency_sentences import currency_sentences
+from plugformer_ablation.reporting.figures import draw
 
 OPERATIONS = np.array([1e12, 4e12, 1.6e13, 6.4e13])
 

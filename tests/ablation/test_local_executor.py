@@ -12,12 +12,12 @@ from tests.ablation.studies import declared
 
 from plugformer.errors import InterruptedRunError
 from plugformer.runs.directory import is_being_trained
-from plugformer_ablation import executors
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.cells import make_cells
-from plugformer_ablation.executors import LocalExecutor
-from plugformer_ablation.matching import matched
-from plugformer_ablation.running import run_study
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.matching import matched
+from plugformer_ablation.running import executors
+from plugformer_ablation.running.cells import make_cells
+from plugformer_ablation.running.executors import LocalExecutor
+from plugformer_ablation.running.running import run_study
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")
 

@@ -12,13 +12,13 @@ from scipy.special import stdtr
 from tests.ablation.studies import Inline, declared
 
 from plugformer.errors import ConfigurationError
-from plugformer_ablation import running
-from plugformer_ablation.comparison import Verdict
-from plugformer_ablation.findings import find
-from plugformer_ablation.looks import nominal_levels
-from plugformer_ablation.report import StudyReport, arms_table
-from plugformer_ablation.running import run_study
-from plugformer_ablation.sentences import how_judged
+from plugformer_ablation.judging.comparison import Verdict
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.looks import nominal_levels
+from plugformer_ablation.reporting.report import StudyReport, arms_table
+from plugformer_ablation.reporting.sentences import how_judged
+from plugformer_ablation.running import running
+from plugformer_ablation.running.running import run_study
 
 LOOKS = (3, 5, 8, 12)
 

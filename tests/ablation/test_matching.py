@@ -9,12 +9,12 @@ from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.model import build
-from plugformer_ablation import matching
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.executors import LocalExecutor
-from plugformer_ablation.matching import matched, read_data, solve_width
-from plugformer_ablation.plan import plan
-from plugformer_ablation.study import read_study
+from plugformer_ablation.design import matching
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.matching import matched, read_data, solve_width
+from plugformer_ablation.design.study import read_study
+from plugformer_ablation.running.executors import LocalExecutor
+from plugformer_ablation.running.plan import plan
 
 WIDE = ["model.width=128", "model.ffn_width=512"]
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")

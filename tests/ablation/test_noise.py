@@ -9,9 +9,9 @@ from scipy import stats
 from tests.ablation.studies import Inline, declared, run
 
 from plugformer.runs import read_json
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.looks import planned_looks
-from plugformer_ablation.noise import NOISE, measure_noise, noise_text, planned_noise
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.judging.looks import planned_looks
+from plugformer_ablation.running.noise import NOISE, measure_noise, noise_text, planned_noise
 
 PERPLEXITY = ("evaluation.metrics=[perplexity]",)
 

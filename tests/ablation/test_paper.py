@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from plugformer_ablation.findings import find
-from plugformer_ablation.paper import methods, paper_files
-from plugformer_ablation.report import StudyReport, comparisons_table, paper_table
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.reporting.paper import methods, paper_files
+from plugformer_ablation.reporting.report import StudyReport, comparisons_table, paper_table
 
 HOSTILE = r"50 % & a_b\c | {x} ~ ^2 <y>"
 PATH = "training.optimizer.lr"

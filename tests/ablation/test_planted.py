@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import declared, run
 
-from plugformer_ablation.comparison import Verdict
-from plugformer_ablation.findings import find
+from plugformer_ablation.judging.comparison import Verdict
+from plugformer_ablation.judging.findings import find
 
 SHORT = (
     "data.size=1000",

@@ -9,8 +9,8 @@ from rich.console import Console
 from tests.ablation.studies import declared, run
 
 from plugformer.registry import Registry
-from plugformer_ablation.executors import LocalExecutor
-from plugformer_ablation.running import run_study
+from plugformer_ablation.running.executors import LocalExecutor
+from plugformer_ablation.running.running import run_study
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

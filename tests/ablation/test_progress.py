@@ -8,13 +8,13 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from plugformer_ablation import executors
-from plugformer_ablation.cells import Cell
-from plugformer_ablation.claims import take
-from plugformer_ablation.executors import LocalExecutor
-from plugformer_ablation.ray_executor import RayExecutor
-from plugformer_ablation.running import StudyProgress
-from plugformer_ablation.training import Message
+from plugformer_ablation.running import executors
+from plugformer_ablation.running.cells import Cell
+from plugformer_ablation.running.claims import take
+from plugformer_ablation.running.executors import LocalExecutor
+from plugformer_ablation.running.ray_executor import RayExecutor
+from plugformer_ablation.running.running import StudyProgress
+from plugformer_ablation.running.training import Message
 
 
 @pytest.mark.parametrize("arm", ["layers=[1, 2]", "inputs=[a, b]", "files=[/tmp/a.csv]"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.ablation.test_local_executor import cells
 
-from plugformer_ablation.ray_executor import RayExecutor
+from plugformer_ablation.running.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="comes with the ray extra")
 

@@ -9,9 +9,9 @@ import pytest
 from plugformer.errors import RunError
 from plugformer.registry import Registry
 from plugformer_ablation import report_schema
-from plugformer_ablation.findings import find
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.results import CellResult, StudyResults
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import CellResult, StudyResults
+from plugformer_ablation.reporting.report import StudyReport
 
 jsonschema = pytest.importorskip("jsonschema", reason="comes with the dev extra")
 PUBLISHED = sorted((Path(__file__).parents[2] / "docs/studies").glob("*/report.json"))

@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from plugformer_ablation.findings import find
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.results import CellResult
-from plugformer_ablation.sentences import explanation, remarks, sentences
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.reporting.report import StudyReport
+from plugformer_ablation.reporting.sentences import explanation, remarks, sentences
 
 HOSTILE = 'position=<script>alert("1")</script> & 100%_\\x'
 ARMS = {"baseline": 0.93, "attention=gqa": 0.92, "attention=mqa": 0.6, HOSTILE: 0.925}
@@ -66,7 +66,7 @@ class Page(HTMLParser):
 
 
 def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "plugformer_ablation.figures", None)
+    monkeypatch.setitem(sys.modules, "plugformer_ablation.reporting.figures", None)
     notices = []
     files = StudyReport(findings).write(tmp_path, notices.append)
     assert not {file.suffix for file in files} & {".png", ".svg"}
@@ -76,7 +76,7 @@ def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypa
 
 
 def test_a_figure_that_cannot_be_drawn_loses_nothing_else(findings, tmp_path, monkeypatch):
-    from plugformer_ablation import figures
+    from plugformer_ablation.reporting import figures
 
     def broken(*given):
         raise ZeroDivisionError("no room")
@@ -89,7 +89,7 @@ def test_a_figure_that_cannot_be_drawn_loses_nothing_else(findings, tmp_path, mo
 
 
 def test_data_are_written_before_any_figure(findings, tmp_path, monkeypatch):
-    from plugformer_ablation import figures
+    from plugformer_ablation.reporting import figures
 
     def killed(*given):
         raise KeyboardInterrupt

@@ -9,9 +9,9 @@ from tests.ablation.studies import Inline, declared, run
 
 from plugformer.errors import ConfigurationError, DataError, RunError
 from plugformer.registry import Registry
-from plugformer_ablation.findings import find
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.reproduction import reproduce, reproduction_text
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.reporting.report import StudyReport
+from plugformer_ablation.running.reproduction import reproduce, reproduction_text
 
 GQA = "attention=gqa(kv_heads=1)"
 

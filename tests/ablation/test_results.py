@@ -8,9 +8,9 @@ import pytest
 
 from plugformer.errors import RunError
 from plugformer.registry import Registry
-from plugformer_ablation.findings import find
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.results import CellResult, StudyResults, load_arrays
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import CellResult, StudyResults, load_arrays
+from plugformer_ablation.reporting.report import StudyReport
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 

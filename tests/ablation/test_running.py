@@ -14,14 +14,14 @@ from tests.ablation.studies import SETTINGS, SWAP, Inline, declared, run
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer.runs import RunDirectory
-from plugformer_ablation import costs
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.findings import find
-from plugformer_ablation.matching import matched
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.running import run_study, study_lock
-from plugformer_ablation.study import TUNING_SEED, read_study
-from plugformer_ablation.training import Message
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.matching import matched
+from plugformer_ablation.design.study import TUNING_SEED, read_study
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.reporting.report import StudyReport
+from plugformer_ablation.running import costs
+from plugformer_ablation.running.running import run_study, study_lock
+from plugformer_ablation.running.training import Message
 
 GQA = "attention=gqa(kv_heads=1), seed"
 ALL = ["baseline, seed 1", f"{GQA} 1", f"{GQA} 2", "baseline, seed 2"]

@@ -8,16 +8,16 @@ from tests.ablation.studies import declared, run
 
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.comparison import ALPHA, Scores
-from plugformer_ablation.findings import find
-from plugformer_ablation.matching import matched
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.results import StudyResults
-from plugformer_ablation.screening import discoveries, moderated
-from plugformer_ablation.sentences import heading
-from plugformer_ablation.spending import price
-from plugformer_ablation.study import SCREENING_SEED, Screening
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.matching import matched
+from plugformer_ablation.design.study import SCREENING_SEED, Screening
+from plugformer_ablation.judging.comparison import ALPHA, Scores
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import StudyResults
+from plugformer_ablation.judging.spending import price
+from plugformer_ablation.reporting.report import StudyReport
+from plugformer_ablation.reporting.sentences import heading
+from plugformer_ablation.running.screening import discoveries, moderated
 
 RATES = ("training.optimizer.lr=[0.0001, 0.00011, 0.1]",)
 SETTINGS = ("evaluation.metrics=[perplexity]",)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.ablation.studies import SETTINGS
 
-from plugformer_ablation.status import study_status
+from plugformer_ablation.running.status import study_status
 
 PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
 SBATCH = """

@@ -9,8 +9,8 @@ from sacrebleu.metrics import bleu
 from sacrebleu.significance import PairedTest
 from scipy import stats
 
-from plugformer_ablation.comparison import Scores, compare
-from plugformer_ablation.statistics import StudentT, resampled
+from plugformer_ablation.judging.comparison import Scores, compare
+from plugformer_ablation.judging.statistics import StudentT, resampled
 from plugformer_plugins.metric.f1 import MacroF1
 from plugformer_plugins.metric.sacrebleu import BLEU
 
@@ -135,7 +135,9 @@ def test_means_of_all_cells_at_once_are_those_of_each(aggregate, at_once, monkey
     calls = []
     together = resampled(cells, lambda rows: calls.append(1) or aggregate(rows), 50)
     assert (len(calls) < 3 * 50) is at_once
-    monkeypatch.setattr("plugformer_ablation.statistics._TRIED", 50)  # every draw is made cell by cell
+    monkeypatch.setattr(
+        "plugformer_ablation.judging.statistics._TRIED", 50
+    )  # every draw is made cell by cell
     np.testing.assert_array_equal(together, resampled(cells, aggregate, 50))
 
 

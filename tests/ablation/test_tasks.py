@@ -13,15 +13,15 @@ from tests.ablation.studies import SETTINGS, Inline, run
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.runs import RunDirectory, load_tensors
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.comparison import ALPHA
-from plugformer_ablation.findings import find
-from plugformer_ablation.over_tasks import PERCENT
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.reproduction import reproduce
-from plugformer_ablation.results import StudyResults
-from plugformer_ablation.sentences import explanation, overall_sentences
-from plugformer_ablation.study import read_study
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.study import read_study
+from plugformer_ablation.judging.comparison import ALPHA
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.over_tasks import PERCENT
+from plugformer_ablation.judging.results import StudyResults
+from plugformer_ablation.reporting.report import StudyReport
+from plugformer_ablation.reporting.sentences import explanation, overall_sentences
+from plugformer_ablation.running.reproduction import reproduce
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 SET = {key: yaml.safe_load(value) for key, value in (each.split("=", 1) for each in SETTINGS)}

@@ -9,11 +9,11 @@ from tests.ablation.studies import SWAP, declared
 
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.matching import matched
-from plugformer_ablation.results import CellResult
-from plugformer_ablation.study import TUNING_SEED, read_study
-from plugformer_ablation.tuning import tuned
+from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.matching import matched
+from plugformer_ablation.design.study import TUNING_SEED, read_study
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.running.tuning import tuned
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 LR = "training.optimizer.lr"

@@ -8,11 +8,11 @@ from scipy.special import stdtr
 from scipy.stats import binom
 from tests.ablation.test_contrasts import grid
 
-from plugformer_ablation.comparison import ALPHA, Verdict
-from plugformer_ablation.findings import find
-from plugformer_ablation.results import CellResult
-from plugformer_ablation.sentences import contrast_sentences, explanation, heading
-from plugformer_ablation.unplanned import family_of, with_look
+from plugformer_ablation.judging.comparison import ALPHA, Verdict
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.judging.unplanned import family_of, with_look
+from plugformer_ablation.reporting.sentences import contrast_sentences, explanation, heading
 
 TEN = {"baseline": 0.7, **{f"arm {number}": 0.7 for number in range(10)}}
 

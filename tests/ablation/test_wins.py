@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from plugformer.registry import Kind, Registry
-from plugformer_ablation.findings import find
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.results import CellResult
-from plugformer_ablation.wins import wins
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.judging.wins import wins
+from plugformer_ablation.reporting.report import StudyReport
 
 
 def cells(name, *seeds):

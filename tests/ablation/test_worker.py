@@ -14,12 +14,12 @@ from tests.ablation.test_local_executor import cells
 from tests.forking import Forked
 
 from plugformer.errors import RunError
-from plugformer_ablation import executors, training
-from plugformer_ablation.claims import take
 from plugformer_ablation.command import AGAIN
-from plugformer_ablation.executors import LocalExecutor, SharingExecutor
-from plugformer_ablation.running import run_study
-from plugformer_ablation.status import status_text, study_status
+from plugformer_ablation.running import executors, training
+from plugformer_ablation.running.claims import take
+from plugformer_ablation.running.executors import LocalExecutor, SharingExecutor
+from plugformer_ablation.running.running import run_study
+from plugformer_ablation.running.status import status_text, study_status
 
 TUNE = ("training.optimizer.lr=[0.0001, 0.01]",)
 

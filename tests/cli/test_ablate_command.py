@@ -80,8 +80,8 @@ def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
 
 
 def test_each_gpu_has_a_worker_unless_told_otherwise(monkeypatch):
-    from plugformer_ablation import executors
     from plugformer_ablation.command import _executor
+    from plugformer_ablation.running import executors
 
     monkeypatch.setattr(executors, "available_cores", lambda: 8)
     for gpus, workers, expected in (([], None, (8, 1)), (["4", "6"], None, (2, 4)), (["0"], 2, (2, 4))):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from plugformer.registry import Registry
-from plugformer_ablation.findings import find
-from plugformer_ablation.report import StudyReport
-from plugformer_ablation.results import StudyResults
+from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import StudyResults
+from plugformer_ablation.reporting.report import StudyReport
 
 DOCS = Path(__file__).parents[2] / "docs"
 STUDIES = sorted(file.parent for file in DOCS.glob("studies/*/report.json"))

@@ -1,0 +1,1 @@
+"""What a study says: its file, its arms, and what makes them comparable."""

@@ -1,0 +1,307 @@
+"""The findings of a study: a summary of each arm, and a verdict on each comparison."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from statistics import fmean, median
+
+from jaxtyping import Float
+from numpy import ndarray
+from pandas import DataFrame
+
+from plugformer_ablation.design.arms import TASK
+from plugformer_ablation.judging.comparison import Scores, Verdict, compare, compare_at_looks, judge
+from plugformer_ablation.judging.contrasts import judge_contrasts, planned_contrasts
+from plugformer_ablation.judging.currency import speedup
+from plugformer_ablation.judging.ladder_laws import power_laws, training_operations
+from plugformer_ablation.judging.looks import Look, planned_looks
+from plugformer_ablation.judging.over_tasks import judge_over_tasks, planned_over_tasks
+from plugformer_ablation.judging.records import FORMAT, ArmRecord, ComparisonRecord, LookRecord
+from plugformer_ablation.judging.reliability import decision_accuracies, signals_to_noise
+from plugformer_ablation.judging.results import MEASURED, CellResult, Record, StudyResults, flat
+from plugformer_ablation.judging.spending import spent
+from plugformer_ablation.judging.statistics import resampled, summarize
+from plugformer_ablation.judging.unplanned import Family, family_of, pair_hashes, with_look
+from plugformer_ablation.judging.wins import wins
+
+LOSS = "validation loss"
+"""What reports call it; every study has it, in nats per target."""
+
+
+@dataclass(frozen=True, repr=False)
+class Findings:
+    """All that a report tells.
+
+    `record` is what `report.json` holds. `arms` has for each one summaries of `score` and `loss`, None where
+    every cell failed, of the `others`, metrics that are not judged, and its `cost`: that of
+    `StudyResults.arms`, and what was measured, as the median of the cells. `comparisons` is what `judge`
+    returns, with the `metric` and its direction, the number of `parameters` of both, `further` metrics with
+    intervals that are corrected among themselves, and the difference of validation losses and its 95 % t
+    interval over seeds, neither corrected nor judged, as is the `speedup`. `overall` has the same over all
+    tasks of a study, `contrasts` are what `judge_contrasts` returns, `laws`,
+    `decision_accuracy` and `signal_to_noise` what `power_laws` and the functions of `reliability` do.
+    `looks` are the reports of this folder.
+    """
+
+    results: StudyResults
+    record: Record
+
+    @cached_property
+    def family(self) -> Family:
+        """All that was judged together with these comparisons."""
+        pairs = pair_hashes(self.results.arms, planned_over_tasks(self.results.study, self.results.arms))
+        return family_of(pairs, self.record["looks"], self.results.study)
+
+    @property
+    def looks(self) -> list[LookRecord]:
+        """The looks of this family that gave a verdict, this one included."""
+        return [look for look in self.family.looks if look["chance"]]
+
+    @property
+    def metric(self) -> str:
+        """Name of the primary metric; "score" if it depends on the task."""
+        metrics = {arm["metric"] for arm in self.record["arms"]}
+        return str(metrics.pop()) if len(metrics) == 1 else "score"
+
+    @property
+    def overall(self) -> list[Record]:
+        """A record of each arm and scale over all tasks; empty if the study has one task alone."""
+        overall: list[Record] = self.record["overall"]
+        return overall
+
+    @property
+    def comparisons(self) -> list[Record]:
+        """A record of each arm but the baseline, in the order of the study."""
+        comparisons: list[Record] = self.record["comparisons"]
+        return comparisons
+
+    @property
+    def undecided(self) -> list[str]:
+        """The arms that are neither better nor worse nor equivalent, also over all tasks."""
+        judged = [*self.comparisons, *self.overall]
+        return [each["arm"] for each in judged if not Verdict(each["verdict"]).decides]
+
+    @cached_property
+    def largest(self) -> dict[str | None, float]:
+        """By task, the largest mean score of an arm, without its sign."""
+        found: dict[str | None, float] = defaultdict(float)
+        for arm in self.record["arms"]:
+            task = arm["values"].get(TASK)
+            found[task] = max(found[task], abs(arm["score"]["mean"]) if arm["score"] else 0.0)
+        return found
+
+    @cached_property
+    def table(self) -> DataFrame:
+        """A row for each arm, with its comparison; numbers that do not exist are missing."""
+        comparisons = {comparison["arm"]: comparison for comparison in self.comparisons}
+        rows = []
+        for arm in self.record["arms"]:
+            row = {key: value for key, value in arm.items() if key not in ("task", "values", "tuned")}
+            row["failed"] = [f"seed {seed}: {reason}" for seed, reason in arm["failed"].items()]
+            known = {key: value for key, value in row.items() if key == "baseline" or value is not None}
+            record = flat(known | comparisons.get(arm["arm"], {}))
+            rows.append(
+                {key: "; ".join(map(str, v)) if isinstance(v, list) else v for key, v in record.items()}
+            )
+        columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
+        return DataFrame(rows, columns=list(columns), dtype=object)
+
+
+def find(results: StudyResults) -> Findings:
+    """Returns the findings of a study.
+
+    The same results give the same findings: resamples of examples are drawn with a fixed seed.
+    """
+    scores = scores_of(results, {arm["name"]: arm["metric"] for arm in results.arms})
+    overall = planned_over_tasks(results.study, results.arms)
+    pairs = pair_hashes(results.arms, overall)
+    family = family_of(pairs, results.looks, results.study)
+    looks = {
+        name: planned_looks(tuple(results.study["looks"]), chance / family.number)
+        for name, chance in family.chances.items()
+    }
+    comparisons = _comparisons(results, scores, looks, family)
+    over_tasks = judge_over_tasks(overall, results, scores, looks, comparisons)
+    verdicts = {each["arm"]: each["verdict"] for each in (*comparisons, *over_tasks)}
+    record = {
+        "format": FORMAT,
+        "study": results.study,
+        "arms": [_arm(results, arm) for arm in results.arms],
+        "comparisons": comparisons,
+        "overall": over_tasks,
+        "screening": list(results.screening),
+        "trials": list(results.trials),
+        "preparation": list(results.preparation),
+        "spent": spent(results.cells, results.trials, results.preparation),
+        "laws": power_laws(results),
+        "decision_accuracy": decision_accuracies(results),
+        "signal_to_noise": signals_to_noise(results),
+        "contrasts": judge_contrasts(
+            planned_contrasts(results.arms), scores, results.study["seeds"], family.least
+        ),
+        "looks": with_look(pairs, results.looks, results.study, verdicts),
+        "made_of": results.made_of,
+    }
+    return Findings(results, record)
+
+
+def _arm(results: StudyResults, arm: Record) -> ArmRecord:
+    cells = results.cells_of(arm["name"])
+    summaries = {
+        name: summarize(cell.metrics[name] for cell in cells if name in cell.metrics)
+        for name in results.metrics[arm["name"]]
+    }
+    measured = {name: median(getattr(cell, name) for cell in cells) for name in MEASURED} if cells else {}
+    return {
+        "arm": arm["name"],
+        "values": arm["values"],
+        "baseline": arm["baseline"],
+        "cells": len(cells),
+        "failed": {
+            str(cell.seed): cell.failure for cell in results.cells if cell.arm == arm["name"] and cell.failure
+        },
+        "metric": arm["metric"],
+        "split": arm["split"],
+        "start": arm["start"],
+        "parts": list(arm["parts"]),
+        "test_set": arm["test_set"],
+        "score": summaries.pop(arm["metric"]),
+        "loss": summarize(cell.loss for cell in cells),
+        "others": {name: summary for name, summary in summaries.items() if summary is not None},
+        "cost": {**arm["cost"], "operations": training_operations(results, arm) or None, **measured},
+        "spent": spent(
+            [cell for cell in results.cells if cell.arm == arm["name"]],
+            [trial for trial in results.trials if trial["arm"] == arm["name"]],
+            [training for training in results.preparation if training["arm"] == arm["name"]],
+        ),
+        "tuned": arm["tuned"],
+        "edges": arm["edges"],
+        "sensitivity": _sensitivity(results.trials, arm["name"]),
+        "remarks": list(arm["notes"]),
+        "task": arm["task"],
+    }
+
+
+def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
+    """Returns the mean excess of the validation loss over the best, of an arm that tuned one setting alone.
+
+    A trial that diverged has the loss of its untrained model. For a learning rate this is its sensitivity of
+    Wortsman et al. (2023), section 2.2, https://arxiv.org/abs/2309.14322.
+    """
+    losses: dict[str, list[float]] = defaultdict(list)
+    own = [trial for trial in trials if trial["arm"] == arm and trial["loss"] is not None]
+    own = [trial for trial in own if trial["share"] == 1]
+    paths = {path for trial in own for path in trial["tuned"]}
+    for trial in own:
+        losses[json.dumps(trial["tuned"], sort_keys=True)].append(trial["loss"])
+    if len(paths) != 1 or len(losses) < 3:
+        return {}
+    means = [fmean(each) for each in losses.values()]
+    return {path: fmean(means) - min(means) for path in paths}
+
+
+def _comparisons(
+    results: StudyResults, scores: Mapping[str, Scores], looks: Mapping[str, Sequence[Look]], family: Family
+) -> list[ComparisonRecord]:
+    costs = {arm["name"]: arm["cost"] for arm in results.arms}
+    further = _further(results, family)
+    records: list[ComparisonRecord] = []
+    for arm in results.arms:
+        name, baseline = arm["name"], arm["baseline"]
+        if baseline is None:
+            continue
+        metric = results.metrics[name][arm["metric"]]
+        higher = metric.higher_is_better
+        seeds, declared = results.study["seeds"], results.study["smallest_effect"]
+        found, look, smallest = compare_at_looks(
+            scores[name], scores[baseline], seeds, looks[name], declared, higher_is_better=higher
+        )
+        records.append(
+            {
+                "arm": name,
+                "baseline": baseline,
+                "metric": arm["metric"],
+                "higher_is_better": higher,
+                "parameters": {"arm": costs[name]["parameters"], "baseline": costs[baseline]["parameters"]},
+                **judge([found], [look], [smallest], higher_is_better=higher)[0],
+                "further": further.get(name, {}),
+                "loss_difference": _loss_difference(results, name, baseline),
+                "speedup": speedup(
+                    results.cells_of(name), results.cells_of(baseline), costs[name], costs[baseline]
+                ),
+                "examples": wins(results.cells_of(name), results.cells_of(baseline), arm["metric"], metric),
+            }
+        )
+    return records
+
+
+def _further(results: StudyResults, family: Family) -> dict[str, dict[str, Record]]:
+    """Returns, by arm and name, differences in further metrics; their intervals hold together."""
+    wanted = results.study.get("metrics", [])
+    pairs = [
+        (arm, metric)
+        for metric in wanted
+        for arm in results.arms
+        if arm["baseline"] and metric in results.metrics[arm["name"]]
+    ]
+    scores = {metric: scores_of(results, dict.fromkeys(results.metrics, metric)) for metric in wanted}
+    found: dict[str, dict[str, Record]] = defaultdict(dict)
+    for arm, metric in pairs:
+        sides = (scores[metric][arm["name"]], scores[metric][arm["baseline"]])
+        comparison = compare(*sides, results.study["seeds"])
+        level = 1 - family.least / max(len(pairs), family.number * len(wanted))
+        low, high = comparison.interval(level) or (None, None)
+        found[arm["name"]][metric] = {
+            "difference": comparison.difference,
+            "level": level,
+            "low": low,
+            "high": high,
+        }
+    return found
+
+
+def scores_of(results: StudyResults, metrics: Mapping[str, str]) -> dict[str, Scores]:
+    """Returns the scores of each arm in its metric.
+
+    Cells with the same test set share the draws from it, also those of different tasks.
+    """
+    cells = {arm["name"]: results.cells_of(arm["name"]) for arm in results.arms}
+    test_sets = {arm["name"]: arm["test_set"] or arm["values"].get(TASK, "") for arm in results.arms}
+    known = list(dict.fromkeys(test_sets.values()))
+    sizes: dict[tuple[str, str, int], list[CellResult]] = defaultdict(list)
+    for cell in chain.from_iterable(cells.values()):
+        if (metric := metrics[cell.arm]) in cell.statistics:
+            sizes[test_sets[cell.arm], metric, len(cell.statistics[metric])].append(cell)
+    draws: dict[tuple[str, int], Float[ndarray, " resamples"]] = {}
+    for (test_set, metric, examples), alike in sizes.items():
+        if examples > 1:
+            rows = [cell.statistics[metric] for cell in alike]
+            aggregate = results.metrics[alike[0].arm][metric].aggregate
+            scores = resampled(rows, aggregate, seed=known.index(test_set))
+            draws |= {(cell.arm, cell.seed): draw for cell, draw in zip(alike, scores, strict=True)}
+    result = {}
+    for arm, arm_cells in cells.items():
+        metric = metrics[arm]
+        scored = [cell for cell in arm_cells if metric in cell.metrics]
+        counts = {len(cell.statistics[metric]) for cell in scored if metric in cell.statistics}
+        result[arm] = Scores(
+            {cell.seed: cell.metrics[metric] for cell in scored},
+            {cell.seed: draws[arm, cell.seed] for cell in scored if (arm, cell.seed) in draws},
+            counts.pop() if len(counts) == 1 else 0,
+            {
+                cell.seed: reason
+                for cell in results.cells
+                if cell.arm == arm and (reason := cell.failure or cell.diverged)
+            },
+            frozenset(cell.seed for cell in scored if cell.diverged),
+        )
+    return result
+
+
+def _loss_difference(results: StudyResults, arm: str, baseline: str) -> Record:
+    ours, theirs = ({cell.seed: cell.loss for cell in results.cells_of(name)} for name in (arm, baseline))
+    summary = summarize(ours[seed] - theirs[seed] for seed in ours if seed in theirs) or {"low": None}
+    return {name: None if summary["low"] is None else summary[name] for name in ("mean", "low", "high")}

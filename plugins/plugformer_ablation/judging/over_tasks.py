@@ -1,0 +1,134 @@
+"""One comparison of each arm over all tasks of a study, at each scale."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite, nan
+from statistics import fmean
+from typing import NamedTuple
+
+from plugformer_ablation.design.arms import SCALE, TASK, context_name, plain_name
+from plugformer_ablation.judging.comparison import (
+    PairedComparison,
+    Scores,
+    Verdict,
+    compare_at_looks,
+    judge,
+)
+from plugformer_ablation.judging.contrasts import summed
+from plugformer_ablation.judging.looks import Look
+from plugformer_ablation.judging.records import ComparisonRecord, OverallRecord
+from plugformer_ablation.judging.results import Record, StudyResults
+
+PERCENT = "% of the baseline"
+"""The unit of a mean over tasks with different metrics."""
+
+
+class OverTasks(NamedTuple):
+    """An arm on several tasks, and its baselines there, in the order of the tasks."""
+
+    name: str
+    arms: list[Record]
+    baselines: list[str]
+
+    @property
+    def metric(self) -> str | None:
+        """The metric that all tasks share, or None."""
+        metrics = {arm["metric"] for arm in self.arms}
+        return metrics.pop() if len(metrics) == 1 else None
+
+
+def planned_over_tasks(study: Record, arms: Sequence[Record]) -> list[OverTasks]:
+    """Returns each arm and scale over all tasks but those that others start from; none with a single task."""
+    starts = {task["from"]["task"] for task in study.get("tasks", {}).values() if task["from"]}
+    groups: dict[str, list[Record]] = {}
+    for arm in arms:
+        values = arm["values"]
+        if arm["baseline"] is not None and values.get(TASK, "") not in starts:
+            name = context_name({SCALE: values.get(SCALE, "")}, plain_name(arm["name"], values))
+            groups.setdefault(name, []).append(arm)
+    return [
+        OverTasks(name, alike, [arm["baseline"] for arm in alike])
+        for name, alike in groups.items()
+        if len(alike) > 1
+    ]
+
+
+def judge_over_tasks(
+    planned: Sequence[OverTasks],
+    results: StudyResults,
+    scores: Mapping[str, Scores],
+    looks: Mapping[str, Sequence[Look]],
+    comparisons: Sequence[ComparisonRecord],
+) -> list[OverallRecord]:
+    """Returns a record of each: the mean difference over the tasks, its interval and verdict.
+
+    Tasks with one metric have the mean of it. Scores of different metrics are shares of the baseline's mean
+    on each task, in percent, whose own error is left out; a larger share is better.
+
+    Args:
+        planned: What is compared.
+        results: The study.
+        scores: Of all arms.
+        looks: The planned ones by name, at the level of one comparison.
+        comparisons: Those on single tasks, which say where an arm is better and worse.
+    """
+    verdicts = {each["arm"]: each["verdict"] for each in comparisons}
+    records: list[OverallRecord] = []
+    for each in planned:
+        directions = [results.metrics[arm["name"]][arm["metric"]].higher_is_better for arm in each.arms]
+        higher = directions[0] if each.metric else True
+        found, look, smallest = _compared(each, results.study, scores, looks[each.name], directions)
+        (judged,) = judge([found], [look], [smallest], higher_is_better=higher)
+        tasks = [arm["values"][TASK] for arm in each.arms]
+        told = [verdicts[arm["name"]] for arm in each.arms]
+        records.append(
+            {
+                "arm": each.name,
+                "arms": [arm["name"] for arm in each.arms],
+                "tasks": tasks,
+                "metric": each.metric or PERCENT,
+                "higher_is_better": higher,
+                **judged,
+                "better_on": [task for task, one in zip(tasks, told, strict=True) if one == Verdict.BETTER],
+                "worse_on": [task for task, one in zip(tasks, told, strict=True) if one == Verdict.WORSE],
+            }
+        )
+    return records
+
+
+def _compared(
+    each: OverTasks,
+    study: Record,
+    scores: Mapping[str, Scores],
+    looks: Sequence[Look],
+    directions: Sequence[bool],
+) -> tuple[PairedComparison, Look, float | None]:
+    """Returns the comparison of the means over tasks, its look, and the smallest effect that matters."""
+    weights = [1.0 / len(directions)] * len(directions)
+    if each.metric is None:
+        first = study["seeds"][: looks[0].seeds]  # later seeds change no weight
+        known = [
+            [score for seed in first if isfinite(score := scores[name].scores.get(seed, nan))]
+            for name in each.baselines
+        ]
+        means = [abs(fmean(values)) if values else 0.0 for values in known]
+        if not all(means):
+            note = "the baseline has no score, or one of 0, on a task: there is no share of it"
+            return PairedComparison(None, 0, notes=(note,)), looks[0], None
+        shares = [100 / mean * (1 if higher else -1) for mean, higher in zip(means, directions, strict=True)]
+        weights = [share / len(shares) for share in shares]
+    ours, theirs = (
+        summed([(weight, scores[name]) for weight, name in zip(weights, names, strict=True)])
+        for names in ([arm["name"] for arm in each.arms], each.baselines)
+    )
+    declared: float | str | None = study["smallest_effect"]
+    if isinstance(declared, str) and each.metric is None:
+        declared = float(declared.rstrip(" %"))
+    if any(_constant(scores[arm["name"]], scores[arm["baseline"]]) for arm in each.arms):
+        declared = None  # a task at its floor or ceiling would help arms to be equivalent
+    higher = directions[0] if each.metric else True
+    return compare_at_looks(ours, theirs, study["seeds"], looks, declared, higher_is_better=higher)
+
+
+def _constant(arm: Scores, baseline: Scores) -> bool:
+    """Returns whether all trainings have one score."""
+    return len({*arm.scores.values(), *baseline.scores.values()}) == 1

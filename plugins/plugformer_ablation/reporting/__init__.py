@@ -1,0 +1,1 @@
+"""How findings are told: sentences, tables, a page and figures."""

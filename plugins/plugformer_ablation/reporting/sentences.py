@@ -1,0 +1,375 @@
+"""What a report says in words: a sentence for each comparison, a heading, an explanation and remarks."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from plugformer_ablation.design.arms import BASELINE, SCALE, TASK, label, plain_name
+from plugformer_ablation.design.matching import TOLERANCE
+from plugformer_ablation.judging.comparison import Verdict
+from plugformer_ablation.judging.contrasts import differs
+from plugformer_ablation.judging.findings import Findings
+from plugformer_ablation.judging.over_tasks import PERCENT
+from plugformer_ablation.judging.results import Record
+from plugformer_ablation.judging.spending import price
+from plugformer_ablation.running.costs import BLOCK, ROUNDS
+
+UPDATE = "time of an update"
+"""What reports call the cost of an arm's updates relative to the baseline's."""
+
+BUSY = 0.1
+"""Largest share of waiting at which a machine does not count as busy."""
+
+
+def sentences(findings: Findings) -> list[str]:
+    """Returns one sentence for each comparison: the difference, its interval, and what follows from it."""
+    return [_sentence(findings, comparison) for comparison in findings.comparisons]
+
+
+def contrast_sentences(findings: Findings) -> list[str]:
+    """Returns one sentence for each contrast: its value, its interval, and whether it excludes 0."""
+    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
+    lines = []
+    for contrast in findings.record["contrasts"]:
+        places = decimals(findings, tasks[next(iter(contrast["weights"]))])
+        if contrast["low"] is None:
+            lines.append(f"{contrast['contrast']}: cannot be told.")
+            continue
+        value, low, high = (decimal(contrast[key], places) for key in ("difference", "low", "high"))
+        told = "differs from 0" if differs(contrast) else "not shown to differ from 0"
+        for name, seeds in contrast["broken"].items():
+            told += f"; {name} failed or diverged with seed {', '.join(map(str, seeds))}"
+        interval = f"{percent(contrast['level'])} interval {low} to {high}"
+        lines.append(f"{contrast['contrast']}: {value} ({interval}), {told}.")
+    return lines
+
+
+def overall_sentences(findings: Findings) -> list[str]:
+    """Returns one sentence for each arm over all tasks, and on which of them it is better or worse."""
+    lines = []
+    for overall in findings.overall:
+        difference, places = overall["difference"], 2 if overall["metric"] == PERCENT else decimals(findings)
+        if difference is None:
+            lines.append(
+                f"over all tasks, {overall['arm']} cannot be compared: {'; '.join(overall['notes'])}."
+            )
+            continue
+        unit = f" {PERCENT}" if overall["metric"] == PERCENT else ""
+        direction = "better" if (difference > 0) == overall["higher_is_better"] else "worse"
+        where = f"over {len(overall['tasks'])} tasks, {overall['arm']}"
+        text = f"{where} is {decimal(abs(difference), places)}{unit} {direction}"
+        if overall["low"] is not None:
+            low, high = (decimal(overall[end], places) for end in ("low", "high"))
+            text += f" ({percent(overall['level'])} interval {low} to {high})"
+        text += f": {_conclusion(overall, places)}"
+        for key, told in (("better_on", "better"), ("worse_on", "worse")):
+            if overall[key] and overall["verdict"] != told:
+                text += f"; {told} on {', '.join(overall[key])} alone: a local result"
+        lines.append(f"{text}.")
+    return lines
+
+
+def _sentence(findings: Findings, comparison: Record) -> str:
+    arm, baseline = _names(findings, comparison)
+    arm += _other_size(comparison)
+    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
+    difference, places = comparison["difference"], decimals(findings, tasks[comparison["arm"]])
+    if difference is None:
+        reasons = dict.fromkeys([*comparison["notes"], *_failures(findings, comparison)])
+        return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
+    direction = "better" if (difference > 0) == comparison["higher_is_better"] else "worse"
+    text = f"{arm} is {decimal(abs(difference), places)} {direction} than {baseline}"
+    if comparison["pairs"] == 1:
+        text = f"{arm} and {baseline} differ by {decimal(difference, places)}"
+    if difference == 0:
+        text = f"{arm} scores the same as {baseline}"
+    if comparison["low"] is not None:
+        low, high = (decimal(comparison[end], places) for end in ("low", "high"))
+        covered = " over test examples alone" if comparison["pairs"] == 1 else ""
+        text += f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
+    more = (*_failures(findings, comparison), *_edges(findings, comparison), *_needed(comparison))
+    return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
+
+
+def _conclusion(comparison: Record, places: int) -> str:
+    """Returns what follows from a difference and its interval."""
+    if comparison["verdict"] == Verdict.NONE:
+        return next((str(note) for note in comparison["notes"] if "no verdict" in note), "no verdict")
+    smallest = comparison["smallest_effect"]
+    if comparison["verdict"] == Verdict.EQUIVALENT:
+        low, high = (decimal(comparison["equivalence"][end] or 0.0, places) for end in ("low", "high"))
+        return (
+            f"equivalent, since the interval for this, {low} to {high}, excludes a "
+            f"difference of {decimal(smallest, places)} or more"
+        )
+    if comparison["verdict"] == Verdict.UNDECIDED:
+        if any("floor" in note for note in comparison["notes"]):
+            return "undecided, since at its floor or ceiling the metric cannot tell arms apart"
+        return f"undecided, since neither 0 nor a difference of {decimal(smallest, places)} is excluded"
+    if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
+        return "a significant difference"
+    return "no difference shown"
+
+
+def _needed(comparison: Record) -> Iterator[str]:
+    """Yields what would decide a comparison that is undecided."""
+    if needed := comparison["would_decide"]:
+        enough = f"{needed['seeds']} seeds would decide"
+        if needed["seeds"] is None:
+            enough = f"no number of seeds would decide without at least {needed['examples']:,} test examples"
+        yield f"if the difference stayed as it is, {enough}"
+
+
+def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
+    """Yields what a sentence says of cells that failed or diverged."""
+    if any(comparison["diverged_seeds"].values()):
+        (told,) = [note for note in comparison["notes"] if note.startswith("diverged")]
+        p = comparison["p_diverged"]
+        yield told if p is None else f"{told}; uncorrected p of the rates {p:.2g}"
+    if any(comparison["failed_seeds"].values()):
+        yield comparison["notes"][0]
+        failed = {arm["arm"] for arm in findings.record["arms"] if arm["failed"]}
+        if failed & {comparison["arm"], comparison["baseline"]}:
+            yield "the same command trains failed cells again"
+
+
+def _edges(findings: Findings, comparison: Record) -> Iterator[str]:
+    """Yields which side has a tuned setting at an end of the values tried."""
+    edges = {arm["arm"]: arm["edges"] for arm in findings.record["arms"]}
+    sides: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for side, name in zip(("arm", "baseline"), _names(findings, comparison), strict=True):
+        for path, end in edges[comparison[side]].items():
+            sides[path, end].append(name)
+    for (path, end), names in sides.items():
+        yield f"{' and '.join(names)} took the {end} {path} that was tried"
+
+
+def _other_size(comparison: Record) -> str:
+    """Returns what a sentence adds to an arm that has more or fewer parameters than its baseline."""
+    arm, baseline = (comparison["parameters"][side] for side in ("arm", "baseline"))
+    if abs(arm - baseline) <= TOLERANCE * baseline:
+        return ""
+    more = "more" if arm > baseline else "fewer"
+    share = abs(arm / baseline - 1)
+    return f", with {100 * share:.0f} % {more} parameters ({arm:,} for {baseline:,}),"
+
+
+def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
+    """Returns what a sentence calls an arm and its baseline: their values of the only factor that differs."""
+    values = {arm["arm"]: arm["values"] for arm in findings.record["arms"]}
+    ours, theirs = values[comparison["arm"]], values[comparison["baseline"]]
+    differing = [factor for factor in ours if ours[factor] != theirs.get(factor)]
+    if len(differing) != 1:
+        return comparison["arm"], comparison["baseline"]
+    context = [f"{word} {ours[key]}" for word, key in (("on", TASK), ("at", SCALE)) if key in ours]
+    factor = f"{differing[0]} " if len(ours) > 1 + len(context) else ""
+    where = f"{' '.join(context)}, " if context else ""
+    return f"{where}{factor}{ours[differing[0]]}", theirs[differing[0]]
+
+
+def heading(findings: Findings) -> str:
+    """Returns a line about the metric, the split, the number of seeds and the baseline."""
+    seeds = findings.results.study["seeds"]
+    judged = dict.fromkeys(_judged_by(findings, arm) for arm in findings.record["arms"])
+    *before, last = findings.results.study["looks"]
+    steps = f", looked at after {', '.join(map(str, before))} and {last}" if before else ""
+    count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
+    if (looks := len(findings.looks)) > 1:
+        count += f" ({looks} looks at this study)"
+    values = {**findings.record["arms"][0]["values"]}
+    baseline = plain_name(findings.record["arms"][0]["arm"], values)
+    values = {factor: value for factor, value in values.items() if factor not in (TASK, SCALE)}
+    if baseline == BASELINE:
+        baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
+    return "; ".join([*judged, count, f"baseline: {baseline}", *_screened(findings)])
+
+
+def _screened(findings: Findings) -> Iterator[str]:
+    """Yields how many of how many arms are compared, if they were screened."""
+    if screening := findings.record["screening"]:
+        kept = sum(each["confirmed"] for each in screening)
+        yield (
+            f"{kept} of {len(screening)} arms are compared, the others were screened out by "
+            f"{findings.results.study['screen']['seeds']} seeds of their own on validation, without a verdict"
+        )
+
+
+def _judged_by(findings: Findings, arm: Record) -> str:
+    """Returns by what an arm is judged."""
+    metric = findings.results.metrics[arm["arm"]][arm["metric"]]
+    direction = "higher" if metric.higher_is_better else "lower"
+    task = f"{arm['values'][TASK]}: " if TASK in arm["values"] else ""
+    return f"{task}{arm['metric']} on {arm['split']}, {direction} is better"
+
+
+def explanation(findings: Findings) -> list[str]:
+    """Returns an explanation of the numbers."""
+    lines = ["± is the standard deviation over seeds."] if len(findings.results.study["seeds"]) > 1 else []
+    level = next((percent(comparison["level"]) for comparison in findings.comparisons), "")
+    if level and len(findings.results.study["seeds"]) == 1:
+        lines.append(
+            f"A difference is the arm's score minus the baseline's. The {level} interval covers test "
+            "examples alone: how much seeds differ is unknown, so that there is no verdict."
+        )
+    elif level:
+        lines += [
+            *how_judged(findings),
+            *_about_needed(findings),
+        ]
+    if updates(findings):
+        lines.append(
+            f"The {UPDATE} is relative to the baseline's. Arms ran blocks of {BLOCK} updates in turn; it is "
+            f"the median of the ratios of {ROUNDS} rounds, with a 95 % interval (a bootstrap over rounds)."
+        )
+    return lines
+
+
+def how_judged(findings: Findings) -> list[str]:
+    """Returns how the differences of several seeds are judged."""
+    level, family = percent(findings.comparisons[0]["level"]), findings.family
+    unless = ", unless it is equivalent" if findings.results.study["smallest_effect"] else ""
+    left_out = family.number - len(family.chances)
+    told = f"here {family.number}" + (
+        f", {left_out} of them in other reports of this study" if left_out else ""
+    )
+    return [
+        "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
+        f"The {level} interval covers the variation over seeds and test examples; all of them ({told}) hold "
+        f"together with {percent(1 - max(family.chances.values()))}. An arm is better or worse where it "
+        f"excludes 0, which is where the corrected p is below 0.05{unless}. A verdict in favor of a side "
+        "also needs all of its seeds.",
+        "A training that diverged counts with the score of its untrained model.",
+        *_about_equivalence(findings),
+        *_about_looks(findings),
+        *_about_scope(findings),
+    ]
+
+
+def _about_equivalence(findings: Findings) -> Iterator[str]:
+    """Yields when arms are equivalent, if the study says which effect matters."""
+    if declared := findings.results.study["smallest_effect"]:
+        yield (
+            f"The smallest effect that matters was declared as {declared}. An arm is equivalent where two "
+            "one-sided tests, each at the level of one comparison, exclude a larger difference; together "
+            "they are an interval at a lower level than that of a difference."
+        )
+
+
+def _about_looks(findings: Findings) -> Iterator[str]:
+    """Yields what several looks, planned or not, mean for the level."""
+    if len(findings.results.study["looks"]) > 1:
+        yield (
+            "Looks were planned: an arm that is decided is trained with no more seeds, and the error rates "
+            "hold for all looks together (O'Brien and Fleming's spending of them)."
+        )
+    if len(looks := findings.looks) > 1:
+        counts = ", ".join(str(len(look["seeds"])) for look in looks)
+        chances = [look["chance"] for look in looks]
+        yield (
+            f"There were {len(looks)} looks at this study ({counts} seeds), which were not planned together: "
+            f"their chances of a false alarm are {', '.join(map(percent, chances))}, and that of any of them "
+            f"is at most {percent(sum(chances))}, unless results chose the seeds or the baseline."
+        )
+
+
+def _about_scope(findings: Findings) -> Iterator[str]:
+    """Yields how arms were screened, and what else the intervals cover or leave out."""
+    if findings.overall:
+        yield (
+            "A verdict over all tasks is about these tasks: its interval covers seeds and test examples, not "
+            "the choice of tasks."
+        )
+    if findings.record["screening"]:
+        yield (
+            f"Of the arms that went on, at most {percent(findings.results.study['screen']['rate'])} do not "
+            "differ, in expectation. Verdicts are from other seeds and examples than the screening, and "
+            "corrected for these arms alone."
+        )
+    if any(arm["task"].get("training", {}).get("resample") for arm in findings.record["arms"]):
+        yield (
+            "Every seed trained on its own draw of the training examples, with replacement and the same for "
+            "all arms: the variation over seeds is also that over training sets."
+        )
+    if any(arm["tuned"] for arm in findings.record["arms"]):
+        yield (
+            "A verdict is about arms at the settings that they have chosen. Its interval leaves out what "
+            "other trials would have chosen: after few, arms that are alike may differ by their choice."
+        )
+
+
+def _about_needed(findings: Findings) -> Iterator[str]:
+    """Yields what the numbers of seeds or examples that would decide assume, if there are any."""
+    if any(comparison["would_decide"] for comparison in findings.comparisons):
+        yield (
+            "How many seeds or examples would decide assumes that the difference stays as it is, that seeds "
+            "and examples vary as much as here, and one more look, with half of the chance of a false alarm. "
+            "It is no promise: were this difference the true one, every second such study would decide."
+        )
+
+
+def remarks(findings: Findings) -> list[str]:
+    """Returns the choices of tuning, and remarks on single arms: mismatches, failures, missing tests."""
+    arms = findings.record["arms"]
+    lines = [f"the study took {price(findings.record['spent'])}"]
+    for path in dict.fromkeys(path for arm in arms for path in arm["tuned"]):
+        chosen: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for arm in arms:
+            if arm["cells"] and path in arm["tuned"]:
+                chosen[label(arm["tuned"][path]), arm["edges"].get(path, "")].append(arm["arm"])
+        choices = [
+            f"{value} for {', '.join(takers)}"
+            + (f" (the {end} of those tried, a better one may lie beyond)" if end else "")
+            for (value, end), takers in chosen.items()
+        ]
+        lines += [f"tuning chose {path} {'; '.join(choices)}"] if choices else []
+    known = {arm["arm"]: arm["sensitivity"] for arm in arms if arm["sensitivity"]}
+    for path in dict.fromkeys(path for each in known.values() for path in each):
+        values = ", ".join(f"{name} {each[path]:.3g}" for name, each in known.items() if path in each)
+        lines.append(f"sensitivity to {path} (mean excess loss over the values tried): {values}")
+    lines += _selection(findings)
+    notes = {comparison["arm"]: comparison["notes"] for comparison in findings.comparisons}
+    for arm in arms:
+        failed = sorted((int(seed), reason) for seed, reason in arm["failed"].items())
+        lines += [f"{arm['arm']}: {'; '.join(arm['remarks'])}"] if arm["remarks"] else []
+        lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
+        lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
+    for code, cells in findings.results.made_of.get("accepted", {}).items():
+        names = f"{', '.join(cells[:3])}{', ...' * (len(cells) > 3)}"
+        lines.append(f"{len(cells)} cells of other code of Plugformer, {code[:12]}, are accepted: {names}")
+    waiting = max((update["waiting"] for update in updates(findings)), default=0.0)
+    if waiting > BUSY:
+        lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")
+    return lines
+
+
+def _selection(findings: Findings) -> Iterator[str]:
+    """Yields a remark if the split of the verdict has also chosen which parameters of a training are kept."""
+    on_validation = {arm["arm"] for arm in findings.record["arms"] if arm["split"] == "validation"}
+    cells = (cell for cell in findings.results.cells if cell.arm in on_validation)
+    losses = [(cell.loss, [point["loss"] for point in cell.curve]) for cell in cells]
+    if any(len(curve) > 1 and loss in curve for loss, curve in losses):  # an average is not chosen
+        monitor = findings.record["arms"][0]["task"].get("training", {}).get("monitor", "loss")
+        yield (
+            "validation decides here and also chose the checkpoint of every training (the best evaluation by "
+            f"{monitor}), so that scores are slightly too good"
+        )
+
+
+def updates(findings: Findings) -> list[Record]:
+    """Returns what updates cost, of the arms of which it was measured."""
+    costs = [arm["cost"].get("update") for arm in findings.record["arms"]]
+    return [update for update in costs if update]
+
+
+def percent(share: float) -> str:
+    """Returns a share in percent, with at most four digits."""
+    return f"{100 * share:.4g} %"
+
+
+def decimal(value: float, places: int) -> str:
+    """Returns a score with a number of decimals; one that is very large, with four digits."""
+    return f"{value:.4g}" if abs(value) > 1e6 else f"{value:.{places}f}"
+
+
+def decimals(findings: Findings, task: str | None = None) -> int:
+    """Returns the number of decimals of scores on a task; two are enough for what is in percent or larger."""
+    return 2 if findings.largest.get(task, 0.0) > 10 else 4

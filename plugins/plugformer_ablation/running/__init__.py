@@ -1,0 +1,1 @@
+"""How a study is run: cells, who trains them where, tuning, costs, and plans."""

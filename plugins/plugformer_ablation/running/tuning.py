@@ -1,0 +1,260 @@
+"""Tuning: every arm takes the best of the settings that it tries on validation, with seeds of its own."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from plugformer.configuration import dump, resolve
+from plugformer.errors import ConfigurationError
+from plugformer.registry import Kind
+from plugformer.validation import validate
+from plugformer_ablation.design.arms import Arm, by_stage, context_of
+from plugformer_ablation.design.matching import matched
+from plugformer_ablation.design.study import TUNING_SEED, Study
+from plugformer_ablation.judging.results import CellResult, Record, StudyResults
+from plugformer_ablation.running.cells import Cell, make_cells
+
+Train = Callable[[Sequence[Cell]], list[CellResult]]
+"""Trains cells as far as they have no result, and returns the results."""
+
+Trial = tuple[Arm, list[CellResult]]
+"""An arm with settings to try, and what its trainings gave; nothing if it was not trained to its end."""
+
+
+def tuned(
+    arms: Sequence[Arm], study: Study, results: StudyResults, out: Path, train: Train, rows: Any
+) -> tuple[list[Arm], list[Record]]:
+    """Returns each arm with the settings that it chooses, and a record of every trial.
+
+    An arm whose choice is at the end of a range tries the next number beyond, as often as the study allows.
+
+    Raises:
+        ConfigurationError: Trainings are to be shortened, and would not be the same on a smaller scale.
+    """
+    if study.tuning.strategy == "halving":
+        _check_lengths(arms, study)
+    chosen: dict[str, Arm] = {}
+    records: list[Record] = []
+
+    def run(waiting: Sequence[Arm], share: float = 1.0) -> list[Trial]:
+        trials = _trials(waiting, study, out, train, chosen)
+        records.extend(_record(arm, cell, share) for arm, cells in trials for cell in cells)
+        return trials
+
+    for stage in by_stage(arms):
+        tried: dict[str, list[Trial]] = {arm.name: [] for arm in stage}
+        values = _values(stage) if study.tuning.strategy == "coordinate" else {}
+        waiting = _first(stage, study, results, run)
+        if study.tuning.strategy == "halving":
+            for arm in stage:
+                tried[arm.name].append((arm, []))  # it counts for the ends of what was tried
+        extended: Counter[str] = Counter()
+        while waiting:
+            for arm, outcome in run(waiting):
+                tried[arm.name].append((arm, outcome))
+            waiting = []
+            for name, trials in tried.items():
+                further = _changed(_best(trials, results), trials, values.get(name, {}), rows)
+                if not further and extended[name] < study.tuning.extend:
+                    extended[name] += 1
+                    further = _beyond(_best(trials, results), trials, rows)
+                waiting += _matched(further, stage, study)
+        chosen |= {name: _chosen(trials, results) for name, trials in tried.items()}
+    return [chosen[name] for name, _ in groupby(arm.name for arm in arms)], records
+
+
+def _matched(further: Sequence[Arm], arms: Sequence[Arm], study: Study) -> list[Arm]:
+    """Returns further settings with their costs, and with what the study makes equal.
+
+    Without those that cannot be equal. Equal times are measured for all arms in the beginning.
+    """
+    if study.match == "time":
+        return list(further)
+    firsts = {context_of(arm.values): arm for arm in reversed(arms)}
+    found = []
+    for arm in further:
+        with suppress(ConfigurationError):
+            found += matched([firsts[context_of(arm.values)], arm], study, lambda _: None)[1:]
+    return found
+
+
+def _first(
+    arms: Sequence[Arm],
+    study: Study,
+    results: StudyResults,
+    run: Callable[[Sequence[Arm], float], list[Trial]],
+) -> list[Arm]:
+    """Returns the settings that are tried first with whole trainings.
+
+    By coordinates those that differ from the first ones in the first setting alone. Halving trains all of
+    them shortly, and with twice the updates the better half of each arm, so that of any number one is left
+    for a whole training: Jamieson and Talwalkar (2016), section 3,
+    https://proceedings.mlr.press/v51/jamieson16.html.
+    """
+    waiting = list(arms)
+    groups = {name: list(group) for name, group in groupby(arms, key=lambda arm: arm.name)}
+    if study.tuning.strategy == "coordinate":
+        alike = {name: dict(list(group[0].tuned.items())[1:]) for name, group in groups.items()}
+        return [arm for arm in arms if dict(list(arm.tuned.items())[1:]) == alike[arm.name]]
+    if study.tuning.strategy == "grid":
+        return waiting
+    rungs = {name: (len(group) - 1).bit_length() for name, group in groups.items()}
+    for rung in range(max(rungs.values()), 0, -1):
+        short = [arm for arm in waiting if rungs[arm.name] >= rung]
+        trials = run([_shortened(arm, 2**rung) for arm in short], 0.5**rung)
+        kept = [id(arm) for arm in waiting if rungs[arm.name] < rung]
+        for _, group in groupby(zip(short, trials, strict=True), key=lambda pair: pair[0].name):
+            ranked = sorted(group, key=lambda pair: _rank(pair[1], results))
+            kept += [id(arm) for arm, _ in ranked[: -(-len(ranked) // 2)]]
+        waiting = [arm for arm in waiting if id(arm) in kept]
+    return waiting
+
+
+def _check_lengths(arms: Sequence[Arm], study: Study) -> None:
+    """Refuses trainings without a number of updates, and schedules of which a part keeps its length."""
+    for arm in arms:
+        training = arm.resolved.task.training
+        schedule = vars(arm.resolved.create(Kind.SCHEDULE, training.schedule))
+        fixed = {key: schedule.get(key, 0) for key in ("warmup_steps", "decay_steps")}
+        message = ""
+        if training.steps is None:
+            message = "needs numbers of updates: add `training.steps: NUMBER` to `set`"
+        for key, updates in fixed.items():
+            if updates and isinstance(updates, int):
+                message = (
+                    f"shortens trainings, but not the {updates} updates of `training.schedule.{key}` "
+                    f"({training.schedule.name}, arm {arm.name!r}), so that short ones follow another "
+                    "schedule: write a share of the updates there, such as 0.1, or choose another strategy"
+                )
+        if message:
+            raise study.mistakes([(("tuning", "strategy"), message)])
+
+
+def _shortened(arm: Arm, times: int) -> Arm:
+    """Returns an arm with fewer updates, for its first trials."""
+    training = arm.resolved.task.training
+    steps, every = max(1, (training.steps or 0) // times), training.evaluate_every
+    changes = {"steps": steps, "evaluate_every": every and min(every, steps)}
+    changed = training.model_copy(update=changes)
+    return arm.with_task(arm.resolved.task.model_copy(update={"training": changed}))
+
+
+def _values(arms: Sequence[Arm]) -> dict[str, dict[str, list[Any]]]:
+    """Returns by the name of an arm and the path of a setting the values that the study gives."""
+    values: dict[str, dict[str, list[Any]]] = {arm.name: {} for arm in arms}
+    for arm in arms:
+        for path, value in arm.tuned.items():
+            known = values[arm.name].setdefault(path, [])
+            known += [value] if value not in known else []
+    return values
+
+
+def _changed(best: Arm, trials: Sequence[Trial], values: Mapping[str, list[Any]], rows: Any) -> list[Arm]:
+    """Returns the best settings with other values of one of them, the first of which some are untried.
+
+    Each setting in turn is coordinate descent, as in Wen et al. (2025), section 3,
+    https://arxiv.org/abs/2509.02046.
+    """
+    known = [arm.tuned for arm, _ in trials]
+    for path, tried in values.items():
+        if new := [value for value in tried if {**best.tuned, path: value} not in known]:
+            return [_with(best, path, value, rows) for value in new]
+    return []
+
+
+def _trials(
+    arms: Sequence[Arm], study: Study, out: Path, train: Train, chosen: Mapping[str, Arm]
+) -> list[Trial]:
+    """Returns what arms with settings to try score, with every seed of tuning.
+
+    What they start from, as far as it has been `chosen`, is trained with the same seeds before.
+    """
+    seeds = range(TUNING_SEED, TUNING_SEED + study.tuning.seeds)
+    for start in dict.fromkeys(arm.start for arm in arms if arm.tuned and arm.start):
+        train(make_cells(chosen[start], seeds, out, chosen))
+    made = [make_cells(arm, seeds, out, chosen, tried=arm.tried) if arm.tuned else [] for arm in arms]
+    finished = iter(train([cell for cells in made for cell in cells]))
+    return [(arm, [next(finished) for _ in cells]) for arm, cells in zip(arms, made, strict=True)]
+
+
+def _best(trials: Sequence[Trial], results: StudyResults) -> Arm:
+    """Returns the arm with its best settings; the first if all failed."""
+    return min(trials, key=lambda trial: _rank(trial, results))[0]
+
+
+def _rank(trial: Trial, results: StudyResults) -> tuple[float, float]:
+    """Returns what is smaller for a better trial, of equals for one of lower loss."""
+    arm, cells = trial
+    if not cells or any(cell.failure is not None for cell in cells):
+        return math.inf, math.inf
+    sign = -1.0 if results.metrics[arm.name][arm.metric].higher_is_better else 1.0
+    value = fmean(cell.metrics[arm.metric] for cell in cells)
+    return (math.inf if math.isnan(value) else sign * value, fmean(cell.loss for cell in cells))
+
+
+def _chosen(trials: Sequence[Trial], results: StudyResults) -> Arm:
+    """Returns the arm with its best settings and the ends of what it tried, or the reason why it has none."""
+    best = _best(trials, results)
+    edges = {path: end for path in best.tuned if (end := _edge(path, best, trials))}
+    outcomes = [cell for _, cells in trials for cell in cells]
+    if outcomes and all(cell.failure is not None for cell in outcomes):
+        return replace(best, failure=f"every trial failed: {outcomes[0].failure}")
+    return replace(best, edges=edges)
+
+
+def _numbers(path: str, trials: Sequence[tuple[Arm, Any]]) -> list[float]:
+    """Returns the numbers tried for a path in rising order; none if they are not numbers, or only one."""
+    values = {arm.tuned[path] for arm, _ in trials if type(arm.tuned.get(path)) in (int, float)}
+    return (
+        sorted(values)
+        if len(values) > 1 and len(values) == len({str(arm.tuned[path]) for arm, _ in trials})
+        else []
+    )
+
+
+def _edge(path: str, best: Arm, trials: Sequence[tuple[Arm, Any]]) -> str:
+    """Returns at which end of the numbers tried an arm's choice is, if at any."""
+    numbers = _numbers(path, trials)
+    if not numbers or best.tuned[path] not in (numbers[0], numbers[-1]):
+        return ""
+    if best.tuned[path] == numbers[0] == 0:  # below 0 there is nothing to try
+        return ""
+    return "smallest" if best.tuned[path] == numbers[0] else "largest"
+
+
+def _beyond(best: Arm, trials: Sequence[tuple[Arm, Any]], rows: Any) -> list[Arm]:
+    """Returns the arm with a number beyond each end of a range that it has chosen, if it has chosen any."""
+    found = []
+    for path in best.tuned:
+        numbers = _numbers(path, trials)
+        ends = {"smallest": numbers[:2], "largest": numbers[:-3:-1]}.get(_edge(path, best, trials))
+        if ends:
+            end, inner = ends
+            value = end * end / inner if min(end, inner) > 0 else 2 * end - inner
+            value = float(f"{value:.6g}") if isinstance(end, float) else round(value)
+            with suppress(ConfigurationError):  # no arm may have this number, such as a dropout of 1.2
+                found += [_with(best, path, value, rows)] if value != end else []
+    return found
+
+
+def _with(arm: Arm, path: str, value: Any, rows: Any) -> Arm:
+    """Returns an arm with another value of a tuned setting."""
+    known = yaml.safe_load(dump(arm.resolved.task))
+    task = resolve(known, [f"{path}={json.dumps(value)}"], arm.resolved.registry, in_memory=rows is not None)
+    return replace(arm, tuned={**arm.tuned, path: value}, resolved=validate(task, rows))
+
+
+def _record(arm: Arm, cell: CellResult, share: float) -> Record:
+    """Returns what a report keeps of a trial that was trained with a share of all updates."""
+    known: Mapping[str, Any] = cell.record()
+    kept = ("seed", "loss", "metrics", "seconds", "diverged", "failure")
+    return {"arm": arm.name, "tuned": arm.tuned, "share": share, **{key: known[key] for key in kept}}
