@@ -308,8 +308,12 @@ def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path, consol
 
 
 def test_a_training_that_ends_worse_than_untrained_has_diverged(registry, tmp_path, console):
-    settings = ["training.gradient_clipping=null", "training.evaluate_every=6"]  # one evaluation
-    study = declared("training.optimizer.lr=[0.001, 10.0]", settings=settings)
+    settings = [
+        "training.gradient_clipping=null",
+        "training.evaluate_every=6",  # once
+        "evaluation.metrics=[perplexity]",
+    ]
+    study = declared("training.optimizer.lr=[0.001, 2.0]", settings=settings)
     results, _ = run(study, tmp_path / "s", registry, console)
     assert [bool(cell.diverged) for cell in results.cells] == [False, False, True, True]
     worse, better = results.cells[2], results.cells[0]

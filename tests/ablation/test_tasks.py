@@ -129,7 +129,7 @@ def test_a_ladder_derives_sizes_and_updates(registry):
     kept = {"data.size": 60, "training.schedule": "constant"}
     declared = study(registry, task="dates", ladder={**ladder, "batch_tokens": 64}, set=kept)
     arms = resolve_arms(declared, registry)
-    assert [arm.name for arm in arms[::2]] == ["1 layers: mha", "2 layers: mha"]
+    assert [arm.name for arm in arms[::2]] == ["1 layer: mha", "2 layers: mha"]
     for arm, layers in zip(arms[::2], (1, 2), strict=True):
         task, width = arm.resolved.task, 16 * layers
         assert (task.model.layers, task.model.width, task.model.heads) == (layers, width, 2 * layers)

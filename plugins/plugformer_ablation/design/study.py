@@ -207,7 +207,7 @@ class SizeLadder(Settings):
                     "training.batch_tokens": self.batch_tokens,
                     "training.steps": ceil(tokens / self.batch_tokens),
                 }
-            scales[f"{layers} layers"] = settings
+            scales[f"{layers} layer{'s' * (layers > 1)}"] = settings
         return scales
 
 

@@ -53,7 +53,8 @@ def methods(findings: Findings) -> str:
         lines.append(f"Arms were matched to the baseline by {match}.")
     if paths := dict.fromkeys(path for arm in arms for path in arm["tuned"]):
         counts = [arm["spent"]["trials"] for arm in arms]
-        trials = f"{min(counts)} to {max(counts)} trials" if any(counts) else "trials"
+        number = " to ".join(dict.fromkeys(f"{end(counts)}" for end in (min, max)))
+        trials = f"{number} trials" if any(counts) else "trials"
         lines.append(f"Each arm chose {', '.join(paths)} on validation, in {trials} with seeds of their own.")
     else:
         lines.append("No setting was tuned.")

@@ -68,6 +68,8 @@ class Cell:
         result, directory = CellResult.load(self.folder), RunDirectory(self.folder)
         evaluation = directory.evaluations().get(self.ingredients.get("split", ""), {"metrics": {}})
         scores = {name: score["value"] for name, score in evaluation["metrics"].items()}
+        if result.diverged:
+            scores = {}  # it has those of the untrained model
         result.check(metrics, {self.folder / RESULT: result.metrics, self.folder / "evaluation.json": scores})
         return replace(result, arm=self.arm, seed=self.seed, directory=str(self.folder))
 
