@@ -98,12 +98,31 @@ class Study:
             statistics = load_arrays(kept(folder, settings))
             score = metrics[METRIC].aggregate(statistics[METRIC])
             cells.append(CellResult(arm, seed, metrics={METRIC: score}, statistics=statistics))
-        more: dict[str, Any] = {"values": {}, "task": {}, "notes": [], "tuned": {}, "cost": {"parameters": 1}}
+        more: dict[str, Any] = {
+            "values": {},
+            "metric": METRIC,
+            "split": "test",
+            "test_set": "",
+            "start": None,
+            "parts": [],
+            "task": {},
+            "notes": [],
+            "tuned": {},
+            "edges": {},
+            "cost": {"parameters": 1, "flops": 1.0, "elements": 1.0, "update": None},
+        }
         arms = tuple(
             {"name": arm, "baseline": None if arm == "baseline" else "baseline", **more} for arm in self.arms
         )
-        study = {"study": "", "metric": METRIC, "split": "test", "seeds": list(SEEDS)}
-        return find(StudyResults(study, arms, tuple(cells), {}, metrics))
+        study = {
+            "study": "",
+            "metric": METRIC,
+            "split": "test",
+            "seeds": list(SEEDS),
+            "looks": [len(SEEDS)],
+            "smallest_effect": None,
+        }
+        return find(StudyResults(study, arms, tuple(cells), {}, dict.fromkeys(self.arms, metrics)))
 
 
 def kept(folder: Path, settings: Settings) -> Path:
