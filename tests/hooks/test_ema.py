@@ -64,5 +64,5 @@ def test_the_average_is_evaluated_and_saved_and_training_goes_on_without_it(trai
     assert all(torch.equal(mine[name], plain[name]) for name in plain), "what is trained is the same"
     kept = load_tensors(out / step / "training.safetensors")
     best = load_tensors(out / "model.safetensors")
-    assert all(torch.equal(kept[f"training/hooks/ema/average/{name}"], best[name]) for name in best)
+    assert all(torch.equal(kept[f"training/callbacks/ema/average/{name}"], best[name]) for name in best)
     assert validation(out) != validation(trained.directory)

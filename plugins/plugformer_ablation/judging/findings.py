@@ -24,7 +24,7 @@ from plugformer_ablation.judging.reliability import decision_accuracies, signals
 from plugformer_ablation.judging.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.judging.spending import spent
 from plugformer_ablation.judging.statistics import resampled, summarize
-from plugformer_ablation.judging.unplanned import Family, family_of, pair_hashes, with_look
+from plugformer_ablation.judging.unplanned import LookFamily, family_of, pair_hashes, with_look
 from plugformer_ablation.judging.wins import wins
 
 LOSS = "validation loss"
@@ -50,7 +50,7 @@ class Findings:
     record: Record
 
     @cached_property
-    def family(self) -> Family:
+    def family(self) -> LookFamily:
         """All that was judged together with these comparisons."""
         pairs = pair_hashes(self.results.arms, planned_over_tasks(self.results.study, self.results.arms))
         return family_of(pairs, self.record["looks"], self.results.study)
@@ -204,7 +204,10 @@ def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
 
 
 def _comparisons(
-    results: StudyResults, scores: Mapping[str, Scores], looks: Mapping[str, Sequence[Look]], family: Family
+    results: StudyResults,
+    scores: Mapping[str, Scores],
+    looks: Mapping[str, Sequence[Look]],
+    family: LookFamily,
 ) -> list[ComparisonRecord]:
     costs = {arm["name"]: arm["cost"] for arm in results.arms}
     further = _further(results, family)
@@ -238,7 +241,7 @@ def _comparisons(
     return records
 
 
-def _further(results: StudyResults, family: Family) -> dict[str, dict[str, Record]]:
+def _further(results: StudyResults, family: LookFamily) -> dict[str, dict[str, Record]]:
     """Returns, by arm and name, differences in further metrics; their intervals hold together."""
     wanted = results.study.get("metrics", [])
     pairs = [

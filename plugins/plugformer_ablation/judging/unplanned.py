@@ -11,7 +11,7 @@ from plugformer_ablation.judging.records import LookRecord
 from plugformer_ablation.judging.results import Record
 
 
-class Family(NamedTuple):
+class LookFamily(NamedTuple):
     """What all reports of a folder have judged that share arms, also by way of other reports.
 
     Every look gets half of the chance of a false alarm that the one before had, and divides it by the number
@@ -54,7 +54,7 @@ def _hash(record: Any) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def family_of(pairs: Mapping[str, str], looks: Sequence[LookRecord], study: Record) -> Family:
+def family_of(pairs: Mapping[str, str], looks: Sequence[LookRecord], study: Record) -> LookFamily:
     """Returns the family of pairs, by the names of their comparisons, in a report with a study's seeds."""
     related = _related(pairs.values(), looks)
     judged = [look for look in related if look["chance"]]
@@ -63,7 +63,7 @@ def family_of(pairs: Mapping[str, str], looks: Sequence[LookRecord], study: Reco
         if (look["seeds"], look["planned"]) == (study["seeds"], study["looks"]):
             chances |= {name: look["chance"] for name in pairs if pairs[name] in look["pairs"].values()}
     known = {*pairs.values(), *(pair for look in related for pair in look["pairs"].values())}
-    return Family(related, max(len(known), len(pairs), 1), chances)
+    return LookFamily(related, max(len(known), len(pairs), 1), chances)
 
 
 def _related(pairs: Iterable[str], looks: Sequence[LookRecord]) -> list[LookRecord]:
