@@ -1,5 +1,6 @@
 """Learning rates that fall with the number of inputs of each matrix."""
 
+from math import sqrt
 from typing import Annotated
 
 from pydantic import Field
@@ -22,7 +23,7 @@ class NewComponent(Parametrization):
 
     def scale(self, size: ParameterSize) -> float:
         """Returns the factor of initial values, so that outputs are as large as in the base model."""
-        return 1 / (size.multiplier * size.fan_in**0.5)
+        return 1 / (size.multiplier * sqrt(size.fan_in))
 
     def rate(self, size: ParameterSize, updates: Updates) -> float:
         """Returns the factor of the learning rate, so that updates change outputs as much."""
