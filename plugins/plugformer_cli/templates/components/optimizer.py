@@ -5,9 +5,9 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
-from plugformer.interfaces import Optimizer
+from plugformer.interfaces import Optimizer, Updates
 
 
 class NewComponent(Optimizer):
@@ -27,3 +27,7 @@ class NewComponent(Optimizer):
         """Returns torch's SGD over the trainable parameters."""
         trained = [parameter for _, parameter in parameters if parameter.requires_grad]
         return torch.optim.SGD(trained, lr=self.lr, momentum=0.9)
+
+    def updates(self, path: str, parameter: Tensor) -> Updates:
+        """Returns that steps are proportional to gradients; a parametrization asks for it."""
+        return Updates.GRADIENT
