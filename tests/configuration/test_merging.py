@@ -8,7 +8,8 @@ import yaml
 
 from plugformer.configuration import resolve
 from plugformer.configuration.overrides import merge_layers, read_overrides, shadowed
-from plugformer.configuration.structure import default_blocks
+from plugformer.configuration.structure import components, default_blocks
+from plugformer.configuration.task import Component
 from plugformer.errors import ConfigurationError
 from plugformer.yaml_reader import read_mapping
 from plugformer.yaml_tree import Tree
@@ -191,3 +192,9 @@ def test_a_name_alone_has_its_own_place() -> None:
     tree = merge_layers([layer("data: {name: table, padding: 3}"), layer("data: hub", "over.yaml")])
     assert str(tree.origin(("data", "name"))) == "over.yaml:1:7"
     assert str(tree.origin(("data", "padding"))) == "task.yaml:1:30"
+
+
+def test_an_option_may_be_called_keys() -> None:
+    component = Component.model_validate({"name": "recall", "keys": None, "items": 3})
+    assert list(components(component)) == [((), component)]
+    assert list(components([component])) == [((0,), component)]

@@ -1,6 +1,6 @@
 """The structure of a merged task: its components, names and contradictions. Nothing is imported."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -33,8 +33,10 @@ def components(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Compon
     """Yields every component of a task, or of the part of it at a path, with its path."""
     if isinstance(value, Component):
         yield path, value
-    items = enumerate(value if isinstance(value, list) else ())
-    for key, child in dict(value).items() if isinstance(value, BaseModel | dict) else items:
+    items: Iterable[tuple[Any, Any]] = enumerate(value if isinstance(value, list) else ())
+    if isinstance(value, BaseModel | dict):
+        items = value.items() if isinstance(value, dict) else value  # dict(value) would call an option `keys`
+    for key, child in items:
         yield from components(child, (*path, key))
 
 
