@@ -8,10 +8,10 @@ from pathlib import Path
 
 from generators.markdown import definition, first_sentence, table
 from plugformer import interfaces
-from plugformer.registry import Kind, interface_of
+from plugformer.registry import CONTRACTS, Kind, interface_of
 from plugformer_testing.checks import checks_of
 
-CONTRACTS = Path(__file__).resolve().parents[1] / "reference" / "contracts"
+PAGES = Path(__file__).resolve().parents[1] / "reference" / "contracts"
 
 
 def kind_table() -> str:
@@ -33,13 +33,16 @@ def check_list(kind: str) -> str:
 
 
 def interface(kind: str) -> str:
-    """Returns the class of a kind as it is written."""
-    return f"```py\n{_class(interface_of(Kind(kind)))}\n```"
+    """Returns the version of a contract, and the class of its kind as it is written."""
+    contract = CONTRACTS[kind]
+    versions = f"Version {contract.version}; components may be written for version {contract.supported}"
+    link = "[Compatibility](../../compatibility.md)"
+    return f"{versions}: see {link}.\n\n```py\n{_class(interface_of(Kind(kind)))}\n```"
 
 
 def received(page: str) -> str:
     """Returns the names that a page of contracts describes, as they are written."""
-    text = (CONTRACTS / f"{page}.md").read_text(encoding="utf-8")
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
     names = re.findall(r"^::: (plugformer\.(?:interfaces|model))\.(\w+)$", text, re.MULTILINE)
     return "\n\n".join(f"```py\n{_written(*name)}\n```" for name in names)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.registry import Kind, Registry
+from plugformer.registry import CONTRACTS, Kind, Registry
 from plugformer_cli.listing import as_record, print_entries
 from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
 from plugformer_cli.printing import print_json, print_table, print_text
@@ -68,13 +68,15 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     component: Any = registry.load(kind, name)
     options, fits = describe_options(component), describe_fit(component, kind, registry)
     if as_json:
-        record = {**as_record(entry), "class": entry.target, **fits, "options": options}
+        versions = {"contract": entry.contract, "supported": CONTRACTS[kind].supported}
+        record = {**as_record(entry), "class": entry.target, **versions, **fits, "options": options}
         print_json(record, indent=2)
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
     print_text(entry.summary)
     typer.echo()
     print_text(f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
+    print_text(f"contract      version {entry.contract}; supported: {CONTRACTS[kind].supported}")
     for what, values in fits.items():
         print_text(f"{what.replace('_', ' '):<14}{', '.join(values) or 'none'}")
     typer.echo("\noptions:" if options else "\nno options")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from plugformer.errors import RegistryError, nearest
-from plugformer.registry import Entry, EntryKind, EntryState, Kind
+from plugformer.registry import Entry, EntryKind, Kind
 from plugformer_cli.options import AsJson, LocalManifest, installed
 from plugformer_cli.printing import print_json, print_table, print_text
 
@@ -52,7 +52,7 @@ def print_entries(entries: list[Entry], *, as_json: bool) -> None:
     print_table(header, rows)
     causes = {entry.cause: entry for entry in entries if entry.cause}
     for cause, entry in causes.items():
-        name = "" if entry.state is EntryState.QUARANTINED else f"{entry.kind} {entry.name!r} of "
+        name = "" if entry.kind is EntryKind.PLUGIN else f"{entry.kind} {entry.name!r} of "
         typer.echo(f"\n{name}{entry.owner} is {entry.state}:")
         print_text(cause, indent=2)
 

@@ -36,6 +36,11 @@ def test_an_installed_plugin_is_found_and_not_imported(install) -> None:
         (MANIFEST, {"value": "plug_one.inner"}, "there is no package 'plug_one.inner'"),
         (MANIFEST, {"value": "colorsys"}, "there is no package 'colorsys'"),
         ("components: [", {}, "is not valid YAML"),
+        (
+            "contracts: {norm: two}",
+            {},
+            "contracts.norm: expected the version of a contract, such as 1, found 'two'",
+        ),
         ("components: {nrom: {}}", {}, "unknown key 'nrom' (did you mean 'norm'?)"),
         ("plugformer: '>=99'", {}, f"needs plugformer >=99; installed is {plugformer.__version__}"),
         ("plugformer: soon", {}, "Invalid specifier: 'soon'"),

@@ -2,6 +2,6 @@
 
 from plugformer.registry.catalog import Registry
 from plugformer.registry.discovery import interface_of
-from plugformer.registry.manifest import Entry, EntryKind, EntryState, Kind
+from plugformer.registry.manifest import CONTRACTS, Entry, EntryKind, EntryState, Kind
 
-__all__ = ["Entry", "EntryKind", "EntryState", "Kind", "Registry", "interface_of"]
+__all__ = ["CONTRACTS", "Entry", "EntryKind", "EntryState", "Kind", "Registry", "interface_of"]

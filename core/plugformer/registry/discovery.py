@@ -20,7 +20,7 @@ from typing import Any, ClassVar, cast, get_origin
 
 import plugformer
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
-from plugformer.registry.manifest import INTERFACES, Entry, Kind, Plugin, parse
+from plugformer.registry.manifest import CONTRACTS, INTERFACES, Entry, Kind, Plugin, parse
 
 MANIFEST = "registry.yaml"
 LOCAL = "local"
@@ -55,7 +55,7 @@ def discover_local(file: Path) -> Plugin:
         raise RegistryError(
             f"the local manifest {str(file)!r} cannot be read: {error.strerror}\ngive an existing file"
         ) from error
-    plugin = replace(_plugin(file, content), distribution=LOCAL, file=str(file))
+    plugin = replace(_plugin(file, content, LOCAL), distribution=LOCAL, file=str(file))
     folder = file.parent
     inside = any(re.split("[.:]", entry.target)[0] == folder.name for entry in plugin.entries)
     if inside and not ((folder / folder.name).is_dir() or (folder / f"{folder.name}.py").is_file()):
@@ -95,15 +95,17 @@ def _installed(distribution: str, version: str, package: str) -> Plugin:
         if not files:
             message = f"package {package!r} has no {MANIFEST}; a wheel must include it next to __init__.py"
             raise RegistryError(message)
-        plugin = _plugin(files[0], files[0].read_bytes())
+        plugin = _plugin(files[0], files[0].read_bytes(), distribution)
     except Exception as error:  # the other plugins must work
         plugin = Plugin(problems=(str(error),))
     return replace(plugin, distribution=distribution, version=version)
 
 
-def _plugin(file: Path, content: bytes) -> Plugin:
-    """Returns a manifest; one that needs another version of Plugformer is quarantined."""
+def _plugin(file: Path, content: bytes, distribution: str) -> Plugin:
+    """Returns a manifest; what is made for another version of Plugformer or of a contract is quarantined."""
     plugin, version = parse(content, str(file)), plugformer.__version__
+    entries = (replace(entry, cause=_outdated(entry, distribution)) for entry in plugin.entries)
+    plugin = replace(plugin, entries=tuple(entries))
     if not plugin.requires:
         return plugin
     from packaging.specifiers import SpecifierSet  # takes a tenth of the time of `list`
@@ -114,6 +116,23 @@ def _plugin(file: Path, content: bytes) -> Plugin:
     except ValueError as error:  # such as InvalidSpecifier
         fits, problem = False, f"plugformer: {error}"
     return plugin if fits else replace(plugin, problems=(problem,))
+
+
+def _outdated(entry: Entry, distribution: str) -> str:
+    """Returns the reason why a component's version of the contract is not supported; empty if it is."""
+    contract, version = CONTRACTS.get(entry.kind), entry.contract
+    if contract is None or len(contract.dropped) < version <= contract.version:
+        return ""
+    if version > contract.version:
+        ours, theirs = "a newer `plugformer`", f"an older `{distribution}`"
+    else:
+        ours, theirs = f"`plugformer<{contract.dropped[version - 1]}`", f"a newer `{distribution}`"
+    if distribution == LOCAL:
+        theirs = f"write `contracts: {{{entry.kind}: {contract.version}}}` after adapting it"
+    return (
+        f"it is written for version {version} of the contract of {entry.kind}, "
+        f"plugformer {plugformer.__version__} supports {contract.supported}\ninstall {ours}, or {theirs}"
+    )
 
 
 LOADED: dict[str, Entry] = {}

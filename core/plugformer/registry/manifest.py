@@ -47,6 +47,29 @@ INTERFACES |= {Kind.POSITION: "PositionalEncoding", Kind.COLUMN: "ColumnKind"}
 """The class in `plugformer.interfaces` that the components of a kind implement."""
 
 
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The versions of a kind's contract.
+
+    Attributes:
+        version: What its interface and checks are now; a change that breaks components raises it.
+        dropped: The releases of Plugformer that stopped to support version 1, 2 and so on.
+    """
+
+    version: int = 1
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def supported(self) -> str:
+        """The versions that components may be written for: `1`, or `2 to 3`."""
+        oldest = len(self.dropped) + 1
+        return f"{oldest} to {self.version}" if oldest < self.version else str(self.version)
+
+
+CONTRACTS: dict[str, Contract] = dict.fromkeys(Kind, Contract())
+"""The contract of each kind."""
+
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _MODULE = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 _CLASS = "module:Class", rf"{_MODULE}:[^\W\d]\w*"
@@ -84,6 +107,7 @@ class Entry:
             `module`, of a plugin the numbers of what it offers.
         distribution: The distribution that offers it, or `local` or `session`.
         cause: The reason why it cannot be used; empty if it can.
+        contract: The version of its kind's contract that a component is written for.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
         file: The path of the local manifest that offers it; else empty.
         component: The class itself, if a session registered one; else None.
@@ -96,6 +120,7 @@ class Entry:
     version: str = ""
     state: EntryState = EntryState.READY
     cause: str = ""
+    contract: int = 1
     expected_failures: tuple[tuple[str, str], ...] = ()
     file: str = ""
     component: type | None = None
@@ -159,8 +184,9 @@ class Plugin:
 
     def _owned(self, entry: Entry) -> Entry:
         owner: Any = {"distribution": self.distribution, "version": self.version, "file": self.file}
-        state = EntryState.QUARANTINED if self.problems else EntryState.READY
-        return replace(entry, state=state, cause="\n".join(self.problems), **owner)
+        cause = "\n".join(self.problems) or entry.cause
+        state = EntryState.QUARANTINED if cause else EntryState.READY
+        return replace(entry, state=state, cause=cause, **owner)
 
 
 def parse(content: bytes, origin: str) -> Plugin:
@@ -180,10 +206,10 @@ class _ManifestReader:
 
     def manifest(self) -> Plugin:
         """Returns the sound entries, and the problems of the others."""
-        self.mapping((), ("plugformer", "components", "tasks", "callbacks", "commands"))
-        known = self.mapping(("components",), tuple(Kind))
+        self.mapping((), ("plugformer", "contracts", "components", "tasks", "callbacks", "commands"))
+        known, contracts = self.mapping(("components",), tuple(Kind)), self.contracts()
         entries = [
-            entry
+            replace(entry, contract=contracts.get(kind, 1))
             for kind in Kind
             if kind in known
             for entry in self.entries(("components", kind), kind, *_CLASS)
@@ -216,6 +242,15 @@ class _ManifestReader:
                 self.add(place, f"{target!r} is not of the form {form!r}")
             if len(self.problems) == before:
                 yield Entry(kind, str(name), target, expected_failures=failures)
+
+    def contracts(self) -> dict[Key, int]:
+        """Returns the versions of contracts that a manifest states, by kind."""
+        stated = self.mapping(("contracts",), tuple(Kind))
+        sound = {kind: version for kind, version in stated.items() if type(version) is int and version > 0}
+        for kind in stated.keys() - sound.keys():
+            message = f"expected the version of a contract, such as 1, found {stated[kind]!r}"
+            self.add(("contracts", kind), message)
+        return sound
 
     def mapping(self, path: KeyPath, known: Sequence[str] = ()) -> dict[Key, Any]:
         """Returns the mapping at a path, with known keys if some are given; an empty one if there is none."""
