@@ -1,0 +1,1 @@
+"""Probes: small generated tasks that each ask for one ability of a model."""
