@@ -17,6 +17,7 @@ from generators.components import component_reference, component_table
 from generators.contracts import check_list, interface, kind_table, received
 from generators.files import file_block
 from generators.hooks import hook_reference
+from generators.plugins import distribution_tables, part_tables, read
 from generators.public_names import public_names
 from generators.rooms import room_drawing, room_table
 from generators.task_file import task_keys
@@ -47,6 +48,8 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "interface": interface,
     "kind-table": lambda _: kind_table(),
     "hook-reference": lambda _: hook_reference(),
+    "plugin-distributions": lambda _: distribution_tables(read(ROOT)),
+    "plugin-parts": lambda _: part_tables(read(ROOT)),
     "public-names": lambda _: public_names(),
     "received": received,
     "rooms": lambda _: room_table(ROOT),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from plugformer.registry import catalog
 from plugformer_cli import printing
 
 CONFLICT = """
@@ -57,6 +58,28 @@ def test_a_conflict_shows_both_owners_and_what_to_write(run, manifest, terminal)
     out = run("list", "attention", "--registry", str(manifest(CONFLICT))).out
     assert "plugformer 0.1.0, local offer the same name; write plugformer:gqa" in out
     assert "write local:gqa" in out
+
+
+def test_available_is_what_the_index_has_and_nobody_installed(run, monkeypatch):
+    part = {"summary": "A part.", "source": "", "effect": None}
+    sound, broken = ({"passed": 9, "failed": failed, "skipped": 0, "xfailed": 0} for failed in (0, 2))
+    parts = [
+        {**part, "kind": "norm", "name": "tried", "checks": {"oldest": broken, "main": sound}},
+        {**part, "kind": "norm", "name": "broken", "checks": {"newest": broken}},
+        {**part, "kind": "head", "name": "new", "checks": {}},
+    ]
+    row = {"name": "plug-x", "version": "2.0", "install": "plug-x>=2", "stage": "stable", "parts": parts}
+    monkeypatch.setattr(catalog, "read_index", lambda: json.loads(json.dumps([row])))
+    lines = [line.split() for line in run("list", "--available").out.splitlines()]
+    assert lines[:4] == [
+        ["kind", "name", "distribution", "stage", "checks", "summary"],
+        ["norm", "broken", "plug-x", "stable", "2", "failed", "A", "part."],
+        ["norm", "tried", "plug-x", "stable", "9", "passed", "A", "part."],
+        ["head", "new", "plug-x", "stable", "not", "run", "A", "part."],
+    ]
+    assert lines[-1] == ["plug-x", "2.0:", "pip", "install", "plug-x>=2"]
+    assert json.loads(run("list", "head", "--available", "--json").out) == [{**row, "parts": parts[2:]}]
+    assert "plug-x" not in run("list", "position", "--available").out
 
 
 PLUGIN = """

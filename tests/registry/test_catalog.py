@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry
+from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, catalog
 from plugformer.registry.manifest import Plugin, parse
 
 SCHEDULES = """
@@ -73,6 +73,33 @@ def test_an_unknown_name_lists_the_known_by_distribution() -> None:
     )
     with pytest.raises(RegistryError, match=f"^{re.escape(expected)}$"):
         registry.find("schedule", "noan")
+
+
+INDEX = [
+    {"name": name, "install": f"./{name}", "parts": [{"kind": kind, "name": "zigzag"}]}
+    for name, kind in (("plug-x", "schedule"), ("plug-y", "schedule"), ("plug-z", "norm"))
+]
+
+
+def test_an_unknown_name_is_looked_up_in_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is not installed, and read for the message alone."""
+    monkeypatch.setattr(catalog, "read_index", lambda: INDEX)
+    registry = Registry([BUILT_IN, plugin("Plug_Z", "2", wave="b:Wave")])
+    assert [each["name"] for each in registry.available()] == ["plug-x", "plug-y"]
+
+    def hints(name: str) -> list[str]:
+        with pytest.raises(RegistryError) as caught:
+            registry.find("schedule", name)
+        return str(caught.value).splitlines()[2:]
+
+    assert hints("zigzag") == [
+        "plug-x has it: pip install ./plug-x",
+        "plug-y has it: pip install ./plug-y",
+    ]
+    assert hints("plug-y:zigzag") == ["plug-y has it: pip install ./plug-y"]
+    assert hints("zigzig") == []
+    monkeypatch.delattr(catalog, "read_index")
+    assert registry.find("schedule", "wave").name == "wave"
 
 
 def test_an_unknown_kind_is_named() -> None:

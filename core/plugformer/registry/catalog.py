@@ -24,6 +24,7 @@ from plugformer.registry.discovery import (
     load_component,
     locate,
     normalized,
+    read_index,
 )
 from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Kind, Plugin
 
@@ -120,6 +121,11 @@ class Registry:
         everything = [*self.plugins(), *(entry for kind in kinds for entry in self._by_kind[kind])]
         return [entry for entry in everything if _is_by(entry, distribution)]
 
+    def available(self) -> list[dict[str, Any]]:
+        """Returns the distributions in the index of plugins that are not installed, as it has them."""
+        installed = {normalized(plugin.distribution) for plugin in self._plugins}
+        return [plugin for plugin in read_index() if normalized(plugin["name"]) not in installed]
+
     def find(self, kind: AnyKind | str, name: str) -> Entry:
         """Returns what has a name that only one distribution offers, or the name `distribution:name`.
 
@@ -144,6 +150,10 @@ class Registry:
         lines = [f"unknown {kind} {name!r}{nearest(bare, names)}", f"known: {self.known(kind)}"]
         if broken := [entry.owner for entry in self._by_kind[EntryKind.PLUGIN]]:
             lines.append(f"quarantined, so not searched: {', '.join(broken)} (`plugformer list` says why)")
+        for plugin in self.available():
+            parts = [(part["kind"], part["name"]) for part in plugin["parts"]]
+            if (kind, bare) in parts and distribution in ("", plugin["name"]):
+                lines.append(f"{plugin['name']} has it: pip install {plugin['install']}")
         raise RegistryError("\n".join(lines))
 
     def find_task(self, name: str) -> Path:

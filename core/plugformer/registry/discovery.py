@@ -6,6 +6,7 @@ Whatever goes wrong during an import becomes an error that names the owner.
 
 import importlib.util
 import inspect
+import json
 import os
 import re
 import sys
@@ -23,6 +24,7 @@ from plugformer.errors import PlugformerError, RegistryError, described, nearest
 from plugformer.registry.manifest import CONTRACTS, INTERFACES, Entry, Kind, Plugin, parse
 
 MANIFEST = "registry.yaml"
+INDEX = "plugins.json"
 LOCAL = "local"
 BUILT_IN = "plugformer"
 """The distribution of Plugformer itself."""
@@ -81,12 +83,22 @@ def normalized(distribution: str) -> str:
 
 
 def discover_built_in() -> Plugin:
-    """Returns Plugformer's own manifest: that in the package, or in a checkout that at the root."""
-    package = Path(plugformer.__file__).resolve().parent
-    packaged = package / MANIFEST
-    file = packaged if packaged.is_file() else package.parents[1] / MANIFEST
+    """Returns Plugformer's own manifest."""
+    file = _shipped(MANIFEST, ".")
     plugin = parse(file.read_bytes(), str(file))
     return replace(plugin, distribution=BUILT_IN, version=plugformer.__version__)
+
+
+def read_index() -> list[dict[str, Any]]:
+    """Returns the distributions in the index of plugins, `docs/plugins.json`."""
+    plugins: list[dict[str, Any]] = json.loads(_shipped(INDEX, "docs").read_bytes())["plugins"]
+    return plugins
+
+
+def _shipped(name: str, folder: str) -> Path:
+    """Returns a file that a wheel has in the package, and a checkout in a folder."""
+    package = Path(plugformer.__file__).resolve().parent
+    return packaged if (packaged := package / name).is_file() else package.parents[1] / folder / name
 
 
 def _installed(distribution: str, version: str, package: str) -> Plugin:
