@@ -344,7 +344,10 @@ class TaskCase(EncodedCase):
 
     def encoded(self) -> Encoded:
         """Returns the examples as the type encodes them."""
-        return self.task.encoded().take(np.arange(3))
+        encoded = self.task.encoded().take(np.arange(3))
+        if isinstance(encoded.targets, Ragged) and self.level is not Level.TOKEN:
+            return replace(encoded, targets=encoded.targets.padded())
+        return encoded
 
     @property
     def reads(self) -> tuple[Input, ...]:

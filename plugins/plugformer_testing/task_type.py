@@ -20,6 +20,7 @@ from plugformer_testing.small import SmallTask, with_kinds
 from plugformer_testing.subject import Subject
 
 _UNSEEN = "☃"  # a label that no example has
+_NUMBERS = {"targets", "weights"}  # what it encodes besides tokens
 
 
 def _task(subject: Subject) -> SmallTask:
@@ -91,10 +92,10 @@ def numbers_fit_the_level(task: SmallTask) -> None:
     require.that(len(names) == len(inputs) and not names & {"output", "targets"}, f"its inputs are {inputs}")
     require.that(not any(part.many for part in inputs[:-1]), "an input that is many is not the last")
     expected = names if level is Level.VECTOR and predicted not in encoded else {*names, predicted}
-    require.equal(set(encoded), expected, "what it encodes")
+    require.equal(set(encoded) - {"weights"}, expected, "what it encodes")
     for part, values in encoded.items():
         require.equal(len(values), len(task), f"the number of times {part}")
-        rows = [(row, value) for row, value in enumerate(values if part != "targets" else ())]
+        rows = [(row, value) for row, value in enumerate(values if part not in _NUMBERS else ())]
         if part in many:
             require.that(all(values), f"an example has no {part}")
             rows = [(row, tokens) for row, value in rows for tokens in value]
@@ -134,7 +135,7 @@ def questions_are_read_as_their_examples(task: SmallTask) -> None:
     whole, names = task.encode(), {column.name for column in task.task_type.columns}
     if task.questions:
         question = task.encode(task.questions)
-        for name in question.keys() - {"targets"}:
+        for name in question.keys() - _NUMBERS:
             require.that(question[name] == whole[name], "without outputs the inputs are different")
         if task.task_type.level is Level.TOKEN:
             require.that("targets" in question, "questions have no targets: which tokens are to be labeled?")
@@ -151,7 +152,7 @@ def questions_are_read_as_their_examples(task: SmallTask) -> None:
             if column.name in typed
         }
         for name, values in task.encode(read).items():
-            if name != "targets":
+            if name not in _NUMBERS:
                 require.equal(values[0], whole[name][row], f"what the question {text!r} is read as")
 
 

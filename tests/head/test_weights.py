@@ -81,7 +81,7 @@ def test_a_weight_is_where_its_target_is():
 
 
 def test_weights_of_tokens_need_targets_of_tokens():
-    with pytest.raises(RegistryError, match="OfTokens: `draw` returns weights of tokens at level sequence"):
+    with pytest.raises(RegistryError, match=r"OfTokens: .* returns weights of tokens at level sequence"):
         SmallTask(OfTokens(), {"text": ["a b", "c"], "label": ["yes", "no"]}).split().batch([0])
 
 

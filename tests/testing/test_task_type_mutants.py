@@ -118,13 +118,16 @@ def test_what_others_cannot_import_is_no_fault_of_a_type(registry, tmp_path):
 
 UNUSABLE = {
     "`draw` returns None": MUTANTS["examples_become_batches"],
-    "Weighs: `draw` returns weights of the shape [5]": instead(
+    "Weighs: `encode` or `draw` returns weights of the shape [5]": instead(
         "Weighs",
         Classification,
         draw=lambda self, encoded, _: replace(encoded, weights=np.ones(len(encoded) - 1)),
     ),
-    "Weighs: `encode` returns 'weights'; known: input, output, targets": after(
+    "Weighs: `encode` returns 1 weights for 6 examples": after(
         "Weighs", Classification, encode=lambda self, found, *_: {**found, "weights": [1.0]}
+    ),
+    "Masks: `encode` returns 'mask'; known: input, output, targets, weights": after(
+        "Masks", Classification, encode=lambda self, found, *_: {**found, "mask": [1.0]}
     ),
 }
 

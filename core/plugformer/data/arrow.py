@@ -106,10 +106,11 @@ def encode_to_file(file: Path, data: Dataset, processor: Processor, split: str) 
 def columns_of(encoded: Encoded) -> dict[str, pa.Array]:
     """Returns encoded examples as columns; integers in lists have 32 bits."""
     columns = {name: _lists(part) for name, part in encoded.parts.items()}
-    if isinstance(encoded.targets, Ragged):
-        columns["targets"] = _lists(encoded.targets)
-    elif encoded.targets is not None:
-        columns["targets"] = pa.array(encoded.targets.tolist())
+    for name, numbers in (("targets", encoded.targets), ("weights", encoded.weights)):
+        if isinstance(numbers, Ragged):
+            columns[name] = _lists(numbers)
+        elif numbers is not None:
+            columns[name] = pa.array(numbers.tolist())
     return {f"{ENCODED}{name}": column for name, column in columns.items()}
 
 
@@ -127,12 +128,10 @@ def encoded_examples(data: Dataset, level: Level) -> tuple[Dataset, Encoded]:
     table = data.with_format("arrow")[:]
     columns = {name: table.column(name) for name in table.column_names if name.startswith(ENCODED)}
     numbers = {name.removeprefix(ENCODED): column for name, column in columns.items()}
-    targets: Ragged | NDArray[Any] | None = None
-    if (column := numbers.pop("targets", None)) is not None:
-        if level is Level.TOKEN:
-            targets = ragged(column)
-        else:
-            targets = np.array(column.to_pylist()) if pa.types.is_nested(column.type) else column.to_numpy()
+    targets, weights = (
+        _by_example(numbers.pop(name, None), listed=name == "weights" or level is Level.TOKEN)
+        for name in ("targets", "weights")
+    )
     parts = {name: ragged(column) for name, column in numbers.items()}
     output = parts.pop("output", None)
     texts = data.remove_columns(list(columns))
@@ -141,7 +140,15 @@ def encoded_examples(data: Dataset, level: Level) -> tuple[Dataset, Encoded]:
         texts = texts.with_transform(
             lambda rows: rows | {name: labels[name].int2str(rows[name]) for name in labels if name in rows}
         )
-    return texts, Encoded(parts, output, targets)
+    return texts, Encoded(parts, output, targets, weights=weights)
+
+
+def _by_example(column: pa.ChunkedArray | None, *, listed: bool) -> Ragged | NDArray[Any] | None:
+    """Returns the numbers of examples: an array, or sequences if they are `listed` or differ in number."""
+    if column is None or not pa.types.is_nested(column.type):
+        return None if column is None else column.to_numpy()
+    found = ragged(column)
+    return found if listed or len(set(found.lengths)) > 1 else np.array(column.to_pylist())
 
 
 @dataclass(frozen=True)

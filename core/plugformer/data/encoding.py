@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from plugformer.errors import RegistryError
+from plugformer.errors import ExampleError, RegistryError
 from plugformer.interfaces import (
     BEGIN,
     END,
@@ -91,11 +91,27 @@ def encoded_rows(columns: Mapping[str, Sequence[Any]], task_type: TaskType) -> E
         if name in many:
             counts = np.array([len(row) for row in rows], dtype=np.int64)
             parts[name] = replace(Ragged.of([*chain.from_iterable(rows)]), counts=counts)
+        elif name == "weights":
+            listed = Ragged.of(rows) if any(map(np.ndim, rows)) else None
+            floats = (np.array(rows) if listed is None else listed.values).astype(float)
+            parts[name] = floats if listed is None else replace(listed, values=floats)
         else:
             by_example = name == "targets" and task_type.level is not Level.TOKEN
-            parts[name] = np.array(rows) if by_example else Ragged.of(rows)
+            rectangular = by_example and (len(rows) == 0 or len({np.size(row) for row in rows}) == 1)
+            parts[name] = np.array(rows) if rectangular else Ragged.of(rows)
     inputs = {item.name: parts.pop(item.name) for item in task_type.inputs if item.name in parts}
     return Encoded(inputs, **parts)
+
+
+def refuse_weights(weights: Any) -> None:
+    """Raises ExampleError for a weight that is negative or not finite."""
+    values = weights.values if isinstance(weights, Ragged) else weights
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong):
+        row, value = wrong[0], values[wrong[0]]
+        if isinstance(weights, Ragged):
+            row = np.searchsorted(np.cumsum(weights.lengths), row, side="right")
+        raise ExampleError(int(row), f"its weight is {value}, expected a finite number of at least 0")
 
 
 def packed(texts: Ragged, rows: Int[ndarray, " rows"], length: int) -> Ragged:
@@ -163,13 +179,20 @@ class EncodedSplit:
         self._input_names = [column.name for column in task_type.columns if column.role == "input"]
         self._architecture = architecture
         self._rows = np.arange(len(examples)) if rows is None else rows
-        self._limits = limits or {}
+        self._limits = dict(limits or {})
+        if task_type.level is Level.TOKEN and (limit := self._limits.get(next(iter(inputs), ""))):
+            self._limits |= {"targets": limit, "weights": limit}
+        elif limit := self._limits.get("output"):
+            self._limits["weights"] = limit + 1  # of END
         self._padding = padding
         self._inference = inference
         self._sampling = sampling
         self._packed = None
         parts = self._numbers.parts
         if piece is not None:
+            if encoded.weights is not None:
+                name = type(task_type).__name__
+                raise RegistryError(f"{name}: `encode` returns weights of texts that are cut into pieces")
             self._packed = packed(parts.pop("output"), self._rows, piece)
             self._rows = np.arange(len(self._packed.lengths))
         shape = len(self), len(names) + 1
@@ -218,10 +241,12 @@ class EncodedSplit:
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
         if outputs is not None:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
+        if isinstance(encoded.targets, Ragged) and self._type.level is not Level.TOKEN:
+            encoded = replace(encoded, targets=encoded.targets.padded())
         least = [max(self._padding, length) for length in lengths or [0] * self.lengths.shape[1]]
         batch = self._architecture.collate(encoded, self._type.level, lengths=least)
-        if encoded.weights is not None:
-            batch = replace(batch, weights=self._weights(encoded, least))
+        if encoded.weights is not None and not self._inference:
+            batch = replace(batch, weights=self._weights(encoded, batch, least))
 
         def asked(number: int) -> Example:
             example = self.example(rows[number])
@@ -241,32 +266,38 @@ class EncodedSplit:
             return replace(encoded, start=start, output=None)
         return encoded
 
-    def _weights(self, encoded: Encoded, lengths: Sequence[int]) -> Tensor:
+    def _weights(self, encoded: Encoded, batch: Batch, lengths: Sequence[int]) -> Tensor:
         """Returns the weights of examples, or of each target, in the places that the targets have.
 
         Raises:
             RegistryError: There are weights of tokens, but the head predicts no targets of these; or weights
                 are too few or too many, negative or not finite.
         """
-        weights, source = encoded.weights, encoded.input
-        returns = f"{type(self._type).__name__}: `draw` returns"
-        if isinstance(weights, Ragged) and (self._type.level is not Level.TOKEN or source is None):
+        weights, level = encoded.weights, self._type.level
+        returns = f"{type(self._type).__name__}: `encode` or `draw` returns"
+        of_tokens = {Level.TOKEN: encoded.input, Level.NEXT_TOKEN: encoded.output}.get(level)
+        if isinstance(weights, Ragged) and of_tokens is None:
             raise RegistryError(
-                f"{returns} weights of tokens at level {self._type.level}, expected one for each example"
+                f"{returns} weights of tokens at level {level}, expected one for each example"
             )
-        if isinstance(weights, Ragged) and source is not None:
-            values, shape, expected = weights.values, weights.lengths.tolist(), source.lengths.tolist()
+        if isinstance(weights, Ragged) and of_tokens is not None:
+            ends = level is Level.NEXT_TOKEN and encoded.complete
+            shape, expected = weights.lengths.tolist(), (of_tokens.lengths + ends).tolist()
         else:
-            values = np.asarray(weights, dtype=np.float32)
-            shape, expected = list(values.shape), [len(encoded)]
+            weights = np.asarray(weights, dtype=np.float32)
+            shape, expected = list(weights.shape), [len(encoded)]
         if shape != expected:
             raise RegistryError(f"{returns} weights of the shape {shape}, expected {expected}")
-        if (wrong := values[~(np.isfinite(values) & (values >= 0))]).size:
-            raise RegistryError(f"{returns} the weight {wrong[0]}, expected a finite number of at least 0")
+        try:
+            refuse_weights(weights)
+        except ExampleError as error:
+            raise RegistryError(f"{returns} weights of which one is wrong: {error}") from error
         if not isinstance(weights, Ragged):
-            return torch.from_numpy(values)
-        as_targets = replace(encoded, targets=weights)
-        return self._architecture.collate(as_targets, Level.TOKEN, lengths=lengths).targets
+            return torch.from_numpy(weights)
+        if level is Level.TOKEN:
+            as_targets = replace(encoded, targets=weights)
+            return self._architecture.collate(as_targets, level, lengths=lengths).targets
+        return _at_next_tokens(torch.from_numpy(weights.values.astype(np.float32)), batch)
 
     def example(self, row: int) -> Example:
         """Returns the values of an example by column, a label by its name; none for a piece.
@@ -319,3 +350,11 @@ class EncodedSplit:
             return sizes
         kept = output.longest.clip(1, self._limits.get("output", sys.maxsize)) / output.longest.clip(min=1)
         return cast("ndarray", sizes * kept[self._rows])
+
+
+def _at_next_tokens(values: Float[Tensor, " targets"], batch: Batch) -> Float[Tensor, "batch length"]:
+    """Returns values of the tokens that follow what is given, in the places where they are predicted."""
+    real = batch.target.mask[:, 1:]
+    given = 1 if batch.given is None else batch.given[:, None]
+    predicted = real & (torch.arange(1, real.shape[1] + 1) >= given)
+    return torch.ones(real.shape).masked_scatter(predicted, values)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.data.encoding import EncodedSplit, encoded_rows
+from plugformer.data.encoding import EncodedSplit, encoded_rows, refuse_weights
 from plugformer.data.files import files_version
 from plugformer.errors import DataError, ExampleError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
@@ -74,7 +74,7 @@ class Processor:
         optional = (each for each in self.task_type.columns if each.optional and each.role == "input")
         missing = {each.name: [None] * count for each in optional if each.name not in examples}
         found = self.task_type.encode({**examples, **missing}, tokenizers or self.tokenizers)
-        known = [*(each.name for each in self.task_type.inputs), "output", "targets"]
+        known = [*(each.name for each in self.task_type.inputs), "output", "targets", "weights"]
         if unknown := sorted(found.keys() - known):
             name = type(self.task_type).__name__
             raise RegistryError(f"{name}: `encode` returns {unknown[0]!r}; known: {', '.join(known)}")
@@ -84,11 +84,18 @@ class Processor:
         """Returns the numbers of examples for training or evaluation.
 
         Raises:
-            DataError: An example cannot be encoded, or a target is missing or not finite; `place` names its
-                row.
+            DataError: An example cannot be encoded, or a target or a weight is missing, not finite or
+                negative; `place` names its row.
+            RegistryError: The task type returns numbers of more or fewer examples.
         """
+        count = len(next(iter(examples.values())))
         try:
-            encoded = encoded_rows(self.encode(examples), self.task_type)
+            found = self.encode(examples)
+            for name, rows in found.items():
+                if len(rows) != count:
+                    encodes = f"{type(self.task_type).__name__}: `encode` returns {len(rows)} {name}"
+                    raise RegistryError(f"{encodes} for {count} examples; return one for each")
+            encoded = encoded_rows(found, self.task_type)
             refuse_incomplete(encoded)
         except ExampleError as error:
             raise DataError(f"{place(error.row)}: {error}") from error
@@ -96,7 +103,7 @@ class Processor:
 
 
 def refuse_incomplete(encoded: Encoded) -> None:
-    """Raises ExampleError for an input that has no rows, or a target that is missing or not finite."""
+    """Raises ExampleError for an input that has no rows, or a target or a weight that is none."""
     for name, part in encoded.inputs.items():
         if part.counts is not None and not part.counts.all():
             raise ExampleError(int(part.counts.argmin()), f"it has no {name}; give at least one")
@@ -105,6 +112,8 @@ def refuse_incomplete(encoded: Encoded) -> None:
         if not finite.all():
             row = int(np.indices(finite.shape)[0][~finite][0])
             raise ExampleError(row, f"its target is {targets.tolist()[row]}, expected a finite number")
+    if encoded.weights is not None:
+        refuse_weights(encoded.weights)
 
 
 def require_aligned(values: Mapping[str, Any], columns: Sequence[Column], place: str) -> None:
@@ -138,7 +147,13 @@ def sample_subwords(
     What becomes longer than the limits is cut, or, without `truncate`, stays as it is in `encoded`.
     """
     task_type, level = processor.task_type, processor.task_type.level
-    names = [*encoded.parts, *["targets"] * (level is Level.TOKEN and encoded.targets is not None)]
+    by_token = {"targets": level is Level.TOKEN, "weights": isinstance(encoded.weights, Ragged)}
+    names = [*encoded.parts, *(name for name, listed in by_token.items() if listed)]
+
+    def limit(name: str) -> int:
+        ends = name == "weights" and level is Level.NEXT_TOKEN
+        return limits.of("output") + 1 if ends else limits.of(name)
+
     many = [item.name for item in task_type.inputs if item.many]
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for row, (example, generator) in enumerate(zip(examples, generators, strict=True)):
@@ -146,20 +161,20 @@ def sample_subwords(
         found = processor.encode({name: [value] for name, value in example.items()}, tokenizers)
         drawn = {name: [*found[name][0]] if name in many else [found[name][0]] for name in names}
         if truncate:
-            drawn = {name: [tokens[: limits.of(name)] for tokens in rows] for name, rows in drawn.items()}
+            drawn = {name: [tokens[: limit(name)] for tokens in rows] for name, rows in drawn.items()}
         longest = {name: max(map(len, rows)) for name, rows in drawn.items()}
-        sides = [length for name, length in longest.items() if name != "targets"]
-        fits = all(length <= limits.of(name) for name, length in longest.items())
+        sides = [length for name, length in longest.items() if name not in by_token]
+        fits = all(length <= limit(name) for name, length in longest.items())
         if not fits or (len(sides) > 1 and sum(sides) > limits.together):
             old = encoded.take(np.array([row]))
             drawn = {name: part.rows() for name, part in old.parts.items()}
-            if isinstance(old.targets, Ragged):
-                drawn["targets"] = old.targets.rows()
+            listed = {"targets": old.targets, "weights": old.weights}
+            drawn |= {name: part.rows() for name, part in listed.items() if isinstance(part, Ragged)}
         for name in names:
             columns[name].append(drawn[name] if name in many else drawn[name][0])
     again = encoded_rows(columns, task_type)
-    targets = encoded.targets if again.targets is None else again.targets
-    return replace(encoded, inputs=again.inputs, output=again.output, targets=targets)
+    kept = {name: getattr(again if listed else encoded, name) for name, listed in by_token.items()}
+    return replace(encoded, inputs=again.inputs, output=again.output, **kept)
 
 
 def create_tokenizers(experiment: Experiment, folder: Path | None = None) -> Tokenizers:

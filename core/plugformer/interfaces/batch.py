@@ -206,6 +206,14 @@ class Ragged:
         values: NDArray[Any] = self.values[_ranges(starts, lengths)]
         return values
 
+    def padded(self) -> NDArray[Any]:
+        """Returns the sequences as rows of one array, ABSENT or NaN after the shorter ones."""
+        there = np.arange(self.lengths.max(initial=0)) < self.lengths[:, None]
+        floats = np.issubdtype(self.values.dtype, np.floating)
+        found: NDArray[Any] = np.full(there.shape, np.nan if floats else ABSENT)
+        found[there] = self.values
+        return found
+
     @property
     def present(self) -> NDArray[np.bool]:
         """Which values are targets."""
@@ -232,10 +240,12 @@ class Encoded:
     Attributes:
         inputs: Token ids of the inputs by name. Questions may lack an optional one.
         output: Token ids of the outputs; None if there are none, or in prediction.
-        targets: Targets of the examples, (examples,) or (examples, outputs); or of their input tokens.
+        targets: Targets of the examples, (examples,) or (examples, outputs), a `Ragged` where they differ in
+            number; or of their input tokens.
         start: Given token ids at the beginning of each output, BEGIN included; None for BEGIN alone.
         complete: Whether END follows the outputs.
-        weights: The weight of each example's targets, or of those of each input token; None for 1.
+        weights: The weight of each example's targets; at level `token` also of each input token, at level
+            `next-token` of each output token and of END; None for 1.
     """
 
     inputs: Mapping[str, Ragged] = field(default_factory=dict)
@@ -260,7 +270,7 @@ class Encoded:
 
         Args:
             rows: Their numbers.
-            limits: Maximum lengths of inputs and of `output`, by name; targets of tokens are cut with these.
+            limits: Maximum lengths of inputs, `output`, `targets` and `weights`, by name.
         """
         limits = limits or {}
 
@@ -269,14 +279,13 @@ class Encoded:
                 return value.take(rows, limits.get(name, sys.maxsize))
             return None if value is None else value[rows]
 
-        first = next(iter(self.inputs), "")
         return replace(
             self,
             inputs={name: part(tokens, name) for name, tokens in self.inputs.items()},
             output=part(self.output, "output"),
-            targets=part(self.targets, first),
+            targets=part(self.targets, "targets"),
             start=part(self.start, ""),
-            weights=part(self.weights, first),
+            weights=part(self.weights, "weights"),
         )
 
     def __len__(self) -> int:

@@ -102,7 +102,8 @@ class Head(nn.Module, ABC):
     A component is constructed as `SomeHead(model, **options)` with a `HeadContext` and its own options. Its
     methods receive `hidden`, the last hidden states, and `context`, whose mask `real` says which count:
 
-    - At level `sequence` the states of real tokens. Targets are (batch,) or (batch, outputs).
+    - At level `sequence` the states of real tokens. Targets are (batch,) or (batch, outputs); if examples
+      have different numbers of them, as many as the most, the others ABSENT or NaN, which do not count.
     - At level `next-token` the states from which a token is predicted. Targets are (batch, length).
     - At level `token` the states of tokens with a target. Targets are (batch, length), integers or float32,
       with any value where `real` is False. These positions may be anywhere, and a row may have no target.

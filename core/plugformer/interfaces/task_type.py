@@ -86,7 +86,7 @@ class TaskType(ABC):
 
     @abstractmethod
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
-        """Returns lists over examples by the names of `inputs`, `output` and `targets`.
+        """Returns lists over examples by the names of `inputs`, `output`, `targets` and `weights`.
 
         An input is a list of token ids, without BEGIN, END and padding, or a list of lists if it is `many`.
 
@@ -99,7 +99,13 @@ class TaskType(ABC):
 
         None means that a token has no target. It is deterministic. Questions have no columns of outputs. At
         level `token` they still have targets, any number for each token that is to be labeled. Targets are
-        finite. The head receives integers as integers, of 32 bits in lists, and floats as float32.
+        finite. The head receives integers as integers, of 32 bits in lists, and floats as float32. Where
+        examples have different numbers of targets, the shorter lists of a batch end with ABSENT, or NaN among
+        floats, which the head leaves out.
+
+        `weights`, if there are any, multiply the losses of targets: a number of at least 0 for each example;
+        or a list, at level `token` for each token of the first input, at level `next-token` for each token of
+        the output and for END. They do not matter in questions.
 
         Raises:
             ExampleError: An example cannot be encoded, such as one with an unknown label.
@@ -108,9 +114,8 @@ class TaskType(ABC):
     def draw(self, encoded: Encoded, generators: "Sequence[np.random.Generator]") -> Encoded:  # noqa: ARG002
         """Returns examples with random changes, such as masks; by default without. Not called for questions.
 
-        It may add the `weights` of the examples, or at level `token` of each token of the first input, which
-        multiply the losses of targets. Each example has a generator. In training they differ between epochs,
-        in evaluation never.
+        It may change the `weights`, too, or add some. Each example has a generator. In training they differ
+        between epochs, in evaluation never.
         """
         return encoded
 
