@@ -1,15 +1,14 @@
 """The kinds of components, each with a link to the page of its contract, and what their checks demand."""
 
 import ast
-import inspect
 import re
 from importlib import import_module
 from pathlib import Path
 
-from generators.markdown import definition, first_sentence, table
+from generators.markdown import first_sentence, table
 from plugformer import interfaces
 from plugformer.registry import CONTRACTS, Kind, interface_of
-from plugformer_testing.checks import checks_of
+from plugformer_cli.contract import as_written, rules
 
 PAGES = Path(__file__).resolve().parents[1] / "reference" / "contracts"
 
@@ -25,11 +24,7 @@ def kind_table() -> str:
 
 def check_list(kind: str) -> str:
     """Returns the rules that the checks of a kind try, by the names of the checks."""
-    rules = []
-    for check in checks_of(Kind(kind)):
-        rule = " ".join(inspect.getdoc(check.function).split())  # type: ignore[union-attr]
-        rules.append(f"- `{check.name}`: {rule}")
-    return "\n".join(rules)
+    return "\n".join(f"- `{name}`: {rule}" for name, rule in rules(Kind(kind)))
 
 
 def interface(kind: str) -> str:
@@ -37,7 +32,7 @@ def interface(kind: str) -> str:
     contract = CONTRACTS[kind]
     versions = f"Version {contract.version}; components may be written for version {contract.supported}"
     link = "[Compatibility](../../compatibility.md)"
-    return f"{versions}: see {link}.\n\n```py\n{_class(interface_of(Kind(kind)))}\n```"
+    return f"{versions}: see {link}.\n\n```py\n{as_written(interface_of(Kind(kind)))}\n```"
 
 
 def received(page: str) -> str:
@@ -51,7 +46,7 @@ def _written(package: str, name: str) -> str:
     """Returns a class, a function without its body, or a constant with its docstring."""
     value = getattr(import_module(package), name)
     if isinstance(value, type):
-        return _class(value)
+        return as_written(value)
     for module in sorted(Path(str(interfaces.__file__)).parent.glob("*.py")):
         text = module.read_text(encoding="utf-8")
         tree = ast.parse(text).body
@@ -68,15 +63,3 @@ def _written(package: str, name: str) -> str:
 
 def _first_line(node: ast.stmt) -> int:
     return min(each.lineno for each in (node, *getattr(node, "decorator_list", ()))) - 1
-
-
-def _class(cls: type) -> str:
-    """Returns a class without private methods and the bodies of the others."""
-    lines = inspect.getsource(cls).splitlines()
-    functions = [node for node in definition(cls).body if isinstance(node, ast.FunctionDef)]
-    for function in reversed(functions):
-        first = _first_line(function)
-        if not function.name.startswith("_"):
-            first = function.body[0].end_lineno or first  # its docstring
-        del lines[first : function.end_lineno]
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r" +# (noqa|type:).*", "", "\n".join(lines))).rstrip()

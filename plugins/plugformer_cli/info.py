@@ -17,6 +17,7 @@ from plugformer_cli.printing import print_json, print_table, print_text
 EXAMPLES = (
     "plugformer info attention/gqa",
     "plugformer info dates --set model.width=256",
+    "plugformer info head --contract",
 )
 
 
@@ -25,18 +26,21 @@ def command(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="KIND/NAME|TASK|RUN|PLUGIN",
-            help="A component, a task's name or file, a run's directory or hub:NAME, or a plugin.",
+            metavar="KIND/NAME|KIND|TASK|RUN|PLUGIN",
+            help="A component, a kind, a task's name or file, a run's directory or hub:NAME, or a plugin.",
         ),
     ],
     settings: Settings = None,
     data: Annotated[
         bool, typer.Option("--data", help="Read a task's data to find the sizes of its vocabularies.")
     ] = False,
+    contract: Annotated[
+        bool, typer.Option("--contract", help="What a kind, or a class that components receive, demands.")
+    ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Show a component's options, a task's model, or a plugin.
+    """Show a component's options, a task's model, a plugin, or the contract of a kind.
 
     A component: types, ranges, defaults and meaning of its options; of a task type or head also its level,
     columns and answers, and what fits. A task: the modules of its model with the shapes of their outputs,
@@ -44,6 +48,11 @@ def command(
     sizes of vocabularies unless the tokenizers' options give them. A plugin, by the name of its distribution:
     its version, components, tasks, commands and hooks.
     """
+    if contract:
+        from plugformer_cli.contract import print_contract
+
+        print_contract(what.partition("/")[0], as_json=as_json)
+        return
     known = installed(ctx, registry)
     if what.startswith("hub:") or (Path(what) / "task.yaml").is_file():
         from plugformer.runs import located
@@ -110,7 +119,8 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
 def _suggest_component(name: str, registry: Registry) -> None:
     """Refuses a kind, or the name of a component without its kind."""
     if name in list(Kind):
-        raise RegistryError(f"{name!r} is a kind\n`plugformer list {name}` shows its components")
+        shows = f"`plugformer list {name}` shows its components, `plugformer info {name} --contract` what"
+        raise RegistryError(f"{name!r} is a kind\n{shows} they must do")
     kinds = [entry.kind for entry in registry.entries() if entry.name == name]
     if kinds and all(task.name != name for task in registry.entries("task")):
         choices = " or ".join(f"`plugformer info {kind}/{name}`" for kind in kinds)

@@ -102,6 +102,21 @@ def test_info_shows_what_a_task_type_or_a_head_goes_with(run):
     assert "levels" not in json.loads(run("info", "norm/rms_norm", "--json").out)
 
 
+def test_info_shows_the_contract_of_a_kind_without_what_torch_adds(run):
+    for what in ("head", "head/classifier"):
+        lines = run("info", what, "--contract").out.splitlines()
+        assert lines[0] == 'Hidden = Float[Tensor, "batch length width"]'
+        assert any(
+            line.startswith("    def logits(self, hidden: Hidden, context: HeadInput)") for line in lines
+        )
+        assert any(line.startswith("  padding_does_not_count: Values at padding") for line in lines)
+        assert not any("_measured" in line or "state_dict" in line for line in lines)
+    record = json.loads(run("info", "HeadInput", "--contract", "--json").out)
+    assert "def weighted(" in record["interface"]
+    assert record["checks"] == {}
+    assert "of 'heed' (did you mean 'head'?)" in run("info", "heed", "--contract").err
+
+
 def test_info_shows_what_a_plugin_offers(run, manifest):
     file = str(manifest(PLUGIN))
     names = [line.split()[:2] for line in run("info", "local", "--registry", file).out.splitlines()]
