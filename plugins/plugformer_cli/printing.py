@@ -125,9 +125,10 @@ def print_next_steps(trained: "TrainedModel") -> None:
 
     run, arguments = shlex.quote(str(trained.directory)), trained.registry.arguments
     task_type = trained.experiment.task_type
-    inputs = [column for column in task_type.columns if column.role == "input"]
+    inputs = [column for column in task_type.columns if column.role == "input" and not column.optional]
     # A tab that is pasted into a terminal completes words; a shell turns \t in $'...' into one.
-    text = r"$'some text\tsome text'" if len(inputs) > 1 else '"some text"'
+    texts = r"\t".join(["some text"] * len(inputs))
+    text = f"$'{texts}'" if len(inputs) > 1 else '"some text"'
     if type(task_type).rank is not TaskType.rank:  # it finds texts among others, and none are given
         text = f"--vectors {text}"
     typer.echo(f"\nrun   {run}")

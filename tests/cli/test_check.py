@@ -5,7 +5,11 @@ import sys
 import pytest
 
 SCHEDULES = """
+import logging
 from plugformer.interfaces import Schedule
+
+log = logging.getLogger("local_schedules")
+log.setLevel("DEBUG")  # as that of torch.export is, with a thousand lines
 
 class Sound(Schedule):
     def factor(self, step, *, steps, width):
@@ -13,6 +17,7 @@ class Sound(Schedule):
 
 class Faulty(Schedule):
     def factor(self, step, *, steps, width):
+        log.debug("noise")
         return (step - 1) / steps
 
 class Powered(Sound):
@@ -51,6 +56,7 @@ def test_a_faulty_one_ends_with_status_1_and_the_smallest_case(run, local):
     message = "the factor of update 1 of 2 is zero: nothing is learned there [smallest case: 2]"
     assert f"FAILED {name} - Failed: {message}\n" in outcome.out
     assert "1 failed, 2 passed" in outcome.out
+    assert "noise" not in outcome.out
 
 
 def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):

@@ -19,14 +19,39 @@ def test_a_column_names_what_it_can_be(column, message) -> None:
         Column(**{"name": "a", "holds": "text", "role": "input", **column})
 
 
-def test_a_question_is_the_first_input() -> None:
+def asking(*optional: bool) -> TaskType:
     class Asks(TaskType):
-        columns = (Column("given", "words", "input", tokenizer="source"), Column("other", "text", "input"))
+        columns = (
+            *(
+                Column(name, "text", "input", optional=each)
+                for name, each in zip("abc", optional, strict=False)
+            ),
+            Column("answer", "text", "output"),
+        )
 
         def encode(self, examples, tokenizers):
             return {}
 
-    assert Asks().example_from_text(" two  words") == {"given": " two  words"}
+    return Asks()
+
+
+@pytest.mark.parametrize(
+    ("optional", "text", "example"),
+    [
+        ((False,), " two\twords", {"a": " two\twords"}),
+        ((False, False), "x\ty", {"a": "x", "b": "y"}),
+        ((False, True, False), "x\ty", {"a": "x", "c": "y"}),
+        ((False, True, False), "x\ty\tz", {"a": "x", "b": "y", "c": "z"}),
+        ((True, True), "x", {"a": "x"}),
+    ],
+)
+def test_a_question_has_its_inputs_between_tabs(optional, text, example) -> None:
+    assert asking(*optional).example_from_text(text) == example
+
+
+def test_a_question_without_all_inputs_names_them() -> None:
+    with pytest.raises(ConfigurationError, match="'x' has 1 of 3 texts; give a, b, c"):
+        asking(False, True, False).example_from_text("x")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
-from plugformer.errors import RegistryError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces.batch import Batch, Encoded
 from plugformer.interfaces.column import Column
 from plugformer.interfaces.model import Model
@@ -157,22 +157,32 @@ class TaskType(ABC):
         Raises:
             RegistryError: There is no output column, and this method is not defined.
         """
-        return [example[_first(self, "output", "references")]]
+        names = [column.name for column in self.columns if column.role == "output"]
+        if not names:
+            raise RegistryError(_undefined(self, "output", "references"))
+        return [example[names[0]]]
 
     def example_from_text(self, text: str) -> Example:
-        """Returns the text of each column, which the kind of the column reads; by default of the first input.
+        """Returns the text of each column, which the kind of the column reads.
+
+        By default of all input columns, or of those that are not optional, with tabs between.
 
         Raises:
             ConfigurationError: The text has another number of parts than there are input columns.
             RegistryError: There is no input column, and this method is not defined.
         """
-        return {_first(self, "input", "example_from_text"): text}
+        every = [column for column in self.columns if column.role == "input"]
+        if not every:
+            raise RegistryError(_undefined(self, "input", "example_from_text"))
+        needed = [column for column in every if not column.optional] or every[:1]
+        parts = text.split("\t") if len(every) > 1 else [text]
+        names = [column.name for column in (needed if len(parts) == len(needed) else every)]
+        if len(parts) != len(names):
+            given = f"{text[:40]!r} has {len(parts)} of {len(names)} texts"
+            raise ConfigurationError(f"{given}; give {', '.join(names)} with tabs between")
+        return dict(zip(names, parts, strict=True))
 
 
-def _first(task_type: TaskType, role: str, method: str) -> str:
-    """Returns the name of the first column of a role, which the default of a method reads."""
-    for column in task_type.columns:
-        if column.role == role:
-            return column.name
+def _undefined(task_type: TaskType, role: str, method: str) -> str:
     name = type(task_type).__name__
-    raise RegistryError(f"{name} has no {role} column for the default `{method}` to read: define `{method}`")
+    return f"{name} has no {role} column for the default `{method}` to read: define `{method}`"

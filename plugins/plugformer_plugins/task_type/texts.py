@@ -6,8 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from plugformer.errors import ConfigurationError
-from plugformer.interfaces import END, Column, Example, Examples, Level, TaskType, Tokenizers
+from plugformer.interfaces import END, Column, Examples, Level, TaskType, Tokenizers
 
 TextColumns = Annotated[list[str], Field(min_length=1, description="Columns with the texts.")]
 
@@ -70,18 +69,3 @@ class PredictionFromTexts(TaskType):
         if self.output.name not in examples:
             return {}
         return {"targets": [self.target(row, value) for row, value in enumerate(examples[self.output.name])]}
-
-    def example_from_text(self, text: str) -> Example:
-        """Returns a text, or the several between tabs, by column.
-
-        Raises:
-            ConfigurationError: There are more or fewer than columns.
-        """
-        names = self._inputs
-        parts = text.split("\t") if len(names) > 1 else [text]
-        if len(parts) != len(names):
-            raise ConfigurationError(
-                f"{text[:40]!r} has {len(parts)} of {len(names)} texts; "
-                f"give {', '.join(names)} with tabs between"
-            )
-        return dict(zip(names, parts, strict=True))
