@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -148,7 +148,7 @@ def _outdated(entry: Entry, distribution: str) -> str:
 
 
 LOADED: dict[str, Entry] = {}
-"""The entries of components by `class_name`, and of commands and modules with hooks by their targets."""
+"""The entries of components by `class_name` and name, and of commands and callbacks by their targets."""
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
@@ -168,8 +168,29 @@ def load_component(entry: Entry, kind: Kind) -> type:
             f"{label(entry)}: {entry.target} does not implement {', '.join(missing)}\n"
             f"the interface is {interface.__module__}.{interface.__name__}"
         )
-    LOADED[class_name(loaded)] = replace(entry, component=None)  # which would keep the class alive
-    return loaded
+    LOADED[f"{class_name(loaded)} {entry.name}"] = replace(entry, component=None)  # which it would keep alive
+    hashable: Any = loaded  # mypy takes classes for unhashable
+    return _with_options(hashable, label(entry), json.dumps(entry.options)) if entry.options else loaded
+
+
+@cache
+def _with_options(component: Any, what: str, options: str) -> type:
+    """Returns a class with some options that are given, as JSON, and no options any more."""
+    from plugformer.registry.options import checked_options  # pydantic: `list` must not wait for it
+
+    constructor: Any = inspect.getattr_static(component, "__init__")
+    fixed = checked_options(component, json.loads(options), what)
+
+    @wraps(constructor)
+    def construct(self: object, *context: Any, **given: Any) -> None:
+        constructor(self, *context, **fixed, **given)
+
+    signature = inspect.signature(constructor)
+    free = [each for name, each in signature.parameters.items() if name not in fixed]
+    construct.__signature__ = signature.replace(parameters=free)  # type: ignore[attr-defined]
+    names = {"__module__": component.__module__, "__qualname__": component.__qualname__}
+    fixing: type = type(component)(component.__name__, (component,), {"__init__": construct, **names})
+    return fixing
 
 
 def class_name(component: type) -> str:

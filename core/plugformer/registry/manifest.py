@@ -5,8 +5,8 @@ It is read without pydantic, so that `list` and `--help` are fast. Nothing that 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from inspect import cleandoc
 from pathlib import Path
@@ -109,6 +109,8 @@ class Entry:
         cause: The reason why it cannot be used; empty if it can.
         contract: The version of its kind's contract that a component is written for.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
+        options: Options of the class that the name stands for, by name, as JSON has them; no task sets them.
+        description: What it is, if the manifest says so in place of the docstring of the class.
         file: The path of the local manifest that offers it; else empty.
         component: The class itself, if a session registered one; else None.
     """
@@ -122,12 +124,16 @@ class Entry:
     cause: str = ""
     contract: int = 1
     expected_failures: tuple[tuple[str, str], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    description: str = ""
     file: str = ""
     component: type | None = None
 
     @property
     def documentation(self) -> str:
         """The docstring of what it names, a task's description, a plugin's numbers; nothing is imported."""
+        if self.description:
+            return self.description
         if self.component is not None:
             return cleandoc(self.component.__doc__ or "")
         if self.kind is EntryKind.PLUGIN:
@@ -225,23 +231,26 @@ class _ManifestReader:
         return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 
     def entries(self, path: KeyPath, kind: Kind | EntryKind, form: str, pattern: str) -> Iterator[Entry]:
-        """Yields entries: `gqa: module:Class`, or `gqa: {class: module:Class, expected_failures: ...}`."""
+        """Yields entries: `gqa: module:Class`, or `gqa: {class: module:Class, options: ...}`."""
         for name, value in self.mapping(path).items():
             before, here = len(self.problems), (*path, name)
             if not NAME.fullmatch(str(name)):
                 message = f"{name!r} is not a name: letters, digits, - and _, a letter first"
                 self.add(here, message, at_key=True)
-            failures: tuple[tuple[str, str], ...] = ()
+            said: dict[str, Any] = {}
             place = here
             if isinstance(kind, Kind) and isinstance(value, dict):
-                self.mapping(here, ("class", "expected_failures"))
+                self.mapping(here, ("class", "description", "options", "expected_failures"))
                 place, below = (*here, "class"), (*here, "expected_failures")
                 failures = tuple((str(check), self.text((*below, check))) for check in self.mapping(below))
+                options = self.mapping((*here, "options"))
+                said = {"expected_failures": failures, "options": {str(key): options[key] for key in options}}
+                said["description"] = self.text((*here, "description"))
             target = self.text(place)
             if not re.fullmatch(pattern, target):
                 self.add(place, f"{target!r} is not of the form {form!r}")
             if len(self.problems) == before:
-                yield Entry(kind, str(name), target, expected_failures=failures)
+                yield Entry(kind, str(name), target, **said)
 
     def contracts(self) -> dict[Key, int]:
         """Returns the versions of contracts that a manifest states, by kind."""
