@@ -1,7 +1,6 @@
 """`plugformer new`: write a working plugin or task to start from, out of the folder `templates`."""
 
 import keyword
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,21 +10,35 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
+import yaml
+from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 from packaging.utils import InvalidName, canonicalize_name
 
+import plugformer
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.registry import EntryKind, Kind
 from plugformer_cli.options import LocalManifest, examples, installed
 
 EXAMPLES = (
-    "plugformer new plugin plugformer-mine --kind attention",
+    "plugformer new plugin plugformer-attention-mine",
     "plugformer new task reviews --type classification",
 )
 
 KINDS: tuple[Kind | EntryKind, ...] = (*Kind, EntryKind.COMMAND)
 
 _TEMPLATES = files("plugformer_cli") / "templates"
-_PLACEHOLDER = re.compile(r"NEW_[A-Z]+|new[-_](?:plugin|component|kind|task)\b|NewComponent")
+_PLUGIN = "plugins/plugformer_cli/templates/plugin/"  # in the repository, as copier sees it
+_SUFFIX = ".jinja"
+
+_REPOSITORY = "gh:plugformer/plugformer"
+"""Where `copier update` finds later versions of the template."""
+
+_JINJA = Environment(  # noqa: S701 (writes Python, not HTML)
+    loader=PrefixLoader({"plugins/plugformer_cli": PackageLoader("plugformer_cli")}, "/templates/"),
+    keep_trailing_newline=True,
+    undefined=StrictUndefined,
+)
+_JINJA.filters["to_nice_yaml"] = yaml.safe_dump
 
 TYPES = sorted(
     file.name.removesuffix(".yaml")
@@ -33,19 +46,6 @@ TYPES = sorted(
     if file.name.endswith(".yaml")
 )
 """Task types that have a template."""
-
-_SETTINGS: Mapping[Kind | EntryKind, str] = {
-    Kind.TASK_TYPE: "type=new_component",
-    Kind.TOKENIZER: "tokenizer=new_component",
-    Kind.DATA: "data=new_component",
-    Kind.METRIC: "evaluation.metrics=[exact_match,new_component]",
-    Kind.SCHEDULE: "training.schedule=new_component",
-    Kind.OPTIMIZER: "training.optimizer=new_component",
-    Kind.DECODING: "decoding=new_component",
-    Kind.CONSTRAINT: "decoding.constraint=new_component",
-    Kind.CALLBACK: "training.callbacks=[new_component]",
-}
-"""How a task selects a component of each kind; other kinds are parts of the model."""
 
 Out: TypeAlias = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The folder to create; by default NAME.")
@@ -55,28 +55,32 @@ Out: TypeAlias = Annotated[
 def plugin(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the distribution, for pip.")],
-    kind: Annotated[str, typer.Option(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")] = "",
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help=f"One of: {', '.join(KINDS)}. Needed if the name lacks it.")
+    ] = "",
     out: Out = None,
     registry: LocalManifest = None,
 ) -> None:
     """Write a plugin with one component, or one command.
 
-    The plugin is a distribution that installs, works, and passes its tests. No file is overwritten.
+    The plugin is a distribution that installs, works, and passes its tests; a workflow for GitHub checks and
+    publishes it. A name like plugformer-attention-mine says the kind. No file is overwritten.
     """
-    chosen = KINDS[KINDS.index(_known("--kind", kind, KINDS))]
-    folder, names = out or Path(name), plugin_names(name, chosen)
-    package, entry = names["new_plugin"], names["new_component"]
+    named = (each for each in KINDS if canonicalize_name(name).startswith(f"plugformer-{_dashed(each)}-"))
+    chosen = KINDS[KINDS.index(_known("--kind", kind or next(named, ""), KINDS))]
+    folder, answers = out or Path(name), plugin_answers(name, chosen)
+    package, entry = answers["package"], answers["component"]
     taken = any(other.name == entry for other in installed(ctx, registry).entries(chosen))
     if taken or find_spec(package) is not None:
         raise ConfigurationError(
             f"{chosen}/{entry} or a package {package!r} is installed already; choose another name"
         )
-    texts = plugin_files(chosen, names)
+    texts = plugin_files(answers)
     write(folder, texts)
     path = str(folder) if folder.is_absolute() else f"./{folder}"  # without ./ pip would look for a name
     check = [f"plugformer check {chosen}/{entry}"] * (chosen is not EntryKind.COMMAND)
     install = f"pip install -e {shlex.quote(f'{path}[test]')}"
-    _print_next(folder, texts, install, *check, names["NEW_COMMAND"], f"pytest {shlex.quote(str(folder))}")
+    _print_next(folder, texts, install, *check, answers["command"], f"pytest {shlex.quote(str(folder))}")
 
 
 def task(
@@ -94,7 +98,7 @@ def task(
     data = text.partition("{train: ")[2].partition("}")[0]
     folder = out or Path(name)
     file = shlex.quote(str(folder / "task.yaml"))
-    names = {"new-task": name, "NEW_FILE": file, "NEW_DATA": data}
+    names = {"name": name, "file": file, "data": data}
     texts = {
         "task.yaml": _filled(text, names),
         data: _template(f"tasks/{data}"),
@@ -104,63 +108,46 @@ def task(
     _print_next(folder, texts, *(f"plugformer {word} {file}" for word in ("validate", "info", "train")))
 
 
-def plugin_names(name: str, kind: Kind | EntryKind) -> dict[str, str]:
-    """Returns the values of the placeholders for a new plugin.
+def plugin_answers(name: str, kind: Kind | EntryKind) -> dict[str, str]:
+    """Returns the answers that the files of a new plugin are made of, see `templates/questions.yml`.
 
     Args:
         name: Name of the distribution. Its package has the same name with underscores; its component or
-            command also lacks `plugformer-`.
+            command also lacks `plugformer-` and the kind.
         kind: Kind of its component, or `EntryKind.COMMAND`.
 
     Raises:
         ConfigurationError: The name is not a valid name of a distribution and of a package.
     """
-    distribution = ""
+    answers = {"name": "", "kind": str(kind)}
     with suppress(InvalidName):
-        distribution = str(canonicalize_name(name, validate=True))
-    package, entry = (
-        text.replace("-", "_") for text in (distribution, distribution.removeprefix("plugformer-"))
-    )
-    if not all(word.isidentifier() and not keyword.iskeyword(word) for word in (package, entry)):
+        answers["name"] = str(canonicalize_name(name, validate=True))
+    for key, question in yaml.safe_load(_template("questions.yml")).items():
+        if key not in answers:
+            answers[key] = _filled(question["default"], answers)
+    words = answers["package"], answers["component"]
+    if not all(word.isidentifier() and not keyword.iskeyword(word) for word in words):
         raise ConfigurationError(
-            f"{name!r} cannot be the name of a distribution and a package; expected one like plugformer-mine"
+            f"{name!r} cannot be the name of a distribution and a package; "
+            f"expected one like plugformer-{_dashed(kind)}-mine"
         )
-    setting = _SETTINGS.get(kind, f"model.{kind}=new_component").replace("new_component", entry)
-    command = (
-        f"plugformer train {'names' if kind is Kind.ARCHITECTURE else 'dates'} --set {shlex.quote(setting)}"
-    )
-    if kind is Kind.COLUMN:  # a task type names it, not a task
-        command = "plugformer list column"
-    if kind is EntryKind.COMMAND:
-        command = f"plugformer {entry} --help"
-    component = _template(f"components/{kind}.py")
+    return answers
+
+
+def plugin_files(answers: Mapping[str, str]) -> dict[str, str]:
+    """Returns the text of each file of a new plugin, by its path, as `copier copy` would write it."""
+    origin = {"_commit": f"v{plugformer.__version__}", "_src_path": _REPOSITORY}
+    values = {
+        **answers,
+        "_copier_answers": {**origin, "kind": answers["kind"], "name": answers["name"]},
+        "_copier_conf": {"answers_file": ".copier-answers.yml"},
+    }
+    paths = [path for path in _JINJA.list_templates() if path.startswith(_PLUGIN) and path.endswith(_SUFFIX)]
+    texts = {path: _JINJA.get_template(path).render(values) for path in paths}
     return {
-        "new-plugin": distribution,
-        "new_plugin": package,
-        "new_kind": str(kind),
-        "new_component": entry,
-        "NewComponent": "".join(part.capitalize() for part in entry.split("_")) + "Component",
-        "NEW_SUMMARY": component.split('"""')[1],
-        "NEW_COMMAND": command,
+        _filled(path.removeprefix(_PLUGIN).removesuffix(_SUFFIX), values): text
+        for path, text in texts.items()
     }
-
-
-def plugin_files(kind: Kind | EntryKind, names: Mapping[str, str]) -> dict[str, str]:
-    """Returns the text of each file of a new plugin, by its path."""
-    folder, test = (
-        ("command", "test_command.py") if kind is EntryKind.COMMAND else ("plugin", "test_contract.py")
-    )
-    package = names["new_plugin"]
-    texts = {
-        "pyproject.toml": _template("plugin/pyproject.toml"),
-        "README.md": _template(f"{folder}/README.md"),
-        f"{package}/__init__.py": '"""NEW_SUMMARY"""\n',
-        f"{package}/py.typed": "",
-        f"{package}/registry.yaml": _template(f"{folder}/registry.yaml"),
-        f"{package}/{kind}.py": _template(f"components/{kind}.py"),
-        f"tests/{test}": _template(f"{folder}/{test}"),
-    }
-    return {path: _filled(text, names) for path, text in texts.items()}
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
@@ -171,7 +158,7 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
         raise ConfigurationError(f"{folder} exists already; choose another folder with --out") from None
     for path, text in texts.items():
         file = folder / path
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -187,9 +174,13 @@ def _template(path: str) -> str:
     return _TEMPLATES.joinpath(path).read_text(encoding="utf-8")
 
 
-def _filled(text: str, names: Mapping[str, str]) -> str:
-    """Returns a template's text with the value of each placeholder."""
-    return _PLACEHOLDER.sub(lambda match: names[match[0]], text)
+def _filled(text: str, values: Mapping[str, object]) -> str:
+    """Returns a template's text with values."""
+    return _JINJA.from_string(text).render(values)
+
+
+def _dashed(kind: str) -> str:
+    return kind.replace("_", "-")
 
 
 def _print_next(folder: Path, texts: Mapping[str, str], *commands: str) -> None:
