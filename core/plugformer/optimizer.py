@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
@@ -54,6 +54,41 @@ class JoinedOptimizer(torch.optim.Optimizer):
             part.state = self.state
             if isinstance(part, JoinedOptimizer):
                 part._share()
+
+
+def evaluated_values(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor] | None:
+    """Returns the values that an optimizer wants evaluated, by parameter name; None if those that it trains.
+
+    The method `eval` of a torch optimizer, if it has one, gives these values to its parameters, and `train`
+    the others, as in The Road Less Scheduled, Defazio et al. 2024: https://arxiv.org/abs/2405.15682. They end
+    with exactly those that they had: a training does not depend on how often it is evaluated.
+    """
+    switching = list(_switching(optimizer))
+    if not switching:
+        return None
+    trained = _copies(model)
+    for part in switching:
+        part.eval()
+    evaluated = _copies(model)
+    for part in switching:
+        part.train()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(trained[name])
+    return evaluated
+
+
+def _switching(optimizer: torch.optim.Optimizer) -> Iterator[Any]:
+    """Yields the optimizers with a method `eval` among the parts of one, or it."""
+    if isinstance(optimizer, JoinedOptimizer):
+        for part in optimizer.parts:
+            yield from _switching(part)
+    elif hasattr(optimizer, "eval"):
+        yield optimizer
+
+
+def _copies(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
 def matching_paths(pattern: str, paths: Collection[str]) -> list[str]:

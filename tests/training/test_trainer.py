@@ -16,6 +16,7 @@ from plugformer.callbacks import HookManager
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.hooks import EvaluationResult, hookimpl
 from plugformer.interfaces import Batch, Callback, Model, Tokens
+from plugformer.optimizer import JoinedOptimizer
 from plugformer.runs.store import load_tensors
 
 
@@ -79,6 +80,35 @@ def test_micro_batches_of_different_size_make_one_big_batch(trainer):
     assert update.targets == 4 + 3 + 7
     assert update.tokens == both.state.progress.tokens == BOTH.tokens
     assert update.loss == pytest.approx(sum(loss.total for loss in losses).item() / update.targets)
+
+
+class Switching(torch.optim.SGD):
+    """Evaluates zeros; what it trains comes back only roughly, as from a computation."""
+
+    @torch.no_grad()
+    def eval(self):
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["trained"] = parameter + 0.001
+            parameter.zero_()
+
+    @torch.no_grad()
+    def train(self):
+        for parameter in self.param_groups[0]["params"]:
+            parameter.copy_(self.state[parameter].pop("trained"))
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_an_optimizer_evaluates_other_values_than_it_trains(trainer, joined):
+    expected = moves(trainer(steps=3))
+    made = trainer("training.evaluate_every=1", steps=3)
+    switching = Switching(made.state.model.parameters(), lr=1.0)
+    made.optimizer = made.state.optimizer = JoinedOptimizer([switching]) if joined else switching
+    found = moves(made)
+    for name, move in expected.items():
+        assert torch.equal(found[name], move)
+    saved = load_tensors(made.directory.model)
+    assert len(made.seen.evaluations) == 3
+    assert not any(values.any() for values in saved.values())
 
 
 def test_an_update_without_any_target_moves_nothing(trainer):

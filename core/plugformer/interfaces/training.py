@@ -125,7 +125,11 @@ class Optimizer(ABC):
 
     @abstractmethod
     def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
-        """Returns the optimizer of these named parameters."""
+        """Returns the optimizer of these named parameters.
+
+        It may evaluate other values than it trains, as a mean of them: the methods `eval` and `train` of what
+        is returned then give parameters these values, and those of before again.
+        """
 
     def updates(self, path: str, parameter: Tensor) -> Updates:  # noqa: ARG002 (a default)
         """Returns how large its updates of a parameter are, for parametrizations.

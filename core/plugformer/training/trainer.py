@@ -15,6 +15,7 @@ from plugformer.errors import InterruptedRunError
 from plugformer.evaluation.evaluator import Validation
 from plugformer.hooks import EvaluationResult, Run, Update
 from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
+from plugformer.optimizer import evaluated_values
 from plugformer.reproducibility import seed_generators
 from plugformer.runs.checkpoint import (
     Rank,
@@ -309,8 +310,10 @@ class Trainer:
         return best is None or self._rank(evaluation) < best
 
     def _evaluated_parameters(self) -> AbstractContextManager[None]:
-        """A context in which the model has the values that hooks want evaluated and saved."""
+        """A context in which the model has the values that are evaluated and saved, of hooks or optimizer."""
         wanted = self.hooks.ask("evaluated_parameters", run=self.run, model=self.strategy.trained)
+        if wanted is None:
+            wanted = evaluated_values(self.state.optimizer, self.strategy.trained)
         return nullcontext() if wanted is None else self.strategy.temporary_values(wanted)
 
     def _average(self) -> None:
