@@ -79,7 +79,6 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     if as_json:
         versions = {"contract": entry.contract, "supported": CONTRACTS[kind].supported}
         record = {**as_record(entry), "class": entry.target, **versions, **fits, "options": options}
-        record["fixed"] = dict(entry.options)
         print_json(record, indent=2)
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
@@ -87,8 +86,6 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     typer.echo()
     print_text(f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
     print_text(f"contract      version {entry.contract}; supported: {CONTRACTS[kind].supported}")
-    if entry.options:
-        print_text(f"fixed         {json.dumps(entry.options)}")
     for what, values in fits.items():
         print_text(f"{what.replace('_', ' '):<14}{', '.join(values) or 'none'}")
     typer.echo("\noptions:" if options else "\nno options")

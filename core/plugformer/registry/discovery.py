@@ -170,27 +170,29 @@ def load_component(entry: Entry, kind: Kind) -> type:
         )
     LOADED[f"{class_name(loaded)} {entry.name}"] = replace(entry, component=None)  # which it would keep alive
     hashable: Any = loaded  # mypy takes classes for unhashable
-    return _with_options(hashable, label(entry), json.dumps(entry.options)) if entry.options else loaded
+    return _with_defaults(hashable, label(entry), json.dumps(entry.defaults)) if entry.defaults else loaded
 
 
 @cache
-def _with_options(component: Any, what: str, options: str) -> type:
-    """Returns a class with some options that are given, as JSON, and no options any more."""
+def _with_defaults(component: Any, what: str, defaults: str) -> type:
+    """Returns a class with other defaults of its options, given as JSON."""
     from plugformer.registry.options import checked_options  # pydantic: `list` must not wait for it
 
     constructor: Any = inspect.getattr_static(component, "__init__")
-    fixed = checked_options(component, json.loads(options), what)
+    values = checked_options(component, json.loads(defaults), what)
 
     @wraps(constructor)
     def construct(self: object, *context: Any, **given: Any) -> None:
-        constructor(self, *context, **fixed, **given)
+        constructor(self, *context, **values | given)
 
     signature = inspect.signature(constructor)
-    free = [each for name, each in signature.parameters.items() if name not in fixed]
-    construct.__signature__ = signature.replace(parameters=free)  # type: ignore[attr-defined]
+    parameters = [
+        each.replace(default=values.get(name, each.default)) for name, each in signature.parameters.items()
+    ]
+    construct.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     names = {"__module__": component.__module__, "__qualname__": component.__qualname__}
-    fixing: type = type(component)(component.__name__, (component,), {"__init__": construct, **names})
-    return fixing
+    derived: type = type(component)(component.__name__, (component,), {"__init__": construct, **names})
+    return derived
 
 
 def class_name(component: type) -> str:

@@ -109,7 +109,7 @@ class Entry:
         cause: The reason why it cannot be used; empty if it can.
         contract: The version of its kind's contract that a component is written for.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
-        options: Options of the class that the name stands for, by name, as JSON has them; no task sets them.
+        defaults: Defaults of options that the name has in place of those of the class, as in a task file.
         description: What it is, if the manifest says so in place of the docstring of the class.
         file: The path of the local manifest that offers it; else empty.
         component: The class itself, if a session registered one; else None.
@@ -124,7 +124,7 @@ class Entry:
     cause: str = ""
     contract: int = 1
     expected_failures: tuple[tuple[str, str], ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     description: str = ""
     file: str = ""
     component: type | None = None
@@ -231,7 +231,7 @@ class _ManifestReader:
         return Plugin(requires, tuple(entries), tuple(map(str, self.problems)))
 
     def entries(self, path: KeyPath, kind: Kind | EntryKind, form: str, pattern: str) -> Iterator[Entry]:
-        """Yields entries: `gqa: module:Class`, or `gqa: {class: module:Class, options: ...}`."""
+        """Yields entries: `gqa: module:Class`, or `gqa: {class: module:Class, defaults: ...}`."""
         for name, value in self.mapping(path).items():
             before, here = len(self.problems), (*path, name)
             if not NAME.fullmatch(str(name)):
@@ -240,11 +240,10 @@ class _ManifestReader:
             said: dict[str, Any] = {}
             place = here
             if isinstance(kind, Kind) and isinstance(value, dict):
-                self.mapping(here, ("class", "description", "options", "expected_failures"))
+                self.mapping(here, ("class", "description", "defaults", "expected_failures"))
                 place, below = (*here, "class"), (*here, "expected_failures")
                 failures = tuple((str(check), self.text((*below, check))) for check in self.mapping(below))
-                options = self.mapping((*here, "options"))
-                said = {"expected_failures": failures, "options": {str(key): options[key] for key in options}}
+                said = {"expected_failures": failures, "defaults": self.mapping((*here, "defaults"))}
                 said["description"] = self.text((*here, "description"))
             target = self.text(place)
             if not re.fullmatch(pattern, target):

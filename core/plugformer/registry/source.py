@@ -96,15 +96,13 @@ def component_lock(entry: "Entry") -> dict[str, Any]:
 def source_hash(entry: "Entry") -> str:
     """Returns a SHA-256 of a component's own file, and of the modules of its distribution that it imports.
 
-    The options that its name stands for count, too. Of a built-in component only the file counts; the version
-    covers the others. A local component's modules are those in the folder of its manifest. Of a session's
-    class its own lines count. A missing file has the hash of nothing.
+    Of a built-in component only the file counts; the version covers the others. A local component's modules
+    are those in the folder of its manifest. Of a session's class its own lines count. A missing file has the
+    hash of nothing.
     """
     if entry.component is not None:
         return hashlib.sha256(_source(entry.component).encode()).hexdigest()
     hashes = _file_hashes(entry)
-    if entry.options:
-        hashes["options"] = json.dumps(entry.options, sort_keys=True)
     text = json.dumps(hashes, sort_keys=True) if len(hashes) > 1 else ""
     return hashlib.sha256(text.encode()).hexdigest() if text else next(iter(hashes.values()), _NOTHING)
 

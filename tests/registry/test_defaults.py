@@ -1,4 +1,4 @@
-"""A manifest gives a class several names, each with options of its own, which no task sets."""
+"""A manifest gives a class several names, each with defaults of its own."""
 
 import pytest
 from tests.registry.conftest import Install
@@ -6,7 +6,6 @@ from tests.registry.conftest import Install
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model
-from plugformer.registry.source import source_hash
 
 MODULE = """
 from torch import nn
@@ -31,9 +30,9 @@ MANIFEST = """
 components:
   norm:
     power: plug.norms:Power
-    square: {class: plug.norms:Power, options: {exponent: 2}, description: "x x: https://arxiv.org/abs/1"}
-    cube: {class: plug.norms:Power, options: {exponent: 3.0}}
-    wrong: {class: plug.norms:Power, options: {exponents: 2.0}}
+    square: {class: plug.norms:Power, defaults: {exponent: 2}, description: "x x: https://arxiv.org/abs/1"}
+    cube: {class: plug.norms:Power, defaults: {exponent: 3.0}}
+    wrong: {class: plug.norms:Power, defaults: {exponents: 2.0}}
 """
 
 
@@ -43,16 +42,17 @@ def registry(install: Install) -> Registry:
     return Registry.discover()
 
 
-def test_a_name_stands_for_options(registry: Registry) -> None:
+def test_a_name_has_defaults_of_its_own(registry: Registry) -> None:
     made = {name: registry.create("norm", name, None, factor=0.5) for name in ("power", "square", "cube")}
     assert {name: norm.exponent for name, norm in made.items()} == {"power": 1.0, "square": 2.0, "cube": 3.0}
     assert {norm.factor for norm in made.values()} == {0.5}
 
 
-def test_it_is_no_option_any_more(registry: Registry) -> None:
-    assert list(options_model(registry.load("norm", "square")).model_fields) == ["factor"]
-    with pytest.raises(ConfigurationError, match=r"norm 'square' \(plug 1.0\): option .* 'exponent'"):
-        registry.create("norm", "square", None, exponent=3.0)
+def test_a_task_may_set_it(registry: Registry) -> None:
+    assert registry.create("norm", "square", None, exponent=5.0).exponent == 5.0
+    fields = options_model(registry.load("norm", "square")).model_fields
+    assert {name: field.default for name, field in fields.items()} == {"exponent": 2.0, "factor": 1.0}
+    assert fields["exponent"].description == "The power."
 
 
 def test_it_is_one_class_however_often_it_is_loaded(registry: Registry) -> None:
@@ -66,11 +66,6 @@ def test_the_manifest_may_describe_it(registry: Registry) -> None:
     assert entries["square"].summary == "x x: https://arxiv.org/abs/1"
     assert entries["square"].source == "https://arxiv.org/abs/1"
     assert entries["cube"].summary == "x to a power."
-
-
-def test_options_are_part_of_the_source(registry: Registry) -> None:
-    entries = [registry.find("norm", name) for name in ("power", "square", "cube")]
-    assert len(set(map(source_hash, entries))) == 3
 
 
 def test_wrong_options_are_the_manifests(registry: Registry) -> None:
