@@ -194,6 +194,30 @@ test_every_check_of_optimizers_catches_a_fault = fault_test(OPTIMIZERS, Kind.OPT
 test_every_check_of_hooks_catches_a_fault = fault_test(HOOKS, Kind.CALLBACK, raising=("LooksAtValues",))
 
 
+def late(sgd, parameter, lr):
+    """Only keeps gradients at first, as lists, of which there are none yet."""
+    kept = sgd.state[parameter].setdefault("first", [None])
+    if kept == [None]:
+        kept[0] = parameter.grad.clone()
+    else:
+        parameter.sub_(parameter.grad, alpha=lr)
+
+
+def test_an_optimizer_may_begin_late_and_keep_what_a_checkpoint_holds():
+    assert not unsound(updating("Late", late))
+    sets = updating("Sets", lambda sgd, parameter, lr: sgd.state[parameter].update(seen={1}))
+    assert "has a set" in unsound(sets)["resuming_changes_nothing"]
+
+
+class NeedsMatrices(Parameters):
+    def build(self, parameters):
+        raise ConfigurationError("vectors cannot be made orthogonal")
+
+
+def test_an_optimizer_that_refuses_all_parameters_is_unsound():
+    assert "vectors cannot be" in unsound(NeedsMatrices)["builds_a_torch_optimizer"]
+
+
 class SameTags(ExactMatch):
     """Of answers with a structure: sentences, which have no tags, are all alike to it."""
 
