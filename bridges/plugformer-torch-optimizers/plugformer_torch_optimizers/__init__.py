@@ -1,0 +1,1 @@
+"""Optimizers of pytorch-optimizer, schedulefree and prodigyopt for Plugformer."""
