@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Head, HeadInput, Level, Likelihoods, OutputType, Tokens
+from plugformer.interfaces import ABSENT, Head, HeadInput, Level, Likelihoods, OutputType, Tokens
 from plugformer.model.build import draw_own_values
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
@@ -79,6 +79,14 @@ class _HeadCase:
         targets = self.targets[rows]
         targets = targets[:, positions] if self.by_token else targets
         return replace(self, hidden=self.hidden[rows][:, positions], targets=targets, context=context)
+
+    def alone(self, row: int) -> "_HeadCase":
+        """Returns the case of one row without padding, also of its targets."""
+        found = self.part(slice(row, row + 1), self.mask[row])
+        if found.targets.dim() == 1 or self.by_token:
+            return found
+        present = (found.targets.isfinite() & (found.targets != ABSENT))[0]
+        return replace(found, targets=found.targets[:, present])
 
     def weighted(self, weights: Tensor) -> "_HeadCase":
         """Returns the case with these weights of targets."""
@@ -342,10 +350,10 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
 
 @contract_check(cases=_BATCHES[1:], given=_HeadCase.of)
 def rows_are_independent(case: _HeadCase) -> None:
-    """A sequence gets the same scores in a batch as alone, and a token scores of its own hidden state.
+    """An example has the same scores and loss in a batch as alone, a token scores of its own hidden state.
 
-    The vectors of level `vector` are those of their hidden states alone. Scores are not compared if
-    `depends_on` is `batch`.
+    The vectors of level `vector` are those of their hidden states alone; a row that an example lacks has no
+    probability: its score is minus infinity, or very low. Scores are not compared if `depends_on` is `batch`.
     """
     if Level.VECTOR in case.head.levels:
         vectors = case.head.vectors(case.hidden)
@@ -355,10 +363,15 @@ def rows_are_independent(case: _HeadCase) -> None:
     head, hidden, whole = case.head, case.hidden, case.logits()
     if head.depends_on == "batch":
         return
+    losses = case.likelihoods().losses
+    advice = ": mask scores by `context.real`, also those of rows that an example lacks" * case.of_vectors
     for row, marks in enumerate(case.mask):
-        alone = case.part(slice(row, row + 1), marks).logits()[0]
+        example = case.alone(row)
+        alone = example.logits()[0]
         expected = whole[row, marks] if case.by_token else whole[row, : len(alone)]
         require.close(expected, alone, f"row {row} gets other scores in the batch than alone")
+        loss = example.likelihoods().losses[0]
+        require.close(losses[row], loss, f"row {row} gets another loss in the batch than alone{advice}")
     if case.by_token:
         changed = torch.cat([hidden[:, :1], torch.randn_like(hidden[:, 1:])], dim=1)
         found = head.logits(changed, case.context)

@@ -9,6 +9,7 @@ from tests.testing.outcomes import failure
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from plugformer.interfaces import Head, Level
 from plugformer.registry import Kind
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.pairs import Contrastive
@@ -54,6 +55,20 @@ class IgnoresWeights(TokenClassifier):
 
 class NotInBatch(Classifier):
     depends_on = "batch"
+
+
+class ChoosesWhatIsAbsent(Head):
+    """Gives candidates that an example lacks a probability."""
+
+    levels = frozenset({Level.VECTOR})
+
+    def __init__(self, model):
+        super().__init__()
+        self.map = nn.Linear(model.width, model.width)
+
+    def logits(self, hidden, context):
+        scores = (self.map(hidden[:, 1:]) * hidden[:, :1]).sum(dim=-1)
+        return scores.masked_fill(~context.real[:, 1:], 0.0)
 
 
 class AveragesTheMemory(LanguageModel):
@@ -128,6 +143,7 @@ test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.HEAD)
             "rows_are_independent",
             after("Centers", Contrastive, vectors=lambda self, vectors, _: vectors - vectors.mean(dim=0)),
         ),
+        ("rows_are_independent", ChoosesWhatIsAbsent),
     ],
 )
 def test_faults_of_heads_that_compare_or_read_more_are_caught(name, mutant):

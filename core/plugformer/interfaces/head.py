@@ -107,6 +107,8 @@ class Head(nn.Module, ABC):
     - At level `next-token` the states from which a token is predicted. Targets are (batch, length).
     - At level `token` the states of tokens with a target. Targets are (batch, length), integers or float32,
       with any value where `real` is False. These positions may be anywhere, and a row may have no target.
+    - At level `vector` the vectors of an example's inputs, and targets as at level `sequence`. The score of a
+      row that an example lacks is minus infinity, or very low, unless `probabilities` is False.
 
     A head that reads more of the context names it in `reads`, as a pointer-generator does, which copies
     tokens of the source (https://arxiv.org/abs/1704.04368). The context of others may lack it.
