@@ -185,8 +185,8 @@ class TrainingHooks:
         """Returns a batch of update `step`, on the CPU; the targets of another one are counted again."""
 
     @hookspec(firstresult=True)
-    def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:
-        """Returns the loss of a batch; the core returns `model.forward(batch)`.
+    def training_loss(self, run: Run, model: Model, batch: Batch, step: int) -> Loss | None:
+        """Returns the loss of a batch of update `step`; the core returns `model.forward(batch)`.
 
         Call methods of the model, not the model itself.
         """

@@ -83,7 +83,8 @@ class _SmallTraining:
         return self.call("training_batch", self.step, number, batch=batch, step=self.step)
 
     def loss(self, batch: Batch, number: int = 1) -> Any:
-        return self.call("training_loss", self.step, number, model=self.model, batch=batch)
+        given = {"model": self.model, "batch": batch, "step": self.step}
+        return self.call("training_loss", self.step, number, **given)
 
     def evaluated(self) -> dict[str, Tensor]:
         return dict(self.call("evaluated_parameters", model=self.model) or {})

@@ -179,10 +179,11 @@ def test_results_pass_through_in_the_order_of_the_list(with_hook, train_with):
             self.seen = []
 
         @hookimpl(wrapper=True)
-        def training_loss(self):
+        def training_loss(self, step):
             loss = yield
             before = int(loss.auxiliary)
             self.seen.append(before * 10 + self.number)
+            assert step == len(self.seen)
             return loss._replace(auxiliary=loss.auxiliary * 0 + self.seen[-1])
 
         def state_dict(self):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.testing.mutants import after, fault_test, instead
-from tests.testing.outcomes import unsound
+from tests.testing.outcomes import outcomes, unsound
 
 import plugformer
 from plugformer.errors import ConfigurationError
@@ -264,3 +264,8 @@ def test_a_hook_that_fits_a_run_alone_is_checked_with_that_run(trained):
     assert not unsound(NeedsItsTeachersSizes, options=options, run=trained.directory)
     with pytest.raises(ConfigurationError, match="schedule/constant"):
         unsound("schedule/constant", run=trained.directory)
+
+
+def test_a_metric_may_compute_in_float32():
+    rounds = after("Rounds", ExactMatch, statistics=lambda self, found, *_: found * (1 + 1e-8 * len(found)))
+    assert outcomes(rounds)["an_example_counts_by_itself"] == "passed"

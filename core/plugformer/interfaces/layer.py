@@ -18,7 +18,7 @@ class Norm(nn.Module, ABC):
     """A normalization over the last axis, each token by itself.
 
     A component is constructed as `SomeNorm(model, **options)` with a `ModelContext`. It computes in float32
-    at least, and returns the format that it is given.
+    at least, and returns the format that it is given. There may be no token at all.
     """
 
     @abstractmethod
@@ -67,7 +67,7 @@ class FeedForward(nn.Module, ABC):
     A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext`. Its hidden layer has
     the width `model.ffn_width`. It may store a scalar loss, for example the balance of routed experts, in the
     attribute `auxiliary_loss`, which must not depend on padding (`Context.real`). The core adds it after the
-    forward pass.
+    forward pass. There may be no token at all: a batch, or a length, of 0.
 
     Attributes:
         residual_path: Names of the linear maps from a token to the residual stream, in order. Initial values

@@ -22,8 +22,8 @@ class Metric(ABC):
         higher_is_better: The direction for early stopping and the best checkpoint.
         depth: If not 0, predictions are lists of at most so many outputs of each example, the best first.
         resamples: Number of bootstrap resamples for intervals.
-        check_examples: Pairs of a right and a wrong answer for `plugformer check`; only for answers with a
-            structure, such as tags of entities.
+        check_examples: Pairs of a right and a wrong answer for `plugformer check`: of answers with a
+            structure, such as tags of entities, or those that a learned metric knows.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})

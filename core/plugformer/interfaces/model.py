@@ -38,7 +38,7 @@ class Model(nn.Module, ABC):
     Attributes:
         level: What the head predicts from.
         head: Its head.
-        spec: What it was built from.
+        spec: What it was built from; this and the next two are set after `Architecture.build`.
         sizes: Sizes of its vocabularies and its head.
         parts: The specification of each component by the path of its module.
         compiled_loss: Computes the head's loss in training, if it is compiled.

@@ -228,7 +228,8 @@ class Trainer:
 
     def _objective(self, model: Model, batch: Batch) -> Loss:
         """Returns a batch's loss as hooks compute it."""
-        loss: Loss = self.hooks.ask("training_loss", run=self.run, model=model, batch=batch)
+        step = self.progress.step
+        loss: Loss = self.hooks.ask("training_loss", run=self.run, model=model, batch=batch, step=step)
         return loss
 
     def _seed_hooks(self, hook: str, number: int) -> None:
