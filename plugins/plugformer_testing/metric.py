@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, as_text
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, OutputType, SourceMetric, as_text
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
@@ -37,6 +37,7 @@ ANSWERS: dict[str, Sequence[tuple[Any, Any]]] = {
     OutputType.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
     OutputType.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
     OutputType.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
+    OutputType.NUMBERS: (([1.0, 4.0, 2.0], [4.0, 1.0, 3.0]), ([2.0, 3.0, 4.0], [4.0, 3.0, 2.0])),
 }
 
 
@@ -45,11 +46,15 @@ def _arguments(metric: Metric, case: Scored, first: int = 0) -> tuple[Any, ...]:
     own: Sequence[tuple[Any, Any]] = metric.check_examples
     if not own and not metric.accepts & {OutputType.TEXT, OutputType.LABEL}:
         own = next((ANSWERS[kind] for kind in sorted(metric.accepts) if kind in ANSWERS), ())
+        measured = f"answers of type {' or '.join(sorted(metric.accepts))}, which the checks do not know"
+        advice = "define `check_examples`, pairs of a right and a wrong one"
+        require.that(own or isinstance(metric, LikelihoodMetric), f"it measures {measured}: {advice}")
     pairs = copy.deepcopy(list(islice(cycle(own or SENTENCES), first, first + len(case.predictions))))
     other = own[0][1] if own else "another way to say it"
     predictions, references = [], []
     for mark, (right, wrong) in zip(case.predictions, pairs, strict=True):
-        empty = type(right)() if isinstance(right, str | list) else wrong
+        texts = right if isinstance(right, list) else [right]
+        empty = type(right)() if all(isinstance(text, str) for text in texts) else wrong
         predictions.append(copy.deepcopy({"x": right, "o": wrong, "-": empty}[mark]))
         references.append([right if mark == "x" else other for mark in case.references])
     sources = [as_text(right) for right, _ in pairs]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.testing.outcomes import outcomes, unsound
 
 from plugformer.data import EncodedSplit
 from plugformer.data.processor import sample_subwords
@@ -15,7 +16,6 @@ from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
-from plugformer_testing import check
 from plugformer_testing.small import SmallTask
 
 PAIRS = {"source": ["abc", "de", "f"], "target": ["ab", "cde", "f"], "weight": [0.0, 2.5, 1.0]}
@@ -156,4 +156,9 @@ def test_targets_are_not_cut_with_the_input():
 
 @pytest.mark.parametrize("task_type", [Weighted, Ramp])
 def test_task_types_with_weights_pass_their_checks(task_type):
-    assert check(task_type)
+    assert not unsound(task_type)
+
+
+def test_lists_of_texts_with_spaces_need_not_be_typed():
+    """The first input of its made-up examples is such a list."""
+    assert outcomes(Marks)["questions_are_read_as_their_examples"] == "passed"

@@ -139,6 +139,14 @@ def test_examples_that_become_no_batch_are_named_once(message):
     assert set(others) == {"skipped: not run, since examples_become_batches failed"}
 
 
+def test_a_type_with_one_answer_is_told_to_refuse_more():
+    def answer(self, model, batch, tokenizers, n_best):
+        return Classification.answer(self, model, batch, tokenizers, 1)
+
+    message = failure(instead("AnswersOnce", Classification, answer=answer), "alternatives_follow_the_best")
+    assert message.endswith("raise a ConfigurationError if there are fewer than `n_best`")
+
+
 def test_a_type_without_questions_is_named_and_not_unpacked():
     members = {
         "columns": (Column("text", "text", "output", tokenizer="source"),),

@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.testing.mutants import after, fault_test, instead
-from tests.testing.outcomes import outcomes, unsound
+from tests.testing.outcomes import failure, outcomes, unsound
 
 import plugformer
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Callback, Optimizer, Schedule
+from plugformer.interfaces import Callback, Optimizer, OutputMetric, OutputType, Schedule
 from plugformer.registry import Kind
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity
@@ -269,3 +270,29 @@ def test_a_hook_that_fits_a_run_alone_is_checked_with_that_run(trained):
 def test_a_metric_may_compute_in_float32():
     rounds = after("Rounds", ExactMatch, statistics=lambda self, found, *_: found * (1 + 1e-8 * len(found)))
     assert outcomes(rounds)["an_example_counts_by_itself"] == "passed"
+
+
+class OrderedPairs(OutputMetric):
+    """Share of pairs of numbers in the right order."""
+
+    accepts = frozenset({OutputType.NUMBERS})
+
+    def statistics(self, predictions, references):
+        rows = []
+        for found, (right, *_) in zip(predictions, references, strict=True):
+            pairs = [(i, j) for i, one in enumerate(right) for j, other in enumerate(right) if one > other]
+            rows.append([sum(found[i] > found[j] for i, j in pairs), len(pairs)])
+        return np.array(rows, dtype=float)
+
+    def aggregate(self, statistics):
+        return float(np.divide(*statistics.sum(axis=0)))
+
+
+def test_a_metric_of_numbers_gets_numbers():
+    assert set(unsound(OrderedPairs)) <= {"any_joint_reference_counts"}
+
+
+def test_a_metric_of_an_unknown_type_is_told_what_to_define():
+    moods = instead("Moods", OrderedPairs, accepts=frozenset({"mood"}))
+    assert "answers of type mood" in failure(moods, "statistics_are_numbers")
+    assert "define `check_examples`" in failure(moods, "statistics_are_numbers")
