@@ -183,7 +183,7 @@ class EncodedSplit:
         if task_type.level is Level.TOKEN and (limit := self._limits.get(next(iter(inputs), ""))):
             self._limits |= {"targets": limit, "weights": limit}
         elif limit := self._limits.get("output"):
-            self._limits["weights"] = limit + 1  # of END
+            self._limits["weights"] = limit + 1  # with that of END
         self._padding = padding
         self._inference = inference
         self._sampling = sampling

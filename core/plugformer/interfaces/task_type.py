@@ -157,10 +157,7 @@ class TaskType(ABC):
         Raises:
             RegistryError: There is no output column, and this method is not defined.
         """
-        names = [column.name for column in self.columns if column.role == "output"]
-        if not names:
-            raise RegistryError(_undefined(self, "output", "references"))
-        return [example[names[0]]]
+        return [example[_of_role(self, "output", "references")[0].name]]
 
     def example_from_text(self, text: str) -> Example:
         """Returns the text of each column, which the kind of the column reads.
@@ -171,9 +168,7 @@ class TaskType(ABC):
             ConfigurationError: The text has another number of parts than there are input columns.
             RegistryError: There is no input column, and this method is not defined.
         """
-        every = [column for column in self.columns if column.role == "input"]
-        if not every:
-            raise RegistryError(_undefined(self, "input", "example_from_text"))
+        every = _of_role(self, "input", "example_from_text")
         needed = [column for column in every if not column.optional] or every[:1]
         parts = text.split("\t") if len(every) > 1 else [text]
         names = [column.name for column in (needed if len(parts) == len(needed) else every)]
@@ -183,6 +178,9 @@ class TaskType(ABC):
         return dict(zip(names, parts, strict=True))
 
 
-def _undefined(task_type: TaskType, role: str, method: str) -> str:
+def _of_role(task_type: TaskType, role: str, method: str) -> list[Column]:
+    """Returns the columns of a role, which the default of a method reads."""
+    if found := [column for column in task_type.columns if column.role == role]:
+        return found
     name = type(task_type).__name__
-    return f"{name} has no {role} column for the default `{method}` to read: define `{method}`"
+    raise RegistryError(f"{name} has no {role} column for the default `{method}` to read: define `{method}`")
