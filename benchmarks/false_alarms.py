@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -236,31 +237,62 @@ def then_the_best(world: World, number: int) -> Verdicts:
     return found
 
 
-def with_tuning(world: World, number: int, trials: int, seeds: int = 5, *, alike: bool = False) -> Verdicts:
-    """Arms that are all alike choose one of three settings by so many seeds; then they are compared.
+def with_tuning(
+    world: World, number: int, trials: int, seeds: int = 5, gains: Sequence[float] = (0.0,) * ARMS
+) -> Verdicts:
+    """Each arm chooses one of three settings by so many seeds of its own; then they are compared."""
+    return verdicts([once_tuned(world, number, trials, seeds, gains)[0]], (seeds,))
 
-    With `alike`, only those count that have chosen the setting of their baseline.
+
+def alike_with_tuning(world: World, number: int, trials: int, seeds: int = 5) -> Verdicts:
+    """The same, of arms that are all alike and have chosen the setting of their baseline."""
+    arms, (first, *others) = once_tuned(world, number, trials, seeds, (0.0,) * ARMS)
+    found = zip(verdicts([arms], (seeds,)), others, strict=True)
+    return [verdict for verdict, chosen in found if chosen == first]
+
+
+def once_tuned(
+    world: World, number: int, trials: int, seeds: int, gains: Sequence[float]
+) -> tuple[list[Scores], list[int]]:
+    """Returns the scores of arms at the settings that they have chosen, and which these are."""
+    every = [gain + cost for gain in gains for cost in SETTINGS]
+    tried = answers(world, [number, 2], every, trials).mean(axis=2)
+    chosen = [best_setting(arm) for arm in tried.reshape(len(gains), len(SETTINGS), trials)]
+    taken = [gain + SETTINGS[setting] for gain, setting in zip(gains, chosen, strict=True)]
+    return scored(answers(world, number, taken, seeds)), chosen
+
+
+def with_tuning_by_seed(
+    world: World, number: int, looks: Sequence[int] = (5,), gains: Sequence[float] = (0.0,) * ARMS
+) -> Verdicts:
+    """Each seed of each arm chooses one of three settings for itself; then they are compared.
+
+    A model is right about validation and about test examples by the same luck of its seed; likings of arms
+    with a setting for examples are those of all seeds, also of validation examples, which are the same ones.
     """
-    tried = answers(world, [number, 2], SETTINGS * ARMS, trials).mean(axis=2)
-    chosen = [best_setting(arm) for arm in tried.reshape(ARMS, len(SETTINGS), trials)]
-    found = verdicts([scored(answers(world, number, chosen, seeds))], (seeds,))
-    return [
-        verdict for verdict, gain in zip(found, chosen[1:], strict=True) if not alike or gain == chosen[0]
-    ]
+    every = [gain + cost for gain in gains for cost in SETTINGS]
+    right = answers(world, number, every, looks[-1], 2 * EXAMPLES)
+    right = right.reshape(len(gains), len(SETTINGS), looks[-1], 2, EXAMPLES)
+    chosen = []
+    for arm in right:
+        validation = arm[:, :, 0].mean(axis=2)
+        best = [best_setting(validation[:, [seed]]) for seed in range(looks[-1])]
+        chosen.append([arm[setting, seed, 1] for seed, setting in enumerate(best)])
+    return verdicts([scored(np.array(chosen))], looks)
 
 
-def best_setting(tried: np.ndarray) -> float:
+def best_setting(tried: np.ndarray) -> int:
     """Returns the setting that a study chooses, by the scores of trials, (settings, seeds)."""
     trials = [
         (
-            SimpleNamespace(name="arm", metric="accuracy", gain=gain),
+            SimpleNamespace(name="arm", metric="accuracy", number=number),
             [CellResult("arm", 0, -score, {"accuracy": score}) for score in scores],
         )
-        for gain, scores in zip(SETTINGS, tried.tolist(), strict=True)
+        for number, scores in enumerate(tried.tolist())
     ]
     metrics = {"arm": {"accuracy": SimpleNamespace(higher_is_better=True)}}
     best: Any = _best
-    return float(best(trials, SimpleNamespace(metrics=metrics)).gain)
+    return int(best(trials, SimpleNamespace(metrics=metrics)).number)
 
 
 DESIGNS: dict[str, Callable[[World, int], Verdicts]] = {
@@ -270,12 +302,15 @@ DESIGNS: dict[str, Callable[[World, int], Verdicts]] = {
     "contrasts between three scales": between_scales,
     "1 training in 10 diverges": with_divergence,
     "ten arms, then the most promising one alone (at most 7.5 %)": then_the_best,
+    "settings chosen by each of 5 seeds": with_tuning_by_seed,
+    "settings chosen by each of 12 seeds": partial(with_tuning_by_seed, looks=(12,)),
+    "settings chosen by each seed, the same looks": partial(with_tuning_by_seed, looks=PLANNED),
     "settings chosen by 1 trial": partial(with_tuning, trials=1),
-    "the same, arms that chose the same": partial(with_tuning, trials=1, alike=True),
+    "the same, arms that chose the same": partial(alike_with_tuning, trials=1),
     "three scales, the same looks": partial(with_scales, looks=PLANNED),
     "1 training in 10 diverges, the same looks": partial(with_divergence, looks=PLANNED),
     "settings chosen by 5 trials, 12 seeds": partial(with_tuning, trials=5, seeds=12),
-    "the same 12 seeds, arms that chose the same": partial(with_tuning, trials=5, seeds=12, alike=True),
+    "the same 12 seeds, arms that chose the same": partial(alike_with_tuning, trials=5, seeds=12),
 }
 """Studies without any difference."""
 
@@ -285,12 +320,12 @@ def any_difference(design: Callable[[World, int], Verdicts], world: World, numbe
     return any(verdict in DIFFERENCES for verdict in design(world, number))
 
 
-def print_designs(pool: Executor, studies: int) -> None:
+def print_designs(pool: Executor, studies: int, only: str) -> None:
     """Prints how many studies without any difference report one, by design and world."""
     print(f"Studies without any difference that report one, % of {studies}")
     print(f"| design | {' | '.join(world.name for world in CHOSEN)} | all |")
     print("| --- | --- | --- | --- | --- |")
-    for name, design in DESIGNS.items():
+    for name, design in ((name, design) for name, design in DESIGNS.items() if only in name):
         hits = [
             list(pool.map(partial(any_difference, design, world), range(1, studies + 1), chunksize=50))
             for world in CHOSEN
@@ -385,6 +420,25 @@ def print_planted(pool: Executor, studies: int) -> None:
         print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
 
 
+def print_tuned(pool: Executor, studies: int) -> None:
+    """Prints what studies find of one arm that is better, with 15 trainings of each arm to tune and judge."""
+    print(f"15 trainings of each arm, which tries 3 settings: % of {studies} studies that call the arm")
+    print("| world | planted | choice | better | worse, or another arm different |")
+    print("| --- | --- | --- | --- | --- |")
+    designs: dict[str, Callable[..., Verdicts]] = {
+        "by each of 5 seeds": with_tuning_by_seed,
+        "once, by 1 trial; 12 seeds": partial(with_tuning, trials=1, seeds=12),
+        "once, by 3 trials; 6 seeds": partial(with_tuning, trials=3, seeds=6),
+    }
+    for world, planted, name in product(CHOSEN, (0.05, 0.1), designs):
+        design = partial(designs[name], world, gains=(0.0, planted, *(0.0,) * (ARMS - 2)))
+        found = list(pool.map(design, range(1, studies + 1), chunksize=50))
+        better = [first == Verdict.BETTER for first, *_ in found]
+        wrong = [first == Verdict.WORSE or any(v in DIFFERENCES for v in rest) for first, *rest in found]
+        cells = (f"{100 * planted:g} points", name, share(better), share(wrong))
+        print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
+
+
 def print_impatient(pool: Executor, studies: int) -> None:
     """Prints how often equal arms are called different by one look, and by looking after every seed."""
     found = np.array(list(pool.map(found_by_looking, range(1, studies + 1), chunksize=50)))
@@ -421,10 +475,11 @@ def print_diverging(pool: Executor, studies: int) -> None:
     print(f"| {found[:, 0].sum()} | {found[:, 1].sum()} |", flush=True)
 
 
-TABLES = {
+TABLES: dict[str, Callable[..., None]] = {
     "alike": print_alike,
     "designs": print_designs,
     "planted": print_planted,
+    "tuned": print_tuned,
     "impatient": print_impatient,
     "looks": print_looks,
     "diverging": print_diverging,
@@ -436,11 +491,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tables", nargs="+", choices=TABLES)
     parser.add_argument("--studies", type=int, default=1000, help="for each figure")
+    parser.add_argument("--design", default="", help="those designs alone whose names have this text")
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     with ProcessPoolExecutor(options.processes) as pool:
         for table in options.tables:
-            TABLES[table](pool, options.studies)
+            more = {"only": options.design} if table == "designs" else {}
+            TABLES[table](pool, options.studies, **more)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from plugformer_ablation.judging.currency import speedup
 from plugformer_ablation.judging.results import CellResult
 
 STEPS = 1000
-COST = {"flops": 1.0, "update": None}
+COST = {"cost": {"flops": 1.0, "update": None}, "choices": ()}
 
 
 @dataclass(frozen=True)

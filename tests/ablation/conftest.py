@@ -87,6 +87,7 @@ def made_up() -> MakeUp:
                 else [],
                 "tuned": {},
                 "edges": {},
+                "choices": [],
                 "cost": {
                     "parameters": 200_000 + 600 * index,
                     "flops": 390_000.0 * (1 + 0.1 * index),

@@ -15,7 +15,12 @@ from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import CellResult
 from plugformer_ablation.reporting.currency_sentences import currency_sentences
 
-COST = {"flops": 100.0, "update": None}
+
+def costing(flops=100.0, update=None, choices=()):
+    return {"cost": {"flops": flops, "update": update}, "choices": choices}
+
+
+COST = costing()
 STEPS = (100, 200, 400, 800)
 FALLING = (4.0, 3.0, 2.0, 1.0)
 """A loss that falls by 1 with every doubling of the updates."""
@@ -53,16 +58,23 @@ def test_trainings_of_other_lengths_end_at_their_own_updates():
 def test_tokens_operations_and_time_divide_by_what_an_update_costs():
     update = {"ratio": 4.0, "low": 3.2, "high": 5.0}
     arm, baseline = [cell((3.0, 2.0, 1.0, 0.0), tokens=800)], [cell(FALLING, tokens=2400)]
-    found = speedup(arm, baseline, {"flops": 400.0, "update": update}, COST)
+    found = speedup(arm, baseline, costing(400.0, update), COST)
     ratios = [found[name]["ratio"] for name in ("updates", "tokens", "operations", "time")]
     assert ratios == pytest.approx([2, 2 * 3, 2 * 3 / 4, 2 / 4])
+
+
+def test_operations_are_those_of_what_each_seed_has_chosen():
+    both = [cell(FALLING, seed, tokens=800) for seed in (1, 2)]
+    choices = [{"seeds": [seed], "cost": {"flops": 100.0 * seed}} for seed in (1, 2)]
+    found = speedup(both, both, costing(choices=choices), COST)
+    assert found["operations"]["ratio"] == pytest.approx((1 / 2) ** 0.5)
 
 
 def test_the_interval_is_that_of_logarithms_over_seeds_and_of_the_measured_time():
     drops = (1.0, 1.2, 0.6, 0.9)
     arm = [cell(np.array(FALLING) - drop, seed) for seed, drop in enumerate(drops)]
     baseline = [cell(FALLING, seed) for seed in range(9)]
-    found = speedup(arm, baseline, {**COST, "update": {"ratio": 2.0, "low": 1.6, "high": 2.5}}, COST)
+    found = speedup(arm, baseline, costing(update={"ratio": 2.0, "low": 1.6, "high": 2.5}), COST)
     logs = np.array(drops) * np.log(2)
     expected = ttest_1samp(logs, 0).confidence_interval(0.95)
     ends = [found["updates"][end] for end in ("low", "high")]

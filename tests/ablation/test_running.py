@@ -18,9 +18,11 @@ from plugformer_ablation.design.arms import resolve_arms
 from plugformer_ablation.design.matching import matched
 from plugformer_ablation.design.study import TUNING_SEED, read_study
 from plugformer_ablation.judging.findings import find
+from plugformer_ablation.judging.results import StudyResults
 from plugformer_ablation.reporting.report import StudyReport
 from plugformer_ablation.running import costs
 from plugformer_ablation.running.running import run_study, study_lock
+from plugformer_ablation.running.status import study_status
 from plugformer_ablation.running.training import Message
 
 GQA = "attention=gqa(kv_heads=1), seed"
@@ -203,7 +205,7 @@ def test_a_failing_cell_is_reported_and_the_others_run(registry, console, said, 
 
 def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry, console, tmp_path):
     tune = ("training.optimizer.lr=[0.0001, 0.01]",)
-    results, begun = run(declared(tune=tune, seeds=1), tmp_path / "s", registry, console)
+    results, begun = run(declared(tune=tune, seeds=1, tuning={"seeds": 1}), tmp_path / "s", registry, console)
     assert begun[:4] == [
         "baseline, training.optimizer.lr=0.0001",
         "baseline, training.optimizer.lr=0.01",
@@ -219,6 +221,45 @@ def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry,
     trials = list((tmp_path / "s/cells").glob(f"*-seed-{TUNING_SEED}-*/evaluation.json"))
     assert len(trials) == len(results.trials)
     assert all(list(json.loads(trial.read_text())) == ["validation"] for trial in trials)
+
+
+def test_seeds_that_choose_train_nothing_more_and_go_on_at_later_looks(registry, console, tmp_path):
+    tune, looks = ("training.optimizer.lr=[0.0001, 0.02]",), {"looks": [2, 3]}
+    study = declared(tune=tune, seeds=looks, tuning={"extend": 0})
+    results, begun = run(study, tmp_path / "s", registry, console)
+    assert len(begun) == len({*begun}) == 3 * 2 * 2
+    assert {line.rpartition(", ")[2] for line in begun[:8]} == {"seed 1", "seed 2"}
+    assert [(cell.arm, cell.seed) for cell in results.cells] == [
+        (arm["name"], seed) for arm in results.arms for seed in (1, 2, 3)
+    ]
+    for cell in results.cells:
+        same = f"{Path(cell.directory).name.partition(',')[0]},*-seed-{cell.seed}-*/evaluation.json"
+        files = {file.parent.name: json.loads(file.read_text()) for file in tmp_path.glob(f"s/cells/{same}")}
+        assert len(files) == 2
+        scores = {name: each["validation"]["metrics"]["exact_match"]["value"] for name, each in files.items()}
+        name = Path(cell.directory).name
+        assert scores[name] == max(scores.values()) == cell.validation["exact_match"]
+        assert cell.metrics["exact_match"] == files[name]["test"]["metrics"]["exact_match"]["value"]
+        (choice,) = [
+            each
+            for arm in results.arms
+            for each in arm["choices"]
+            if arm["name"] == cell.arm and cell.seed in each["seeds"]
+        ]
+        assert choice["task"]["training"]["optimizer"]["lr"] == choice["tuned"]["training.optimizer.lr"]
+    report = StudyReport(find(results))
+    report.write(tmp_path / "s", print)
+    assert report.findings.record["spent"]["trainings"] == 6 == report.findings.record["spent"]["trials"]
+    assert "tuning chose training.optimizer.lr" in repr(report)
+    assert "of 3 seeds)" in repr(report)
+    assert (
+        "Each arm chose training.optimizer.lr on validation, for each seed"
+        in (tmp_path / "s/methods.txt").read_text()
+    )
+    loaded = StudyResults.load(tmp_path / "s", registry)
+    assert [arm["choices"] for arm in loaded.arms] == [arm["choices"] for arm in results.arms]
+    assert run(study, tmp_path / "s", registry, console)[1] == []
+    assert study_status(tmp_path / "s")["planned"] == len(begun)
 
 
 def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, monkeypatch):

@@ -103,7 +103,7 @@ def test_a_start_must_come_before(registry):
 def test_what_was_spent_counts_what_trials_start_from(registry, tmp_path):
     tasks = {"a": "dates", "b": {"task": "dates", "from": {"task": "a", "parts": ["encoder"]}}}
     tune = {"training.optimizer.lr": [0.001, 0.01]}
-    declared = study(registry, tasks=tasks, seeds=1, tune=tune, tuning={"extend": 0})
+    declared = study(registry, tasks=tasks, seeds=1, tune=tune, tuning={"extend": 0, "seeds": 1})
     results, begun = run(declared, tmp_path / "s", registry, Console(quiet=True))
     spent = find(results).record["spent"]
     numbers = [spent[key] for key in ("trainings", "trials", "preparation")]

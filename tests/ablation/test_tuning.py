@@ -13,10 +13,12 @@ from plugformer_ablation.design.arms import resolve_arms
 from plugformer_ablation.design.matching import matched
 from plugformer_ablation.design.study import TUNING_SEED, read_study
 from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.running.cells import make_cells
 from plugformer_ablation.running.tuning import tuned
 from plugformer_plugins.metric.accuracy import ExactMatch
 
 LR = "training.optimizer.lr"
+ONCE = {"seeds": 1}
 RESULTS = SimpleNamespace(metrics=defaultdict(lambda: {"exact_match": ExactMatch()}))
 
 
@@ -34,16 +36,20 @@ class Trained:
         training = cell.ingredients["task"]["training"]
         lr, decay = training["optimizer"]["lr"], training["optimizer"].get("weight_decay", 0)
         score = 1 - 0.1 * abs(log10(lr / self.best)) - decay + self.noise.get((lr, cell.seed), 0)
-        return CellResult(cell.arm, cell.seed, loss=1 - score, metrics={"exact_match": score})
+        scores = {"metrics": {"exact_match": score}}
+        if cell.ingredients.get("chosen_on") == "validation":  # on test the other way round
+            scores = {"metrics": {"exact_match": -score}, "validation": scores["metrics"]}
+        return CellResult(cell.arm, cell.seed, loss=1 - score, **scores)
 
 
-def tune(study, registry, out, train):
-    return tuned(resolve_arms(study, registry), study, RESULTS, out, train, None)
+def tune(study, registry, out, train, *seeds):
+    return tuned(resolve_arms(study, registry), study, RESULTS, out, train, None, seeds)
 
 
 def written(registry, **keys):
     """Returns a study of two arms with a dict's keys."""
     study = {"task": "dates", "set": {"data.size": 60}, **keys}
+    study["tuning"] = {"seeds": 1, **study.get("tuning", {})}
     return read_study(read_dictionary(study, "study", registry)[0])
 
 
@@ -56,7 +62,7 @@ def written(registry, **keys):
     ],
 )
 def test_a_range_is_extended_as_long_as_its_end_is_best(registry, tmp_path, best, chosen, trials, edge):
-    study = declared(tune=[f"{LR}=[0.0001, 0.001, 0.01]"])
+    study = declared(tune=[f"{LR}=[0.0001, 0.001, 0.01]"], tuning=ONCE)
     arms, records = tune(study, registry, tmp_path, Trained(best))
     assert [arm.tuned[LR] for arm in arms] == pytest.approx([chosen] * 2)
     assert [arm.edges for arm in arms] == [edge] * 2
@@ -67,7 +73,11 @@ def test_a_range_is_extended_as_long_as_its_end_is_best(registry, tmp_path, best
 def test_a_size_beyond_those_tried_has_the_budget_of_all(registry, tmp_path):
     settings = ["model.ffn_width=512", "training.steps=800"]
     study = declared(
-        "model.attention=[mha, mqa]", settings=settings, tune=["model.width=[128, 64]"], match="operations"
+        "model.attention=[mha, mqa]",
+        settings=settings,
+        tune=["model.width=[128, 64]"],
+        match="operations",
+        tuning=ONCE,
     )
 
     def largest(cells):
@@ -171,7 +181,7 @@ def test_halving_trains_the_better_half_longer(registry, tmp_path):
     study = declared(
         tune=[f"{LR}=[0.0001, 0.001, 0.01, 0.1]"],
         settings=["training.steps=40", "training.evaluate_every=20"],
-        tuning={"strategy": "halving", "extend": 0},
+        tuning={"strategy": "halving", "extend": 0, **ONCE},
     )
     trained = Trained(0.01)
     arms, records = tune(study, registry, tmp_path, trained)
@@ -245,3 +255,58 @@ def test_nothing_lies_beyond_0(registry, tmp_path):
     arms, records = tune(study, registry, tmp_path, Trained(0.01))
     assert [(list(arm.tuned.values()), arm.edges) for arm in arms] == [([0.0], {})] * 2
     assert len(records) == 4
+
+
+def test_every_seed_chooses_for_itself_by_its_own_validation(registry, tmp_path):
+    study = declared(tune=[f"{LR}=[0.001, 0.01, 0.1]"], tuning={"extend": 0})
+    trained = Trained(0.01, {(0.001, 2): 0.15, (0.1, 3): 0.15})
+    arms, records = tune(study, registry, tmp_path, trained, 1, 2, 3)
+    for arm in arms:
+        chosen = {seed: choice.tuned[LR] for seed, choice in arm.choices.items()}
+        assert chosen == {1: 0.01, 2: 0.001, 3: 0.1}
+        assert arm.tuned == {}
+        assert [choice.edges for choice in arm.choices.values()] == [{}, {LR: "smallest"}, {LR: "largest"}]
+        cells = make_cells(arm, [1, 2, 3], tmp_path, {})
+        assert {cell.name for cell in cells} < {cell.name for cell in trained.cells}, "nothing more to train"
+        decide = [each for each in records if each["arm"] == arm.name and each["decides"]]
+        assert {each["seed"]: each["tuned"][LR] for each in decide} == chosen
+    assert len(trained.cells) == len(records) == 2 * 3 * 3
+    record = arms[0].record()
+    assert [(each["seeds"], each["tuned"]) for each in record["choices"]] == [
+        ([seed], {LR: lr}) for seed, lr in chosen.items()
+    ]
+    assert record["choices"][1]["ends"] == {"2": {LR: "smallest"}}
+
+
+def test_later_seeds_choose_beside_earlier_ones_and_extend_their_own_range(registry, tmp_path):
+    study = declared(tune=[f"{LR}=[0.001, 0.01]"], tuning={"extend": 1})
+    arms = resolve_arms(study, registry)
+    trained = Trained(0.001, {(0.01, 2): 0.15})
+    first, _ = tuned(arms, study, RESULTS, tmp_path, trained, None, [1])
+    before = {arm.name: arm for arm in first}
+    both, records = tuned(arms, study, RESULTS, tmp_path, trained, None, [2], before)
+    assert {seed: arm.tuned[LR] for seed, arm in both[0].choices.items()} == {1: 0.001, 2: 0.01}
+    tried = {seed: {cell.tried for cell in trained.cells if cell.seed == seed} for seed in (1, 2)}
+    assert tried[1] - tried[2] == {f"{LR}=0.0001"}
+    assert tried[2] - tried[1] == {f"{LR}=0.1"}
+    assert {each["seed"] for each in records} == {2}
+
+
+@pytest.mark.parametrize("strategy", ["coordinate", "halving"])
+def test_every_seed_follows_the_strategy(registry, tmp_path, strategy):
+    study = declared(
+        tune=[f"{LR}=[0.001, 0.01, 0.1]"],
+        settings=["training.steps=40", "training.evaluate_every=20"],
+        tuning={"strategy": strategy, "extend": 0},
+    )
+    trained = Trained(0.01, {(0.001, 2): 0.15})
+    arms, records = tune(study, registry, tmp_path, trained, 1, 2)
+    chosen = {seed: choice.tuned[LR] for seed, choice in arms[1].choices.items()}
+    assert chosen == {1: 0.01, 2: 0.001}
+    assert sum(each["decides"] for each in records) == 4
+
+
+def test_screening_before_seeds_choose_is_refused(registry):
+    keys = {"arms": {"mha": {}, "mqa": {"model.attention": "mqa"}}, "tune": {LR: [0.001, 0.01]}}
+    with pytest.raises(ConfigurationError, match=r"tuning\.seeds: .*screen"):
+        written(registry, **keys, screen={"seeds": 2}, tuning={"seeds": "each"})

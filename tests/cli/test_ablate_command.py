@@ -120,14 +120,14 @@ def test_mistakes_end_before_anything_is_run(run, tmp_path):
 
 
 def test_a_dry_run_lists_the_arms_and_makes_nothing(run, tmp_path):
-    tuned = ("--seeds", "3", "--tune", "training.optimizer.lr=[0.001, 0.002]", "--workers", "2")
+    tuned = ("--seeds", "3", "--tune", "training.optimizer.lr=[0.001, 0.002, 0.004]", "--workers", "2")
     outcome = ablate(run, *tuned, "--dry-run")
     assert outcome.status == 0, outcome.err
     lines = outcome.out.splitlines()
     number = r"[\d,.]+"
     expected = [
         r"dates: attention: 6 trainings, of 2 arms with 3 seeds each",
-        r"before them 4 trainings that choose the settings of each arm",
+        r"and 12 more, by which settings are chosen",
         rf"  baseline: {number} parameters",
         rf"  attention=gqa\(kv_heads=1\): {number} parameters",
         rf"about {number} \w+ of updates, {number} \w+ with 2 at a time: .* took {number} ms, .*",

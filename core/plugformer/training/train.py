@@ -46,7 +46,7 @@ from plugformer.training.strategy import precision
 from plugformer.training.stream import count_updates, epochs_of
 from plugformer.validation import validate
 
-Final = Literal["test", "validation"]
+Final = Literal["test", "validation", "both"]
 _THREAD = threading.RLock()
 
 
@@ -94,8 +94,8 @@ def train(
         registry: What is installed; discovered if None.
         callbacks: Objects with hook implementations, besides those of installed plugins.
         notify: Receives messages for people, a line each.
-        final: What the saved model is measured on in the end: the test splits, or validation alone, as for
-            trainings that settings are chosen by.
+        final: What the saved model is measured on in the end: the test splits, validation alone, as for
+            trainings that settings are chosen by, or both.
 
     Returns:
         The trained model. Its `report` has the metrics on the `test` split, with those on further test splits
@@ -273,8 +273,8 @@ def _finish(
     restore(trained.model, load_tensors(directory.model), directory.model)  # the best, or the average
     trained.model.to(processes.device)
     reports: dict[str, Report] = {}
-    tests = sorted(name for name in data.splits if name.startswith("test")) if final == "test" else []
-    for name in tests or ["validation"]:
+    tests = sorted(name for name in data.splits if name.startswith("test")) if final != "validation" else []
+    for name in [*tests, *["validation"] * (final == "both" or not tests)]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
         reports[name] = trained.measure(data.splits[name], name, processes)
     evaluations = {**directory.evaluations(), **{name: report.as_json() for name, report in reports.items()}}

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
@@ -57,6 +58,7 @@ class Arm:
         edges: Which tuned numbers are the smallest or the largest of those tried, by path.
         failure: Why tuning could not choose any settings, or None.
         keep: What stays of its trainings; at least the weights, if others start from them.
+        choices: By seed, the arm with the settings that it has chosen; empty if all have the same.
     """
 
     name: str
@@ -76,6 +78,13 @@ class Arm:
     edges: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
     keep: Keep = "best"
+    choices: Mapping[int, "Arm"] = field(default_factory=dict)
+
+    @property
+    def usual(self) -> "Arm":
+        """The choice of most of its seeds, or itself."""
+        counts = Counter(arm.tried for arm in self.choices.values())
+        return max(self.choices.values(), key=lambda arm: counts[arm.tried], default=self)
 
     @property
     def tried(self) -> str:
@@ -102,8 +111,15 @@ class Arm:
         names = ("name", "values", "baseline", "metric", "split", "start", "parts", "tuned", "edges")
         kept = {name: getattr(self, name) for name in names}
         kept["test_set"] = self.test_set
-        cost = {**self.counted, "update": self.cost}
-        return {**kept, "task": task, "notes": list(self.notes), "cost": cost}
+        cost = {**self.usual.counted, "update": self.cost}
+        choices: dict[str, dict[str, Any]] = {}
+        for seed, arm in self.choices.items():
+            choice = {"task": arm.record()["task"], "tuned": arm.tuned, "cost": arm.counted, "ends": {}}
+            choice = choices.setdefault(arm.tried, {"seeds": [], **choice})
+            choice["seeds"].append(seed)
+            choice["ends"] |= {str(seed): arm.edges} if arm.edges else {}
+        more = {"choices": list(choices.values())}
+        return {**kept, "task": task, "notes": list(self.notes), "cost": cost, **more}
 
 
 def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | None = None) -> list[Arm]:

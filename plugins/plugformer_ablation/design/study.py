@@ -98,8 +98,11 @@ class Tuning(Settings):
         ge=2,
         description="So many combinations for each arm, drawn at random; all of them if null.",
     )
-    seeds: int = Field(
-        default=1, ge=1, le=100, description="Trainings of each combination; none has a seed of the verdict."
+    seeds: Literal["each"] | Annotated[int, Field(ge=1, le=100)] = Field(
+        default="each",
+        description="`each` seed of the study tries all of it and chooses for itself, so that the choice is "
+        "part of what verdicts are about; or settings are chosen once for all seeds, by so many trainings of "
+        "each combination, none with a seed of the verdict.",
     )
     extend: int = Field(
         default=2,
@@ -107,6 +110,17 @@ class Tuning(Settings):
         description="How often an arm that chooses the smallest or the largest of several numbers may try "
         "one more, in the same ratio or, of numbers that are not positive, at the same distance.",
     )
+
+    @property
+    def by_seed(self) -> bool:
+        """Whether every seed of the study chooses for itself."""
+        return self.seeds == "each"
+
+    def choosing(self, seeds: Sequence[int]) -> list[tuple[int, ...]]:
+        """Returns, for the seeds of a verdict, the seeds of each choice of settings."""
+        if self.seeds == "each":
+            return [(seed,) for seed in seeds]
+        return [tuple(range(TUNING_SEED, TUNING_SEED + self.seeds))]
 
 
 class Screening(Settings):
@@ -334,6 +348,11 @@ class Study(Settings):
         return bool(self.tune) or any("tune" in settings for settings in self.arms.values())
 
     @property
+    def tunes_by_seed(self) -> bool:
+        """Whether every seed chooses settings for itself."""
+        return self.tunes and self.tuning.by_seed
+
+    @property
     def title(self) -> str:
         """The title, or the task and what is compared."""
         return self.study or f"{self.task_name}: {', '.join(self.factors or self.arms)}"
@@ -551,14 +570,18 @@ def _contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         yield ("arms",), "expected at least two arms"
     arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
     arms *= (len(study.scales) or 1) * (len(study.tasks) or 1)
-    trials = prod(map(len, study.tune.values())) if study.tune else 0
-    trials = min(trials, study.tuning.trials or trials) * study.tuning.seeds
+    tried = prod(map(len, study.tune.values())) if study.tune else 0
+    tried = min(tried, study.tuning.trials or tried)
     seeds = study.looks[-1] + (study.screen.seeds if study.screen else 0)
-    if (trainings := arms * (seeds + trials)) > MOST:
+    each = study.tuning.seeds
+    if (trainings := arms * (seeds * max(tried, 1) if each == "each" else seeds + tried * each)) > MOST:
         advice = "use fewer values, seeds or settings to try, or write `design: one-factor`"
         yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"
         return  # looking further would take long
     yield from _own_tuning(study)
+    if study.screen and study.tunes_by_seed:
+        message = "with `screen`, settings are chosen once, before it: write `tuning: {seeds: 1}` or more"
+        yield ("tuning", "seeds"), message
     tuned: list[tuple[Place, str, str]] = [(("tune", path), path, f"tune {path!r}") for path in study.tune]
     factors = [
         (("factors", name, "path"), factor.path, f"the factor {name!r}")

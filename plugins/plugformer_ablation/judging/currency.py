@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer_ablation.judging.results import CellResult, Record
+from plugformer_ablation.judging.results import CellResult, Record, flops_of
 from plugformer_ablation.judging.statistics import StudentT
 
 LEVEL = 0.95
@@ -21,8 +21,8 @@ Curve = Float[ndarray, "evaluations 2"]
 def speedup(
     arm: Sequence[CellResult],
     baseline: Sequence[CellResult],
-    arm_cost: Mapping[str, Any],
-    baseline_cost: Mapping[str, Any],
+    arm_record: Mapping[str, Any],
+    baseline_record: Mapping[str, Any],
 ) -> Record:
     """Returns how many times as fast an arm is to the same validation loss, over pairs of the same seed.
 
@@ -38,9 +38,9 @@ def speedup(
     Args:
         arm: Its cells; those that failed are not among them.
         baseline: The same of the baseline.
-        arm_cost: `flops` per token, the same factor forward and backward, and of an `update` the time
-            relative to the baseline's, or None; see `Arm`.
-        baseline_cost: The same of the baseline.
+        arm_record: Its `cost`: `flops` per token, the same factor forward and backward, and of an `update`
+            the time relative to the baseline's, or None; and `choices`, whose cost is that of their seeds.
+        baseline_record: The same of the baseline.
 
     Returns:
         `pairs`, and in how many of them the arm `reaches` the final loss of the baseline. In `updates`,
@@ -64,8 +64,10 @@ def speedup(
         tokens = np.array([[cell.tokens / cell.curve[-1]["step"] for cell in pair] for pair in pairs])
         logs_of_tokens = logs + np.log(tokens[:, 1] / tokens[:, 0])
         record["tokens"] = _summary(logs_of_tokens)
-        record["operations"] = _summary(logs_of_tokens + log(baseline_cost["flops"] / arm_cost["flops"]))
-    if update := arm_cost["update"]:
+        sides = (arm_record, baseline_record)
+        flops = np.array([[flops_of(side, ours.seed) for side in sides] for ours, _ in pairs])
+        record["operations"] = _summary(logs_of_tokens + np.log(flops[:, 1] / flops[:, 0]))
+    if update := arm_record["cost"]["update"]:
         record["time"] = _summary(logs - log(update["ratio"]), log(update["high"] / update["low"]) / 2)
     return record
 

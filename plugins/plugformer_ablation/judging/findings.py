@@ -52,8 +52,9 @@ class Findings:
     @cached_property
     def family(self) -> LookFamily:
         """All that was judged together with these comparisons."""
-        pairs = pair_hashes(self.results.arms, planned_over_tasks(self.results.study, self.results.arms))
-        return family_of(pairs, self.record["looks"], self.results.study)
+        study, arms = self.results.study, self.results.arms
+        pairs = pair_hashes(study, arms, planned_over_tasks(study, arms))
+        return family_of(pairs, self.record["looks"], study)
 
     @property
     def looks(self) -> list[LookRecord]:
@@ -99,7 +100,8 @@ class Findings:
         comparisons = {comparison["arm"]: comparison for comparison in self.comparisons}
         rows = []
         for arm in self.record["arms"]:
-            row = {key: value for key, value in arm.items() if key not in ("task", "values", "tuned")}
+            unshown = ("task", "values", "tuned", "choices")
+            row = {key: value for key, value in arm.items() if key not in unshown}
             row["failed"] = [f"seed {seed}: {reason}" for seed, reason in arm["failed"].items()]
             known = {key: value for key, value in row.items() if key == "baseline" or value is not None}
             record = flat(known | comparisons.get(arm["arm"], {}))
@@ -117,7 +119,7 @@ def find(results: StudyResults) -> Findings:
     """
     scores = scores_of(results, {arm["name"]: arm["metric"] for arm in results.arms})
     overall = planned_over_tasks(results.study, results.arms)
-    pairs = pair_hashes(results.arms, overall)
+    pairs = pair_hashes(results.study, results.arms, overall)
     family = family_of(pairs, results.looks, results.study)
     looks = {
         name: planned_looks(tuple(results.study["looks"]), chance / family.number)
@@ -179,6 +181,7 @@ def _arm(results: StudyResults, arm: Record) -> ArmRecord:
         ),
         "tuned": arm["tuned"],
         "edges": arm["edges"],
+        "choices": arm["choices"],
         "sensitivity": _sensitivity(results.trials, arm["name"]),
         "remarks": list(arm["notes"]),
         "task": arm["task"],
@@ -188,19 +191,25 @@ def _arm(results: StudyResults, arm: Record) -> ArmRecord:
 def _sensitivity(trials: Sequence[Record], arm: str) -> dict[str, float]:
     """Returns the mean excess of the validation loss over the best, of an arm that tuned one setting alone.
 
-    A trial that diverged has the loss of its untrained model. For a learning rate this is its sensitivity of
-    Wortsman et al. (2023), section 2.2, https://arxiv.org/abs/2309.14322.
+    Over the values that all arms and seeds have tried for it, so that those of arms can be compared. A trial
+    that diverged has the loss of its untrained model. For a learning rate this is its sensitivity of Wortsman
+    et al. (2023), section 2.2, https://arxiv.org/abs/2309.14322.
     """
-    losses: dict[str, list[float]] = defaultdict(list)
-    own = [trial for trial in trials if trial["arm"] == arm and trial["loss"] is not None]
-    own = [trial for trial in own if trial["share"] == 1]
-    paths = {path for trial in own for path in trial["tuned"]}
-    for trial in own:
-        losses[json.dumps(trial["tuned"], sort_keys=True)].append(trial["loss"])
-    if len(paths) != 1 or len(losses) < 3:
+    whole = [trial for trial in trials if trial["share"] == 1 and trial["loss"] is not None]
+    paths = {path for trial in whole if trial["arm"] == arm for path in trial["tuned"]}
+    if len(paths) != 1:
         return {}
-    means = [fmean(each) for each in losses.values()]
-    return {path: fmean(means) - min(means) for path in paths}
+    (path,) = paths
+    losses: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
+    for trial in (trial for trial in whole if path in trial["tuned"]):
+        losses[json.dumps(trial["tuned"][path])][trial["arm"], trial["seed"]] = trial["loss"]
+    tried = {key for each in losses.values() for key in each}
+    means = [
+        fmean(loss for (name, _), loss in each.items() if name == arm)
+        for each in losses.values()
+        if each.keys() == tried
+    ]
+    return {path: fmean(means) - min(means)} if len(means) > 2 else {}
 
 
 def _comparisons(
@@ -209,7 +218,8 @@ def _comparisons(
     looks: Mapping[str, Sequence[Look]],
     family: LookFamily,
 ) -> list[ComparisonRecord]:
-    costs = {arm["name"]: arm["cost"] for arm in results.arms}
+    arms = {arm["name"]: arm for arm in results.arms}
+    parameters = {name: arm["cost"]["parameters"] for name, arm in arms.items()}
     further = _further(results, family)
     records: list[ComparisonRecord] = []
     for arm in results.arms:
@@ -228,13 +238,11 @@ def _comparisons(
                 "baseline": baseline,
                 "metric": arm["metric"],
                 "higher_is_better": higher,
-                "parameters": {"arm": costs[name]["parameters"], "baseline": costs[baseline]["parameters"]},
+                "parameters": {"arm": parameters[name], "baseline": parameters[baseline]},
                 **judge([found], [look], [smallest], higher_is_better=higher)[0],
                 "further": further.get(name, {}),
                 "loss_difference": _loss_difference(results, name, baseline),
-                "speedup": speedup(
-                    results.cells_of(name), results.cells_of(baseline), costs[name], costs[baseline]
-                ),
+                "speedup": speedup(results.cells_of(name), results.cells_of(baseline), arm, arms[baseline]),
                 "examples": wins(results.cells_of(name), results.cells_of(baseline), arm["metric"], metric),
             }
         )

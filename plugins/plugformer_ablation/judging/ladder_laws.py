@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from plugformer_ablation.design.arms import SCALE, TASK, context_name, plain_name
 from plugformer_ablation.judging.currency import LEVEL
-from plugformer_ablation.judging.results import Record, StudyResults
+from plugformer_ablation.judging.results import Record, StudyResults, flops_of
 
 RUNGS = 4
 """Fewest scales of a law: it has three parameters, and the largest scale is left out to try it."""
@@ -57,7 +57,7 @@ def training_operations(results: StudyResults, arm: Record) -> float:
     https://arxiv.org/abs/2001.08361.
     """
     cells = results.cells_of(arm["name"])
-    return float(3 * arm["cost"]["flops"] * median(cell.tokens for cell in cells)) if cells else 0.0
+    return float(3 * median(flops_of(arm, cell.seed) * cell.tokens for cell in cells)) if cells else 0.0
 
 
 def power_laws(results: StudyResults) -> list[Record]:

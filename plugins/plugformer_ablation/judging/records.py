@@ -1,6 +1,6 @@
 """What `report.json` holds: its JSON Schema is made from this, and a report that is read is checked."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12, and brings it
@@ -90,12 +90,27 @@ class OverallRecord(Judged):
     worse_on: list[str]
 
 
+class Choice(TypedDict):
+    """Settings that `seeds` have chosen for themselves, with the `task`, and what is counted of its `cost`.
+
+    `ends` says by seed at which end of the values tried a setting is.
+    """
+
+    seeds: list[int]
+    tuned: dict[str, Any]
+    ends: dict[str, dict[str, str]]
+    task: dict[str, Any]
+    cost: dict[str, float]
+
+
 class ArmRecord(TypedDict):
     """One configuration: its `task` without the seed, what it scored over seeds, what it costs and spent.
 
     `baseline` is null for a baseline; `start` is the arm of an earlier task from which it starts; `test_set`
     is a hash of the baseline's examples that decide, which share draws where they are the same; `failed`
     has reasons by seed; `tuned` is what tuning chose, and `edges` at which end of the values tried that is.
+    Where each seed chose, `choices` has it instead, `task` has the first settings tried, and the cost is that
+    of the choice of most seeds.
     """
 
     arm: str
@@ -115,6 +130,7 @@ class ArmRecord(TypedDict):
     spent: Spent
     tuned: dict[str, Any]
     edges: dict[str, str]
+    choices: NotRequired[list[Choice]]
     sensitivity: dict[str, float]
     remarks: list[str]
     task: dict[str, Any]

@@ -50,6 +50,7 @@ class CellResult:
     Attributes:
         loss: Validation loss of the saved model, in nats per target; NaN if the cell failed.
         metrics: Each metric's value on the split of the final comparison.
+        validation: The same on validation, if its seed chooses its settings there.
         statistics: The statistics that these aggregate, of the same examples in all cells.
         curve: `step`, `loss` and `metrics` of the evaluations on the validation split during training.
         peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
@@ -65,6 +66,7 @@ class CellResult:
     seed: int
     loss: float = math.nan
     metrics: dict[str, float] = field(default_factory=dict)
+    validation: dict[str, float] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=dict)
     curve: list[Record] = field(default_factory=list)
     peak_memory_mb: float = 0.0
@@ -97,8 +99,11 @@ class CellResult:
     @classmethod
     def of(cls, record: Record, statistics: Statistics) -> "CellResult":
         """Returns the result that a record was made of; raises ValueError if it is not one."""
-        metrics = {name: math.nan if value is None else value for name, value in record["metrics"].items()}
-        known = {"loss": math.nan if record["loss"] is None else record["loss"], "metrics": metrics}
+        known: dict[str, Any] = {
+            key: {name: math.nan if value is None else value for name, value in scores.items()}
+            for key, scores in (("metrics", record["metrics"]), ("validation", record.get("validation", {})))
+        }
+        known["loss"] = math.nan if record["loss"] is None else record["loss"]
         result: CellResult = _checked().validate_python({**record, **known, "statistics": statistics})
         return result
 
@@ -139,14 +144,15 @@ class StudyResults:
             `metric` and `split`, by which it is judged; `start`, the arm of an earlier task from which it
             starts, or None, and the `parts` that it takes; `task`, its configuration without the seed;
             `notes` on differences from the baseline besides the factors; `tuned`, the settings that tuning
-            chose, and which of them are at the `edges` of what was tried; and `cost`, what an `update`
-            costs, as of `relative_cost` or None, and the costs that were counted.
+            chose, and which of them are at the `edges` of what was tried; `choices`, if each seed chose for
+            itself, and then `task` has the first settings that were tried; and `cost`, what an `update`
+            costs, as of `relative_cost` or None, and the costs that were counted, of the usual choice.
         cells: One for each arm and seed, failed ones included.
         made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock; of cells that were
             `accepted`, though they have other code, their directories by its hash.
         metrics: The metrics of each arm by name, which aggregate statistics and know their direction.
         trials: A record of each training that settings were chosen by: the `arm`, what was `tuned`, the
-            `seed`, and what the training gave on validation.
+            `seed`, what the training gave on validation, and whether it `decides`: it is then a cell.
         preparation: The `arm`, `seed` and `seconds` of each training of screening, and of those that trials
             start from.
         screening: A record of each arm that was screened: its p, and whether it was `confirmed`, so that it
@@ -210,7 +216,12 @@ class StudyResults:
                 "cost",
             )
             arms = [
-                {"name": arm["arm"], "notes": arm["remarks"], **{key: arm[key] for key in kept}}
+                {
+                    "name": arm["arm"],
+                    "notes": arm["remarks"],
+                    "choices": arm.get("choices", []),
+                    **{key: arm[key] for key in kept},
+                }
                 for arm in record["arms"]
             ]
             of_tasks = {arm["values"].get("task", ""): arm for arm in reversed(arms)}
@@ -244,6 +255,12 @@ class StudyResults:
             | {name: getattr(cell, name) for name in names}
             for cell in self.cells
         )
+
+
+def flops_of(arm: Mapping[str, Any], seed: int) -> float:
+    """Returns the operations of a forward pass for each token, of an arm as a seed has trained it."""
+    chosen = [choice["cost"] for choice in arm["choices"] if seed in choice["seeds"]]
+    return float((chosen or [arm["cost"]])[0]["flops"])
 
 
 def read_looks(folder: Path) -> tuple[LookRecord, ...]:

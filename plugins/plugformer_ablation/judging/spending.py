@@ -9,9 +9,11 @@ from plugformer_ablation.judging.results import CellResult, Record
 def spent(cells: Sequence[CellResult], trials: Sequence[Record], preparation: Sequence[Record]) -> Spent:
     """Returns the number of `trainings`, of `trials` and of those in `preparation`, and the seconds of each.
 
-    Seconds are the wall time of all updates, on the device of a training: a GPU, or its share of the cores.
-    Trainings that failed or diverged count without the time that they took, which nobody has recorded.
+    A trial that decides is a training of the verdict, and counts as that alone. Seconds are the wall time of
+    all updates, on the device of a training: a GPU, or its share of the cores. Trainings that failed or
+    diverged count without the time that they took, which nobody has recorded.
     """
+    trials = [trial for trial in trials if not trial.get("decides")]
     return {
         "trainings": len(cells),
         "training_seconds": sum(cell.seconds for cell in cells),

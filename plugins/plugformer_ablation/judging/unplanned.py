@@ -36,11 +36,17 @@ class LookFamily(NamedTuple):
         return min(self.chances.values(), default=ALPHA)
 
 
-def pair_hashes(arms: Sequence[Record], overall: Sequence[OverTasks]) -> dict[str, str]:
-    """Returns the hashes of both arms of each comparison: of tasks without the seed, metrics and splits."""
+def pair_hashes(study: Record, arms: Sequence[Record], overall: Sequence[OverTasks]) -> dict[str, str]:
+    """Returns the hashes of both arms of each comparison: of tasks without the seed, metrics and splits.
+
+    What each seed chooses does not matter, but from what and how it does.
+    """
     own: dict[str | None, str] = {}
     for arm in arms:  # what starts from an arm comes after it
         kept = [arm[key] for key in ("task", "metric", "split", "parts")]
+        if arm["choices"]:
+            of_arm = study["arms"].get(arm["values"].get("arm"), {})
+            kept += [study["tune"], study["tuning"], of_arm.get("tune")]
         own[arm["name"]] = _hash([*kept, own.get(arm["start"])])
     pairs = {
         arm["name"]: "-".join(sorted([own[arm["name"]], own[arm["baseline"]]]))

@@ -1,6 +1,6 @@
 """Figures of a study: differences and learning curves."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -176,14 +176,21 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
 
 def _tuning(findings: Findings) -> Iterator[Drawing]:
     """Yields for each tuned number the losses with its values, the other settings as arms chose them."""
-    chosen = {arm["arm"]: arm["tuned"] for arm in findings.record["arms"]}
-    for path in dict.fromkeys(path for settings in chosen.values() for path in settings):
+    once = {arm["arm"]: arm["tuned"] for arm in findings.record["arms"]}
+    chosen = {
+        (arm["arm"], seed): choice["tuned"]
+        for arm in findings.record["arms"]
+        for choice in arm["choices"]
+        for seed in choice["seeds"]
+    }
+    for path in dict.fromkeys(path for settings in (*once.values(), *chosen.values()) for path in settings):
         curves: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
         for trial in findings.record["trials"]:
-            value, loss = trial["tuned"].get(path), trial["loss"]
-            others = {**chosen[trial["arm"]], path: value} == trial["tuned"] and trial["share"] == 1
+            value, loss, arm = trial["tuned"].get(path), trial["loss"], trial["arm"]
+            best = chosen.get((arm, trial["seed"]), once[arm])
+            others = {**best, path: value} == trial["tuned"] and trial["share"] == 1
             if others and type(value) in (int, float) and loss is not None:
-                curves[trial["arm"]][value].append(loss)
+                curves[arm][value].append(loss)
         shown = [arm for arm, curve in curves.items() if len(curve) > 1][:_TUNED]
         if not shown:
             continue
@@ -192,10 +199,12 @@ def _tuning(findings: Findings) -> Iterator[Drawing]:
             values = sorted(curves[arm])
             means = [float(np.mean(curves[arm][value])) for value in values]
             axes.plot(values, means, marker="o", markersize=4, label=wrapped(arm), color=f"C{number}")
-            best = chosen[arm][path]
-            axes.plot(
-                [best], [means[values.index(best)]], "o", markersize=9, fillstyle="none", color=f"C{number}"
-            )
+            taken = [tuned[path] for (name, _), tuned in chosen.items() if name == arm] or [once[arm][path]]
+            for best, count in Counter(taken).items():
+                place = (best, means[values.index(best)])
+                axes.plot(*place, "o", markersize=9, fillstyle="none", color=f"C{number}")
+                if count > 1 or len(taken) > 1:
+                    axes.annotate(f"{count}", place, (7, 5), textcoords="offset points", color=f"C{number}")
         if min(min(curves[arm]) for arm in shown) > 0:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:g}")
@@ -203,6 +212,7 @@ def _tuning(findings: Findings) -> Iterator[Drawing]:
         axes.set_ylabel(LOSS)
         figure.legend(loc="outside right upper")
         caption = (
-            f"Means over the seeds of tuning; a ring marks what an arm has chosen, by its {findings.metric}."
+            f"Means over the seeds of tuning; a ring marks what an arm has chosen, by its {findings.metric}, "
+            "a number how many of its seeds have, if each chose for itself."
         )
         yield Drawing(f"tuning-{path}", f"What tuning tried: {path}", caption, figure)

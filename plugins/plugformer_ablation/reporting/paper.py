@@ -51,11 +51,15 @@ def methods(findings: Findings) -> str:
     lines.append(f"They are judged by {heading(findings)}; examples: {known}.")
     if (match := study.get("match", "none")) != "none":
         lines.append(f"Arms were matched to the baseline by {match}.")
-    if paths := dict.fromkeys(path for arm in arms for path in arm["tuned"]):
+    tuned = [choice["tuned"] for arm in arms for choice in (*arm["choices"], arm)]
+    if paths := dict.fromkeys(path for settings in tuned for path in settings):
         counts = [arm["spent"]["trials"] for arm in arms]
         number = " to ".join(dict.fromkeys(f"{end(counts)}" for end in (min, max)))
         trials = f"{number} trials" if any(counts) else "trials"
-        lines.append(f"Each arm chose {', '.join(paths)} on validation, in {trials} with seeds of their own.")
+        how = f"in {trials} with seeds of their own"
+        if any(arm["choices"] for arm in arms):
+            how = f"for each seed by trainings with it, {number} of an arm besides those that count"
+        lines.append(f"Each arm chose {', '.join(paths)} on validation, {how}.")
     else:
         lines.append("No setting was tuned.")
     if findings.comparisons and len(study["seeds"]) > 1:

@@ -1,7 +1,8 @@
 """What a report says in words: a sentence for each comparison, a heading, an explanation and remarks."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import product
 
 from plugformer_ablation.design.arms import BASELINE, SCALE, TASK, label, plain_name
 from plugformer_ablation.design.matching import TOLERANCE
@@ -134,13 +135,27 @@ def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
 
 def _edges(findings: Findings, comparison: Record) -> Iterator[str]:
     """Yields which side has a tuned setting at an end of the values tried."""
-    edges = {arm["arm"]: arm["edges"] for arm in findings.record["arms"]}
+    choices = {arm["arm"]: list(_choices(arm)) for arm in findings.record["arms"]}
     sides: dict[tuple[str, str], list[str]] = defaultdict(list)
     for side, name in zip(("arm", "baseline"), _names(findings, comparison), strict=True):
-        for path, end in edges[comparison[side]].items():
-            sides[path, end].append(name)
+        for path, _, end, seeds in choices[comparison[side]]:
+            if end:
+                sides[path, end].append(f"{name}{seeds}")
     for (path, end), names in sides.items():
         yield f"{' and '.join(names)} took the {end} {path} that was tried"
+
+
+def _choices(arm: Record) -> Iterator[tuple[str, str, str, str]]:
+    """Yields path, value and end of what an arm has chosen, and which share of its seeds, if each did."""
+    for path, value in arm["tuned"].items():
+        yield path, label(value), arm["edges"].get(path, ""), ""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for choice in arm["choices"]:
+        for seed, (path, value) in product(choice["seeds"], choice["tuned"].items()):
+            counts[path, label(value), choice["ends"].get(str(seed), {}).get(path, "")] += 1
+    total = sum(len(choice["seeds"]) for choice in arm["choices"])
+    for (path, text, end), count in counts.items():
+        yield path, text, end, f" ({count} of {total} seeds)"
 
 
 def _other_size(comparison: Record) -> str:
@@ -292,7 +307,13 @@ def _about_scope(findings: Findings) -> Iterator[str]:
     if any(arm["tuned"] for arm in findings.record["arms"]):
         yield (
             "A verdict is about arms at the settings that they have chosen. Its interval leaves out what "
-            "other trials would have chosen: after few, arms that are alike may differ by their choice."
+            "other trials would have chosen: after few, arms that are alike may differ by their choice. With "
+            "`tuning: {seeds: each}` a verdict is about arms with their tuning."
+        )
+    if any(arm["choices"] for arm in findings.record["arms"]):
+        yield (
+            "Every seed has chosen settings for itself on validation, and a verdict is about arms with their "
+            "tuning: the variation over seeds is also that of what is chosen."
         )
 
 
@@ -310,17 +331,17 @@ def remarks(findings: Findings) -> list[str]:
     """Returns the choices of tuning, and remarks on single arms: mismatches, failures, missing tests."""
     arms = findings.record["arms"]
     lines = [f"the study took {price(findings.record['spent'])}"]
-    for path in dict.fromkeys(path for arm in arms for path in arm["tuned"]):
-        chosen: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for arm in arms:
-            if arm["cells"] and path in arm["tuned"]:
-                chosen[label(arm["tuned"][path]), arm["edges"].get(path, "")].append(arm["arm"])
+    chosen: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    for arm in arms:
+        for path, value, end, seeds in _choices(arm) if arm["cells"] else ():
+            chosen[path][value, end].append(f"{arm['arm']}{seeds}")
+    for path, by_value in chosen.items():
         choices = [
             f"{value} for {', '.join(takers)}"
             + (f" (the {end} of those tried, a better one may lie beyond)" if end else "")
-            for (value, end), takers in chosen.items()
+            for (value, end), takers in by_value.items()
         ]
-        lines += [f"tuning chose {path} {'; '.join(choices)}"] if choices else []
+        lines.append(f"tuning chose {path} {'; '.join(choices)}")
     known = {arm["arm"]: arm["sensitivity"] for arm in arms if arm["sensitivity"]}
     for path in dict.fromkeys(path for each in known.values() for path in each):
         values = ", ".join(f"{name} {each[path]:.3g}" for name, each in known.items() if path in each)

@@ -13,7 +13,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Metric
 from plugformer.runs import RunDirectory, provenance
 from plugformer_ablation.design.arms import EMBEDDING, Arm, written
-from plugformer_ablation.design.study import Keep
+from plugformer_ablation.design.study import TUNING_SEED, Keep
 from plugformer_ablation.judging.results import RESULT, CellResult
 
 CELLS = "cells"
@@ -30,7 +30,8 @@ class Cell:
     """One training of an arm in its own run directory.
 
     `tried` are the settings that tuning tries in it, as text, and `ingredients` everything that the result
-    depends on, with the `split` of the final evaluation. `keep` says what stays of it; see `Study`.
+    depends on, with the `split` of the final evaluation, and the one that it is `chosen_on`, if its seed
+    chooses it for a verdict. `keep` says what stays of it; see `Study`.
     """
 
     arm: str
@@ -42,7 +43,8 @@ class Cell:
     keep: Keep = "best"
 
     def __str__(self) -> str:
-        return f"{self.arm}, {self.tried or f'seed {self.seed}'}"
+        seed = "" if self.tried and self.seed >= TUNING_SEED else f"seed {self.seed}"
+        return ", ".join(filter(None, (self.arm, self.tried, seed)))
 
     @property
     def name(self) -> str:
@@ -75,7 +77,13 @@ class Cell:
 
 
 def make_cells(
-    arm: Arm, seeds: Sequence[int], out: Path, chosen: Mapping[str, Arm], *, tried: str = ""
+    arm: Arm,
+    seeds: Sequence[int],
+    out: Path,
+    chosen: Mapping[str, Arm],
+    *,
+    tried: str = "",
+    by_seed: bool = False,
 ) -> list[Cell]:
     """Returns an arm's cells in a study's folder, one for each seed.
 
@@ -85,7 +93,13 @@ def make_cells(
         out: The study's folder.
         chosen: By name, the arms of earlier tasks, from whose cells of the same seed others start.
         tried: The settings that tuning tries, as text; such cells are measured on validation.
+        by_seed: Whether their seed chooses one of them for the verdict, so that they are measured on its
+            split, too.
     """
+    if arm.choices:
+        own = [(arm.choices[seed], seed) for seed in seeds]
+        made = (make_cells(each, [seed], out, chosen, tried=each.tried, by_seed=True) for each, seed in own)
+        return [cell for cells in made for cell in cells]
     common = ingredients(arm.resolved, arm.hashes)
     slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:60].strip("-")
     (out / CELLS).mkdir(parents=True, exist_ok=True)
@@ -103,8 +117,9 @@ def make_cells(
                 task = task.model_copy(update={"tokenizer": tokenizer})
             common = ingredients(arm.resolved.with_task(task), arm.hashes)
         training = {**common["task"]["training"], "seed": seed}
-        split = "validation" if tried else arm.split
-        parts = {**common, "split": split, "task": {**common["task"], "training": training}}
+        split = "validation" if tried and not by_seed else arm.split
+        chosen_on = {"chosen_on": "validation"} if by_seed else {}
+        parts = {**common, "split": split, **chosen_on, "task": {**common["task"], "training": training}}
         folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts, out)}"
         cells.append(Cell(arm.name, seed, tried, folder, parts, arm.resolved.registry.local, arm.keep))
     return cells

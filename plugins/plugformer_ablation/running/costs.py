@@ -91,12 +91,13 @@ def with_costs(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[s
     Arms that compute the same are measured once. The costs are kept in `costs.json`, so that a study that is
     resumed has the same ones; a new arm is measured together with all others.
     """
-    common = {"baseline": _computation(arms[0])}  # and not the threads: other workers may have more of them
+    usual = [arm.usual for arm in arms]
+    common = {"baseline": _computation(usual[0])}  # and not the threads: other workers may have more of them
     keys = [
         identity({**ingredients(arm.resolved, arm.hashes), "task": _computation(arm), **common}, out)
-        for arm in arms
+        for arm in usual
     ]
-    alike = dict(zip(keys, arms, strict=True))
+    alike = dict(zip(keys, usual, strict=True))
     first, *others = alike
     file, costs = out / "costs.json", {}
     with suppress(RunError):  # not there yet, or damaged

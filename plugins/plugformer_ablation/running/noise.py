@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from math import sqrt
 from pathlib import Path
 
@@ -104,14 +105,18 @@ def noise_text(records: Sequence[Record]) -> str:
 def _with_replicates(arms: Sequence[Arm]) -> list[Arm]:
     """Returns every arm with a replicate, which starts from the replicate of an earlier task's arm."""
     pairs = []
-    for arm in arms:
-        training = arm.resolved.task.training
-        again = training.model_copy(update={"replicate": training.replicate + 1})
-        task = arm.resolved.task.model_copy(update={"training": again})
-        start = arm.start and f"{arm.start}, again"
-        replicate = replace(arm.with_task(task), name=f"{arm.name}, again", baseline=arm.name, start=start)
-        pairs += [arm, replicate]
+    for _, settings in groupby(arms, key=lambda arm: arm.name):
+        originals = list(settings)
+        pairs += [*originals, *map(_replicate, originals)]
     return pairs
+
+
+def _replicate(arm: Arm) -> Arm:
+    training = arm.resolved.task.training
+    again = training.model_copy(update={"replicate": training.replicate + 1})
+    task = arm.resolved.task.model_copy(update={"training": again})
+    start = arm.start and f"{arm.start}, again"
+    return replace(arm.with_task(task), name=f"{arm.name}, again", baseline=arm.name, start=start)
 
 
 def _records(arms: Sequence[Arm]) -> dict[str, Record]:

@@ -48,7 +48,11 @@ def plan(
     choices = Counter(arm.name for arm in arms)
     screening = study.screen.seeds if study.screen else 0
     seeds = len(study.seed_list) + screening
-    each = [seeds / n + (n > 1) * study.tuning.seeds for arm in arms if (n := choices[arm.name])]
+    tuning, tuned = study.tuning.seeds, [number for number in choices.values() if number > 1]
+    each = [
+        seeds if n == 1 or tuning == "each" else seeds / n + tuning
+        for n in (choices[arm.name] for arm in arms)
+    ]
     update, run = _timed(arms[0], executor.threads)
     work = [1.0 if study.match == "time" else _work(arm, run) / _work(arms[0], run) for arm in arms]
     return {
@@ -65,7 +69,7 @@ def plan(
         ],
         "seeds": study.seed_list,
         "trainings": len(choices) * len(study.seed_list),
-        "tuning_trainings": study.tuning.seeds * sum(number for number in choices.values() if number > 1),
+        "tuning_trainings": sum(seeds * (n - 1) if tuning == "each" else tuning * n for n in tuned),
         "screening_trainings": screening * len(choices),
         "workers": executor.workers,
         "update_seconds": update,
@@ -93,7 +97,7 @@ def plan_text(record: Record) -> str:
     trainings, trials, seconds = (record[key] for key in ("trainings", "tuning_trainings", "seconds"))
     arms, seeds = record["arms"], len(record["seeds"])
     lines = [f"{record['study']}: {trainings} trainings, of {len(arms)} arms with {seeds} seeds each"]
-    lines += [f"before them {trials} trainings that choose the settings of each arm"] * bool(trials)
+    lines += [f"and {trials} more, by which settings are chosen"] * bool(trials)
     if screening := record["screening_trainings"]:
         lines.append(f"before them {screening} trainings that screen the arms, of which some go on")
     for arm in arms:

@@ -106,7 +106,8 @@ def reproduction_text(record: Record) -> str:
 
 def _refuse_foreign(results: StudyResults, report: Path) -> None:
     """Refuses a study of what only a Python session had, and a report that brings code of its own."""
-    if any({"registry", "extends"} & arm["task"].keys() for arm in results.arms):
+    tasks = [each["task"] for arm in results.arms for each in (arm, *arm["choices"])]
+    if any({"registry", "extends"} & task.keys() for task in tasks):
         raise RunError(f"{report / REPORT} was changed: an arm's task names a manifest or another task")
     components = results.made_of["components"].items()
     classes = [name for name, lock in components if lock["distribution"] == "session"]
@@ -134,13 +135,19 @@ def _arms(
     """Yields arms of a report with the hashes of their data as they are here."""
     known: dict[str, dict[str, str]] = {}
     for record in [arm for arm in results.arms if arm["name"] in names]:
-        kept = {key: record[key] for key in record.keys() - {"task", "notes", "cost", "edges"}}
+        kept = {key: record[key] for key in record.keys() - {"task", "notes", "cost", "edges", "choices"}}
         try:
             arm = Arm(**kept, resolved=validate(resolve(record["task"], registry=registry)))
             data = json.dumps([record["task"][block] for block in ("type", "data")])
             if data not in known:
                 known[data] = read_data(arm.resolved, notify).hashes
-            yield replace(arm, hashes=known[data])
+            arm = replace(arm, hashes=known[data])
+            choices: dict[int, Arm] = {}
+            for choice in record["choices"]:
+                task = validate(resolve(choice["task"], registry=registry))
+                own = replace(arm, tuned=choice["tuned"], resolved=task)
+                choices |= dict.fromkeys(choice["seeds"], own)
+            yield replace(arm, choices=choices)
         except (ConfigurationError, DataError, RegistryError) as error:
             raise type(error)(f"{error}\n  in the arm {record['name']!r} of the report") from error
 

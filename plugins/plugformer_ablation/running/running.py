@@ -20,7 +20,7 @@ from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.design.arms import TASK, Arm, by_context, by_stage, resolve_arms
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.study import Study
+from plugformer_ablation.design.study import TUNING_SEED, Study
 from plugformer_ablation.judging.comparison import Verdict
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import (
@@ -38,7 +38,7 @@ from plugformer_ablation.running.costs import rotated, with_costs, with_equal_ti
 from plugformer_ablation.running.executors import Event, Executor
 from plugformer_ablation.running.screening import screened
 from plugformer_ablation.running.status import record_planned
-from plugformer_ablation.running.tuning import tuned
+from plugformer_ablation.running.tuning import Train, tuned
 from plugformer_cli.progress import is_live
 
 
@@ -63,50 +63,32 @@ def run_study(
     with study_lock(out, shared=executor.shares):
         _claim(study, out)
         looks = read_looks(out)
-        arms = matched(arms, study, notify)
-        if study.match == "time":
-            with alone(out / "costs"):  # all workers use what one measures
-                arms = [
-                    arm
-                    for each in by_context(arms)
-                    for arm in with_equal_time(each, out, executor.threads, notify)
-                ]
+        arms = _equal(matched(arms, study, notify), study, out, executor, notify)
         if pairs:
             arms = [arm for arm in arms if arm.baseline is None]
+        if pairs and study.tunes_by_seed:
+            arms = pairs(arms)
         results = _new_results(study, arms)
-
         preparation: dict[str, Record] = {}
 
-        def trained(cells: Sequence[Cell]) -> list[CellResult]:
+        def train(cells: Sequence[Cell]) -> list[CellResult]:
             finished = train_cells(cells, out, results.metrics, executor, console)
             for cell, result in zip(cells, finished, strict=True):
-                if not cell.tried:  # a trial has a record of its own
+                if cell.seed >= TUNING_SEED and not cell.tried:  # a trial has a record of its own
                     kept = {"arm": cell.arm, "seed": cell.seed, "seconds": result.seconds}
                     preparation[cell.name] = kept
             return finished
 
-        if study.tunes:
-            arms, trials = tuned(arms, study, results, out, trained, rows)
+        if study.tunes and not study.tunes_by_seed:
+            arms, trials = tuned(arms, study, results, out, train, rows)
             results = replace(results, trials=tuple(trials))
         if study.screen:
-            arms, screening = screened(arms, study.screen, results, out, trained)
+            arms, screening = screened(arms, study.screen, results, out, train)
             results = replace(results, screening=tuple(screening))
-        if pairs:
+        if pairs and not study.tunes_by_seed:
             arms = pairs(arms)
             results = _new_results(study, arms)
-        seeds = study.seed_list
-        results = replace(results, arms=tuple(arm.record() for arm in arms), looks=looks)
-        finished = [
-            CellResult(arm.name, seed, failure=arm.failure) for arm in arms if arm.failure for seed in seeds
-        ]
-        undecided = [arm for arm in arms if arm.failure is None]
-        chosen = {arm.name: arm for arm in arms}
-        for begin, end in pairwise([0, *study.looks]):
-            for stage in by_stage(undecided):
-                cells = in_rounds([make_cells(arm, seeds[begin:end], out, chosen) for arm in stage])
-                finished += train_cells(cells, out, results.metrics, executor, console)
-            if undecided and end < study.looks[-1]:
-                undecided = _undecided(undecided, replace(results, cells=tuple(finished)), end, notify)
+        arms, results = _compared(arms, study, replace(results, looks=looks), out, train, rows, notify)
         if costs:
             arms = [
                 arm for each in by_context(arms) for arm in with_costs(each, out, executor.threads, notify)
@@ -115,15 +97,60 @@ def run_study(
         return replace(
             results,
             arms=tuple(arm.record() for arm in arms),
-            cells=tuple(sorted(finished, key=lambda cell: (order.index(cell.arm), cell.seed))),
-            made_of={**made_of(arms), **accepted(finished)},
+            cells=tuple(sorted(results.cells, key=lambda cell: (order.index(cell.arm), cell.seed))),
+            made_of={**made_of(arms), **accepted(results.cells)},
             preparation=tuple(preparation.values()),
         )
 
 
+def _equal(
+    arms: list[Arm], study: Study, out: Path, executor: Executor, notify: Callable[[str], None]
+) -> list[Arm]:
+    """Returns arms whose trainings take as long as that of the baseline, if the study asks for that."""
+    if study.match != "time":
+        return arms
+    with alone(out / "costs"):  # all workers use what one measures
+        groups = by_context(arms)
+        return [arm for each in groups for arm in with_equal_time(each, out, executor.threads, notify)]
+
+
+def _compared(
+    arms: Sequence[Arm],
+    study: Study,
+    results: StudyResults,
+    out: Path,
+    train: Train,
+    rows: Mapping[str, Any] | None,
+    notify: Callable[[str], None],
+) -> tuple[list[Arm], StudyResults]:
+    """Returns the arms, and results with the cells of all looks; seeds that choose for themselves do so."""
+    seeds, open_, chosen = study.seed_list, list(arms), dict[str, Arm]()
+    for begin, end in pairwise([0, *study.looks]):
+        now, made = seeds[begin:end], open_
+        if study.tunes_by_seed:
+            made, trials = tuned(open_, study, results, out, train, rows, now, chosen)
+            results = replace(results, trials=(*results.trials, *trials))
+        chosen |= {arm.name: arm for arm in made}
+        finished = [*results.cells]
+        for stage in by_stage(made):
+            cells = []
+            for arm in stage:
+                reasons = {seed: arm.choices.get(seed, arm).failure for seed in now}
+                finished += [CellResult(arm.name, s, failure=why) for s, why in reasons.items() if why]
+                cells += make_cells(arm, [s for s, why in reasons.items() if not why], out, chosen)
+            finished += train(in_rounds(cells))
+        records = tuple(arm.record() for arm in chosen.values())
+        results = replace(results, arms=records, cells=tuple(finished))
+        if end < study.looks[-1]:
+            names = _undecided(made, results, end, notify)
+            open_ = [arm for arm in open_ if arm.name in names]
+    return list(chosen.values()), results
+
+
 def made_of(arms: Sequence[Arm]) -> Record:
     """Returns the versions, the code, the data and the components that arms are made of."""
-    made = [ingredients(arm.resolved, arm.hashes) for arm in arms]
+    own = [each for arm in arms for each in (arm.choices.values() or [arm])]
+    made = [ingredients(arm.resolved, arm.hashes) for arm in own]
     data = {arm.values.get(TASK, ""): arm.hashes for arm in arms}
     components = {name: lock for each in made for name, lock in each["components"].items()}
     return {
@@ -135,7 +162,7 @@ def made_of(arms: Sequence[Arm]) -> Record:
 
 def _undecided(
     arms: Sequence[Arm], results: StudyResults, seeds: int, notify: Callable[[str], None]
-) -> list[Arm]:
+) -> set[str]:
     """Returns the arms that are trained with more seeds: those without a verdict, and what these need.
 
     An arm needs its baseline, and the arms of earlier tasks from which it starts.
@@ -152,13 +179,15 @@ def _undecided(
     for arm in reversed(arms):  # what starts from an arm comes after it
         if arm.name in open_:
             open_ |= {name for name in (arm.baseline, arm.start) if name}
-    return [arm for arm in arms if arm.name in open_]
+    return open_
 
 
-def in_rounds(cells: Sequence[Sequence[Cell]]) -> list[Cell]:
+def in_rounds(cells: Sequence[Cell]) -> list[Cell]:
     """Returns the cells of all arms, one seed after the other; which arm is first in a round rotates."""
-    rounds = enumerate(zip(*cells, strict=True))
-    return [cell for number, each in rounds for cell in rotated(each, number)]
+    rounds: dict[int, list[Cell]] = {}
+    for cell in cells:
+        rounds.setdefault(cell.seed, []).append(cell)
+    return [cell for number, each in enumerate(rounds.values()) for cell in rotated(each, number)]
 
 
 def train_cells(

@@ -37,7 +37,8 @@ def study_status(out: Path) -> Record:
     if not (out / PLANNED).is_file():
         raise RunError(f"{out} has no {PLANNED}: no study has begun there; give its folder with --out")
     cells: dict[str, list[Record]] = {state: [] for state in ("done", "waiting", "running", "failed", "lost")}
-    for name, label in (pair for stage in read_json(out / PLANNED) for pair in stage.items()):
+    planned = {name: label for stage in read_json(out / PLANNED) for name, label in stage.items()}
+    for name, label in planned.items():  # a trial that decides is planned twice
         state, record = state_of(out / CELLS / name)
         cells[state].append(
             {"cell": label, "name": name} | {key: record[key] for key in SHOWN if key in record}

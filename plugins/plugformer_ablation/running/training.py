@@ -141,13 +141,13 @@ def train_cell(
     """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result."""
     _reset_peak_memory()
     registry = (registry or Registry.discover()).with_local(*cell.manifests)
-    split = cell.ingredients["split"]
+    split, chosen_on = cell.ingredients["split"], cell.ingredients.get("chosen_on")
     options: dict[str, Any] = {
         "data": data,
         "registry": registry,
         "callbacks": [_ProgressCallback(progress)],
         "notify": notify,
-        "final": "validation" if split == "validation" else "test",
+        "final": "validation" if split == "validation" else "both" if chosen_on else "test",
     }
     task = cell.ingredients["task"]
     try:
@@ -163,7 +163,7 @@ def train_cell(
         tokens = experiment.task_type.level is Level.NEXT_TOKEN
         if result.loss > (_LEARNED * log(trained.model.sizes.outputs) if tokens else 0.0):
             reason = "the loss is above that of the untrained model"
-            result = _capped(result, _diverged(cell, experiment, reason))
+            result = _diverged(cell, experiment, reason, result)
     except NotFiniteError as error:
         notify(str(error))
         experiment = validate(resolve(task, registry=registry), data)
@@ -203,8 +203,9 @@ class _ProgressCallback:
 
 def _result(cell: Cell, report: Report) -> CellResult:
     directory = RunDirectory(cell.folder)
-    final = next(part for part in (report, *report.others) if part.split == cell.ingredients["split"])
-    metrics = {name: score["value"] for name, score in final.metrics.items()}
+    reports = {part.split: part for part in (report, *report.others)}
+    final = reports[cell.ingredients["split"]]
+    metrics = _values(final)
     lines = directory.logged()
     saved = [line["loss"] for line in lines if line.get("event") == "average" or line.get("best")]
     return CellResult(
@@ -212,6 +213,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
         seed=cell.seed,
         loss=float(saved[-1]),  # of the parameters that the run has saved
         metrics=metrics,
+        validation=_values(reports.get(cell.ingredients.get("chosen_on", ""))),
         statistics=final.statistics,
         curve=[
             {"step": line["step"], "loss": line["loss"], "metrics": {name: line[name] for name in metrics}}
@@ -225,34 +227,40 @@ def _result(cell: Cell, report: Report) -> CellResult:
     )
 
 
-def _diverged(cell: Cell, experiment: Experiment, reason: str) -> CellResult:
+def _values(report: Report | None) -> dict[str, float]:
+    """Returns the scores of a report; nothing without one."""
+    return {name: score["value"] for name, score in report.metrics.items()} if report else {}
+
+
+def _diverged(
+    cell: Cell, experiment: Experiment, reason: str, trained: CellResult | None = None
+) -> CellResult:
     """Returns the result of a training that diverged: it has the scores of the untrained model.
 
     A loss that is capped at its initial value is what Wortsman et al. (2023) count, section 2.2,
-    https://arxiv.org/abs/2309.14322.
+    https://arxiv.org/abs/2309.14322. What was `trained` to its end is returned as it is if its loss is not
+    larger than that.
     """
     data = prepare(experiment)
     model = build(experiment.spec, data.processor.sizes)
     untrained = TrainedModel(cell.folder, experiment, model, data.processor)
-    split = cell.ingredients["split"]
+    loss = untrained.evaluator().likelihoods(data.splits["validation"]).loss
+    if trained and trained.loss <= loss:
+        return trained
+    split, chosen_on = cell.ingredients["split"], cell.ingredients.get("chosen_on")
     report = untrained.measure(data.splits[split], split)
-    return CellResult(
+    result = CellResult(
         arm=cell.arm,
         seed=cell.seed,
-        loss=untrained.evaluator().likelihoods(data.splits["validation"]).loss,
-        metrics={name: score["value"] for name, score in report.metrics.items()},
+        loss=loss,
+        metrics=_values(report),
+        validation=_values(chosen_on and untrained.measure(data.splits[chosen_on], chosen_on)),
         statistics=report.statistics,
         directory=str(cell.folder),
         diverged=reason.partition("\n")[0],
     )
-
-
-def _capped(result: CellResult, untrained: CellResult) -> CellResult:
-    """Returns a result, with the scores of the untrained model if its loss is larger than that."""
-    if result.loss <= untrained.loss:
-        return result
-    kept = {name: getattr(result, name) for name in ("curve", "peak_memory_mb", "seconds", "tokens")}
-    return replace(untrained, **kept)
+    kept = ("curve", "peak_memory_mb", "seconds", "tokens") if trained else ()
+    return replace(result, **{name: getattr(trained, name) for name in kept})
 
 
 def _reset_peak_memory() -> None:

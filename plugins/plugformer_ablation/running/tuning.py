@@ -1,4 +1,4 @@
-"""Tuning: every arm takes the best of the settings that it tries on validation, with seeds of its own."""
+"""Tuning: every arm, or every seed of it, takes the best on validation of the settings that it tries."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -19,7 +19,7 @@ from plugformer.registry import Kind
 from plugformer.validation import validate
 from plugformer_ablation.design.arms import Arm, by_stage, context_of
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.study import TUNING_SEED, Study
+from plugformer_ablation.design.study import Study
 from plugformer_ablation.judging.results import CellResult, Record, StudyResults
 from plugformer_ablation.running.cells import Cell, make_cells
 
@@ -30,46 +30,97 @@ Trial = tuple[Arm, list[CellResult]]
 """An arm with settings to try, and what its trainings gave; nothing if it was not trained to its end."""
 
 
+class Try(NamedTuple):
+    """An arm with settings to try, and the seeds by which they are chosen."""
+
+    arm: Arm
+    seeds: tuple[int, ...]
+
+    @property
+    def choice(self) -> tuple[str, tuple[int, ...]]:
+        """What it is tried for: there is one choice for each arm and these seeds."""
+        return self.arm.name, self.seeds
+
+
 def tuned(
-    arms: Sequence[Arm], study: Study, results: StudyResults, out: Path, train: Train, rows: Any
+    arms: Sequence[Arm],
+    study: Study,
+    results: StudyResults,
+    out: Path,
+    train: Train,
+    rows: Any,
+    seeds: Sequence[int] = (),
+    before: Mapping[str, Arm] | None = None,
 ) -> tuple[list[Arm], list[Record]]:
     """Returns each arm with the settings that it chooses, and a record of every trial.
 
-    An arm whose choice is at the end of a range tries the next number beyond, as often as the study allows.
+    If the study says so, every seed chooses for itself, from trainings with this seed alone. What it chooses
+    then varies from seed to seed as all else that its luck decides, and verdicts, whose error is that over
+    seeds, are about the arm with its tuning: the "ideal" estimator of Bouthillier et al. (2021), section 3,
+    https://arxiv.org/abs/2103.03098.
+
+    A choice at the end of a range tries the next number beyond, as often as the study allows.
+
+    Args:
+        arms: Each with all settings that it tries first.
+        study: The study.
+        results: Its metrics.
+        out: Its folder.
+        train: What trains cells.
+        rows: Examples in memory, or None.
+        seeds: Those of the verdict, if they choose for themselves.
+        before: The arms by name, with what earlier seeds have chosen.
 
     Raises:
         ConfigurationError: Trainings are to be shortened, and would not be the same on a smaller scale.
     """
     if study.tuning.strategy == "halving":
         _check_lengths(arms, study)
-    chosen: dict[str, Arm] = {}
+    choosing = study.tuning.choosing(seeds)
+    chosen = {**(before or {})}
     records: list[Record] = []
 
-    def run(waiting: Sequence[Arm], share: float = 1.0) -> list[Trial]:
+    def run(waiting: Sequence[Try], share: float = 1.0) -> list[Trial]:
         trials = _trials(waiting, study, out, train, chosen)
         records.extend(_record(arm, cell, share) for arm, cells in trials for cell in cells)
         return trials
 
     for stage in by_stage(arms):
-        tried: dict[str, list[Trial]] = {arm.name: [] for arm in stage}
+        every = [Try(arm, group) for group in choosing for arm in stage]
+        tried: dict[Any, list[Trial]] = {each.choice: [] for each in every}
         values = _values(stage) if study.tuning.strategy == "coordinate" else {}
-        waiting = _first(stage, study, results, run)
+        waiting = _first(every, study, results, run)
         if study.tuning.strategy == "halving":
-            for arm in stage:
-                tried[arm.name].append((arm, []))  # it counts for the ends of what was tried
-        extended: Counter[str] = Counter()
+            for each in every:
+                tried[each.choice].append((each.arm, []))  # it counts for the ends of what was tried
+        extended: Counter[Any] = Counter()
         while waiting:
-            for arm, outcome in run(waiting):
-                tried[arm.name].append((arm, outcome))
+            for each, trial in zip(waiting, run(waiting), strict=True):
+                tried[each.choice].append(trial)
             waiting = []
-            for name, trials in tried.items():
+            for (name, group), trials in tried.items():
                 further = _changed(_best(trials, results), trials, values.get(name, {}), rows)
-                if not further and extended[name] < study.tuning.extend:
-                    extended[name] += 1
+                if not further and extended[name, group] < study.tuning.extend:
+                    extended[name, group] += 1
                     further = _beyond(_best(trials, results), trials, rows)
-                waiting += _matched(further, stage, study)
-        chosen |= {name: _chosen(trials, results) for name, trials in tried.items()}
-    return [chosen[name] for name, _ in groupby(arm.name for arm in arms)], records
+                waiting += [Try(arm, group) for arm in _matched(further, stage, study)]
+        for (name, group), trials in tried.items():
+            best = _chosen(trials, results)
+            if study.tuning.by_seed and best.tuned:
+                known = chosen.get(name) or replace(trials[0][0], tuned={})
+                best = replace(known, choices={**known.choices, group[0]: best})
+            chosen[name] = best
+    names = dict.fromkeys(arm.name for arm in arms)
+    _mark(records, chosen)
+    return [chosen[name] for name in names], records
+
+
+def _mark(records: Sequence[Record], chosen: Mapping[str, Arm]) -> None:
+    """Marks the trials whose trainings are those of the verdict."""
+    for record in records:
+        choice = chosen[record["arm"]].choices.get(record["seed"])
+        whole = record["share"] == 1
+        record["decides"] = whole and choice is not None and record["tuned"] == choice.tuned
 
 
 def _matched(further: Sequence[Arm], arms: Sequence[Arm], study: Study) -> list[Arm]:
@@ -88,11 +139,11 @@ def _matched(further: Sequence[Arm], arms: Sequence[Arm], study: Study) -> list[
 
 
 def _first(
-    arms: Sequence[Arm],
+    tries: Sequence[Try],
     study: Study,
     results: StudyResults,
-    run: Callable[[Sequence[Arm], float], list[Trial]],
-) -> list[Arm]:
+    run: Callable[[Sequence[Try], float], list[Trial]],
+) -> list[Try]:
     """Returns the settings that are tried first with whole trainings.
 
     By coordinates those that differ from the first ones in the first setting alone. Halving trains all of
@@ -100,22 +151,22 @@ def _first(
     for a whole training: Jamieson and Talwalkar (2016), section 3,
     https://proceedings.mlr.press/v51/jamieson16.html.
     """
-    waiting = list(arms)
-    groups = {name: list(group) for name, group in groupby(arms, key=lambda arm: arm.name)}
+    waiting = list(tries)
+    groups = {choice: list(group) for choice, group in groupby(tries, key=lambda each: each.choice)}
     if study.tuning.strategy == "coordinate":
-        alike = {name: dict(list(group[0].tuned.items())[1:]) for name, group in groups.items()}
-        return [arm for arm in arms if dict(list(arm.tuned.items())[1:]) == alike[arm.name]]
+        alike = {choice: dict(list(first.arm.tuned.items())[1:]) for choice, (first, *_) in groups.items()}
+        return [each for each in tries if dict(list(each.arm.tuned.items())[1:]) == alike[each.choice]]
     if study.tuning.strategy == "grid":
         return waiting
-    rungs = {name: (len(group) - 1).bit_length() for name, group in groups.items()}
+    rungs = {choice: (len(group) - 1).bit_length() for choice, group in groups.items()}
     for rung in range(max(rungs.values()), 0, -1):
-        short = [arm for arm in waiting if rungs[arm.name] >= rung]
-        trials = run([_shortened(arm, 2**rung) for arm in short], 0.5**rung)
-        kept = [id(arm) for arm in waiting if rungs[arm.name] < rung]
-        for _, group in groupby(zip(short, trials, strict=True), key=lambda pair: pair[0].name):
+        short = [each for each in waiting if rungs[each.choice] >= rung]
+        trials = run([each._replace(arm=_shortened(each.arm, 2**rung)) for each in short], 0.5**rung)
+        kept = [id(each) for each in waiting if rungs[each.choice] < rung]
+        for _, group in groupby(zip(short, trials, strict=True), key=lambda pair: pair[0].choice):
             ranked = sorted(group, key=lambda pair: _rank(pair[1], results))
-            kept += [id(arm) for arm, _ in ranked[: -(-len(ranked) // 2)]]
-        waiting = [arm for arm in waiting if id(arm) in kept]
+            kept += [id(each) for each, _ in ranked[: -(-len(ranked) // 2)]]
+        waiting = [each for each in waiting if id(each) in kept]
     return waiting
 
 
@@ -172,18 +223,23 @@ def _changed(best: Arm, trials: Sequence[Trial], values: Mapping[str, list[Any]]
 
 
 def _trials(
-    arms: Sequence[Arm], study: Study, out: Path, train: Train, chosen: Mapping[str, Arm]
+    tries: Sequence[Try], study: Study, out: Path, train: Train, chosen: Mapping[str, Arm]
 ) -> list[Trial]:
-    """Returns what arms with settings to try score, with every seed of tuning.
+    """Returns what arms with settings to try score, with the seeds that choose.
 
     What they start from, as far as it has been `chosen`, is trained with the same seeds before.
     """
-    seeds = range(TUNING_SEED, TUNING_SEED + study.tuning.seeds)
-    for start in dict.fromkeys(arm.start for arm in arms if arm.tuned and arm.start):
-        train(make_cells(chosen[start], seeds, out, chosen))
-    made = [make_cells(arm, seeds, out, chosen, tried=arm.tried) if arm.tuned else [] for arm in arms]
+    starts = dict.fromkeys((arm.start, seeds) for arm, seeds in tries if arm.tuned and arm.start)
+    if starts:
+        train([cell for name, seeds in starts for cell in make_cells(chosen[name], seeds, out, chosen)])
+    made = [
+        make_cells(arm, seeds, out, chosen, tried=arm.tried, by_seed=study.tuning.by_seed)
+        if arm.tuned
+        else []
+        for arm, seeds in tries
+    ]
     finished = iter(train([cell for cells in made for cell in cells]))
-    return [(arm, [next(finished) for _ in cells]) for arm, cells in zip(arms, made, strict=True)]
+    return [(arm, [next(finished) for _ in cells]) for (arm, _), cells in zip(tries, made, strict=True)]
 
 
 def _best(trials: Sequence[Trial], results: StudyResults) -> Arm:
@@ -197,7 +253,7 @@ def _rank(trial: Trial, results: StudyResults) -> tuple[float, float]:
     if not cells or any(cell.failure is not None for cell in cells):
         return math.inf, math.inf
     sign = -1.0 if results.metrics[arm.name][arm.metric].higher_is_better else 1.0
-    value = fmean(cell.metrics[arm.metric] for cell in cells)
+    value = fmean((cell.validation or cell.metrics)[arm.metric] for cell in cells)
     return (math.inf if math.isnan(value) else sign * value, fmean(cell.loss for cell in cells))
 
 
@@ -256,5 +312,6 @@ def _with(arm: Arm, path: str, value: Any, rows: Any) -> Arm:
 def _record(arm: Arm, cell: CellResult, share: float) -> Record:
     """Returns what a report keeps of a trial that was trained with a share of all updates."""
     known: Mapping[str, Any] = cell.record()
-    kept = ("seed", "loss", "metrics", "seconds", "diverged", "failure")
-    return {"arm": arm.name, "tuned": arm.tuned, "share": share, **{key: known[key] for key in kept}}
+    kept = {key: known[key] for key in ("seed", "loss", "seconds", "diverged", "failure")}
+    metrics = known["validation"] or known["metrics"]
+    return {"arm": arm.name, "tuned": arm.tuned, "share": share, "metrics": metrics, **kept}
