@@ -9,9 +9,8 @@ examples all arms are equally good, unless a difference is planted. What the mod
 code that judges studies.
 """
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import binomtest
+from simulating import main, share
 
 from plugformer_ablation.judging.comparison import (
     ALPHA,
@@ -320,12 +319,12 @@ def any_difference(design: Callable[[World, int], Verdicts], world: World, numbe
     return any(verdict in DIFFERENCES for verdict in design(world, number))
 
 
-def print_designs(pool: Executor, studies: int, only: str) -> None:
+def print_designs(pool: Executor, studies: int) -> None:
     """Prints how many studies without any difference report one, by design and world."""
     print(f"Studies without any difference that report one, % of {studies}")
     print(f"| design | {' | '.join(world.name for world in CHOSEN)} | all |")
     print("| --- | --- | --- | --- | --- |")
-    for name, design in ((name, design) for name, design in DESIGNS.items() if only in name):
+    for name, design in DESIGNS.items():
         hits = [
             list(pool.map(partial(any_difference, design, world), range(1, studies + 1), chunksize=50))
             for world in CHOSEN
@@ -384,13 +383,6 @@ def tested(judged: Iterable[Judged]) -> Iterator[tuple[Sequence[float | None], s
     for comparison, record in judged:
         tests = (comparison.seeds, comparison.examples, comparison.both)
         yield [None if test is None else test.p for test in tests], record["verdict"]
-
-
-def share(hits: np.ndarray | Sequence[bool]) -> str:
-    """Returns a share in percent with its exact 95 % interval."""
-    result = binomtest(int(np.sum(hits)), len(hits))
-    low, high = result.proportion_ci()
-    return f"{100 * result.statistic:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def print_alike(pool: Executor, studies: int) -> None:
@@ -475,7 +467,7 @@ def print_diverging(pool: Executor, studies: int) -> None:
     print(f"| {found[:, 0].sum()} | {found[:, 1].sum()} |", flush=True)
 
 
-TABLES: dict[str, Callable[..., None]] = {
+TABLES = {
     "alike": print_alike,
     "designs": print_designs,
     "planted": print_planted,
@@ -486,19 +478,5 @@ TABLES: dict[str, Callable[..., None]] = {
 }
 
 
-def main() -> None:
-    """Prints the tables that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("tables", nargs="+", choices=TABLES)
-    parser.add_argument("--studies", type=int, default=1000, help="for each figure")
-    parser.add_argument("--design", default="", help="those designs alone whose names have this text")
-    parser.add_argument("--processes", type=int, default=1)
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.processes) as pool:
-        for table in options.tables:
-            more = {"only": options.design} if table == "designs" else {}
-            TABLES[table](pool, options.studies, **more)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, TABLES, 1000)

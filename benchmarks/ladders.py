@@ -8,14 +8,13 @@ band is asked for the multiplier, 1.3, at the largest scale, and for the loss of
 times its operations.
 """
 
-import argparse
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.stats import binomtest
+from simulating import main, share
 
 from plugformer_ablation.judging.ladder_laws import BEYOND, Rung, power_law
 
@@ -84,22 +83,5 @@ def print_worlds(pool: Executor, studies: int) -> None:
         print(f"| {world.name} | {' | '.join(map(share, found.T))} |", flush=True)
 
 
-def share(covers: np.ndarray) -> str:
-    """Returns a share in percent with its exact 95 % interval."""
-    result = binomtest(int(covers.sum()), len(covers))
-    low, high = result.proportion_ci()
-    return f"{100 * result.statistic:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-
-
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--studies", type=int, default=5000, help="for each row")
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.processes) as pool:
-        print_worlds(pool, options.studies)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, {"worlds": print_worlds}, 5000)

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import pandas
 import torch
-from false_alarms import alarms, share
+from false_alarms import alarms
+from simulating import share
 
 from plugformer.registry import Kind, Registry
 from plugformer.training.train import train

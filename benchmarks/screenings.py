@@ -6,14 +6,14 @@ Arms are right or wrong about test examples as in `false_alarms.py`, or have nor
 studies chooses those that go on and judges them.
 """
 
-import argparse
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from functools import partial
 
 import numpy as np
-from false_alarms import CHOSEN, DIFFERENCES, World, answers, scored, share, verdicts
+from false_alarms import CHOSEN, DIFFERENCES, World, answers, scored, verdicts
+from simulating import main, share
 
-from plugformer_ablation.design.study import Screening
+from plugformer_ablation.design.blocks import Screening
 from plugformer_ablation.judging.comparison import Scores, Verdict
 from plugformer_ablation.running.screening import discoveries, moderated
 
@@ -102,20 +102,5 @@ def print_screened(pool: Executor, studies: int) -> None:
             print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
 
 
-TABLES = {"screened": print_screened, "variances": print_variances}
-
-
-def main() -> None:
-    """Prints the tables that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("tables", nargs="+", choices=TABLES)
-    parser.add_argument("--studies", type=int, default=100, help="for each figure")
-    parser.add_argument("--processes", type=int, default=1)
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.processes) as pool:
-        for table in options.tables:
-            TABLES[table](pool, options.studies)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, {"screened": print_screened, "variances": print_variances}, 100)

@@ -9,14 +9,13 @@ method knows: the learning rate decays over the last fifth of each training, whi
 further 0.1, so that a shorter training would be better than as many updates of a longer one.
 """
 
-import argparse
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from math import log
 
 import numpy as np
-from scipy.stats import binomtest
+from simulating import main, share
 
 from plugformer_ablation.judging.currency import speedup
 from plugformer_ablation.judging.results import CellResult
@@ -96,23 +95,9 @@ def print_worlds(pool: Executor, studies: int) -> None:
     for world in WORLDS:
         found = [each for each in pool.map(partial(study, world), range(studies), chunksize=100) if each]
         mean = np.exp(np.mean([log(ratio) for ratio, _ in found]))
-        result = binomtest(sum(covers for _, covers in found), len(found))
-        low, high = result.proportion_ci()
-        share = f"{100 * result.statistic:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-        print(
-            f"| {world.name} | {world.speedup} | {mean:.3f} | {share} | {studies - len(found)} |", flush=True
-        )
-
-
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--studies", type=int, default=5000, help="for each row")
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.processes) as pool:
-        print_worlds(pool, options.studies)
+        cells = (f"{world.speedup}", f"{mean:.3f}", share([covers for _, covers in found]))
+        print(f"| {world.name} | {' | '.join(cells)} | {studies - len(found)} |", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, {"worlds": print_worlds}, 5000)

@@ -111,7 +111,7 @@ def make_up(study: Path, out: Path, examples: int = 100) -> None:
     from plugformer.registry import Registry
     from plugformer_ablation.design.arms import resolve_arms
     from plugformer_ablation.design.matching import matched
-    from plugformer_ablation.design.study import read_study
+    from plugformer_ablation.design.reading import read_study
     from plugformer_ablation.judging.results import CellResult
     from plugformer_ablation.running.cells import make_cells
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from plugformer.configuration import read_dictionary
 from plugformer.registry import Registry
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.reporting.report import StudyReport
 from plugformer_ablation.running.executors import Executor, InlineExecutor, LocalExecutor

@@ -5,7 +5,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,6 +27,9 @@ EXAMPLES = (
     "plugformer ablate study.yaml",
     "plugformer ablate dates --swap 'model.attention=[mha, mqa]' --seeds 2 --match parameters",
 )
+
+_OF_FINISHED = {"study", "out", "as_json", "registry", "costs"}
+"""What can be given with the folder of a finished study."""
 
 UNDECIDED = 3
 """Exit status where a comparison has no verdict: neither better nor worse nor equivalent."""
@@ -146,70 +149,60 @@ def command(
         return
     known = installed(ctx, registry)
     if Path(study, "report.json").is_file():
-        options = (
-            swaps,
-            preset,
-            settings,
-            tune,
-            design,
-            seeds,
-            match,
-            metric,
-            split,
-            workers,
-            dry_run or noise or None,
-        )
-        if any(option is not None for option in options):
+        sources = {name: ctx.get_parameter_source(name) for name in ctx.params.keys() - _OF_FINISHED}
+        if any(source and source.name != "DEFAULT" for source in sources.values()):
             raise ConfigurationError(
                 f"{study} is the folder of a finished study, whose report is written again: only --out, "
                 "--json and --registry can be given with it; to train more, give the study's file"
             )
         _report(Path(study), out, known, as_json=as_json)
         return
-    from plugformer_ablation.design.study import read_study
+    from plugformer_ablation.design.reading import read_study
 
-    declared = read_study(
-        study,
-        swaps=swaps or (),
-        settings=settings or (),
-        tune=tune or (),
-        preset=preset,
-        design=design,
-        seeds=seeds,
-        match=match,
-        metric=metric,
-        split=split,
-    )
+    keys = {"preset": preset, "design": design, "seeds": seeds, "match": match}
+    keys |= {"metric": metric, "split": split}
+    declared = read_study(study, swaps=swaps or (), settings=settings or (), tune=tune or (), **keys)
     folder = out or declared.default_folder
     if status:
         _show_status(folder, as_json=as_json)
-        return
-    chosen, console = _executor(executor, workers, pack), _console()
-    chosen.accept_code = accept_code
-    if dry_run:
-        from plugformer_ablation.running.plan import plan, plan_text
-
-        notify = partial(console.print, markup=False, highlight=False)
-        planned = plan(declared, folder, known, chosen, notify)
-        typer.echo(json.dumps(planned, ensure_ascii=False) if as_json else plan_text(planned))
-        return
-    if noise:
-        from plugformer_ablation.running.noise import measure_noise, noise_text
-
-        measured = measure_noise(declared, folder, known, chosen, console)
-        typer.echo(json.dumps({"noise": measured}, ensure_ascii=False) if as_json else noise_text(measured))
-        return
-    if worker:
+    elif worker:
         if workers or executor != "local":
             raise ConfigurationError(
                 "a worker is one process, which trains one cell at a time: start as many as you want, "
                 "without --workers and --executor"
             )
         _work(declared, folder, known, accept_code=accept_code)
-        return
-    from plugformer_ablation.running.running import run_study
+    else:
+        chosen = _executor(executor, workers, pack)
+        chosen.accept_code = accept_code
+        if dry_run or noise:
+            _foresee(declared, folder, known, chosen, noise=noise and not dry_run, as_json=as_json)
+            return
+        from plugformer_ablation.running.running import run_study
 
-    _show(run_study(declared, folder, known, chosen, console, costs=costs), folder, as_json=as_json)
+        results = run_study(declared, folder, known, chosen, _console(), costs=costs)
+        _show(results, folder, as_json=as_json)
+
+
+def _foresee(
+    study: "Study", folder: Path, registry: "Registry", executor: "Executor", *, noise: bool, as_json: bool
+) -> None:
+    """Prints what a study would train, or what it can find, after its noise has been measured."""
+    console = _console()
+    if noise:
+        from plugformer_ablation.running.noise import measure_noise, noise_text
+
+        measured = measure_noise(study, folder, registry, executor, console)
+        _print({"noise": measured}, noise_text(measured), as_json=as_json)
+        return
+    from plugformer_ablation.running.plan import plan, plan_text
+
+    planned = plan(study, folder, registry, executor, partial(console.print, markup=False, highlight=False))
+    _print(planned, plan_text(planned), as_json=as_json)
+
+
+def _print(record: Any, text: str, *, as_json: bool) -> None:
+    typer.echo(json.dumps(record, ensure_ascii=False) if as_json else text)
 
 
 def _report(study: Path, out: Path | None, registry: "Registry", *, as_json: bool) -> None:
@@ -246,7 +239,7 @@ def _show_status(folder: Path, *, as_json: bool) -> None:
     from plugformer_ablation.running.status import status_text, study_status
 
     found = study_status(folder)
-    typer.echo(json.dumps(found, ensure_ascii=False) if as_json else status_text(found))
+    _print(found, status_text(found), as_json=as_json)
 
 
 def _work(study: "Study", folder: Path, registry: "Registry", *, accept_code: bool) -> None:

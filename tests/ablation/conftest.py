@@ -1,6 +1,9 @@
 """A made-up study whose outcome is known, without any training."""
 
+import importlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from plugformer_ablation.judging.results import CellResult, StudyResults
 from plugformer_ablation.running.costs import relative_cost
 from plugformer_plugins.metric.accuracy import ExactMatch
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MakeUp = Callable[..., StudyResults]
 
 
@@ -45,6 +49,18 @@ def _level(accuracy: float) -> float:
     """Returns below which value 0.7 u + 0.3 v lies with a probability, u and v uniform."""
     draws = np.random.default_rng(1).random((2, 20_000))
     return float(np.quantile(0.7 * draws[0] + 0.3 * draws[1], np.clip(accuracy, 0, 1)))
+
+
+@pytest.fixture(scope="session")
+def benchmark() -> Callable[[str], Any]:
+    """Returns what imports a simulation of `benchmarks`."""
+
+    def load(name: str) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(BENCHMARKS)
+            return importlib.import_module(name)
+
+    return load
 
 
 @pytest.fixture(scope="session")

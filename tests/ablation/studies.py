@@ -1,6 +1,6 @@
 """Tiny studies, and an executor that runs their cells in this process, as it is told to."""
 
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.running.executors import InlineExecutor
 from plugformer_ablation.running.running import run_study
 from plugformer_ablation.running.training import Message

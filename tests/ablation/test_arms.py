@@ -61,7 +61,7 @@ def test_an_impossible_combination_of_a_grid_names_its_arm(registry):
 
 
 def test_an_unknown_task_is_told(registry):
-    from plugformer_ablation.design.study import read_study
+    from plugformer_ablation.design.reading import read_study
 
     study = read_study("dtes", swaps=["model.attention=[mha, gqa]"])
     with pytest.raises(RegistryError, match=r"unknown task 'dtes' \(did you mean 'dates'\?\)"):

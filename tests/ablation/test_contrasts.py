@@ -12,7 +12,7 @@ from tests.ablation.studies import SETTINGS, run
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.design.arms import by_context, resolve_arms
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.contrasts import planned_contrasts
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.reporting.report import StudyReport

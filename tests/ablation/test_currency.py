@@ -1,10 +1,7 @@
 """Speedups at equal loss: what curves say, worked out by hand, and how often they are right."""
 
-import importlib.util
 import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,14 +118,8 @@ def test_a_study_tells_the_speedup_of_each_arm(made_up, tokens, unit):
 
 
 @pytest.fixture(scope="module")
-def simulation():
-    file = Path(__file__).parents[2] / "benchmarks" / "speedups.py"
-    spec = importlib.util.spec_from_file_location("speedups", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["speedups"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["speedups"]
+def simulation(benchmark):
+    return benchmark("speedups")
 
 
 def test_intervals_cover_the_true_speedup(simulation):

@@ -1,9 +1,5 @@
 """Studies in worlds of known variance: how often they find what is not there, and what is."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -15,14 +11,8 @@ STUDIES = 20
 
 
 @pytest.fixture(scope="module")
-def simulation():
-    file = Path(__file__).parents[2] / "benchmarks" / "false_alarms.py"
-    spec = importlib.util.spec_from_file_location("false_alarms", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["false_alarms"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["false_alarms"]
+def simulation(benchmark):
+    return benchmark("false_alarms")
 
 
 def most(count):

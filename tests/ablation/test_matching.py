@@ -12,7 +12,7 @@ from plugformer.model import build
 from plugformer_ablation.design import matching
 from plugformer_ablation.design.arms import resolve_arms
 from plugformer_ablation.design.matching import matched, read_data, solve_width
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.running.executors import LocalExecutor
 from plugformer_ablation.running.plan import plan
 

@@ -15,8 +15,9 @@ from tests.ablation.studies import SETTINGS, SWAP, Inline, declared, run
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer.runs import RunDirectory
 from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.blocks import TUNING_SEED
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.study import TUNING_SEED, read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import StudyResults
 from plugformer_ablation.reporting.report import StudyReport

@@ -9,8 +9,8 @@ from tests.ablation.studies import declared, run
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.blocks import SCREENING_SEED, Screening
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.study import SCREENING_SEED, Screening
 from plugformer_ablation.judging.comparison import ALPHA, Scores
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import StudyResults

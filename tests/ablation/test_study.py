@@ -7,7 +7,7 @@ from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer_ablation.design.arms import designed, label, resolve_arms, tunings
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 
 STUDY = """\
 study: attention and positions on dates

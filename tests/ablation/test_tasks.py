@@ -14,7 +14,7 @@ from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.runs import RunDirectory, load_tensors
 from plugformer_ablation.design.arms import resolve_arms
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.comparison import ALPHA
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.over_tasks import PERCENT

@@ -10,8 +10,9 @@ from tests.ablation.studies import SWAP, declared
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.blocks import TUNING_SEED
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.study import TUNING_SEED, read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.results import CellResult
 from plugformer_ablation.running.cells import make_cells
 from plugformer_ablation.running.tuning import tuned

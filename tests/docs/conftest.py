@@ -47,7 +47,7 @@ from plugformer.registry import Registry
 from plugformer.registry.manifest import parse
 from plugformer.validation import validate
 from plugformer_ablation.design.arms import resolve_arms
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 from plugformer_cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -29,7 +29,7 @@ from plugformer.registry import Registry
 from plugformer.training.train import train
 from plugformer.validation import validate
 from plugformer_ablation.design.arms import resolve_arms
-from plugformer_ablation.design.study import read_study
+from plugformer_ablation.design.reading import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODEL = ModelContext(width=12, heads=3, ffn_width=20)

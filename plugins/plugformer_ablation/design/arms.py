@@ -15,7 +15,9 @@ from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
 from plugformer.registry import Kind, Registry
 from plugformer.validation import fitting, measures, validate
-from plugformer_ablation.design.study import Keep, Place, Study, replacements
+from plugformer_ablation.design.blocks import Keep
+from plugformer_ablation.design.contradictions import replacements
+from plugformer_ablation.design.study import Place, Study
 
 BASELINE = "baseline"
 
@@ -24,6 +26,10 @@ TASK, SCALE = "task", "scale"
 
 EMBEDDING = "embedding"
 """The part of a model that belongs to a vocabulary: whoever starts from it has the same tokenizers."""
+
+
+RECORDED = ("values", "baseline", "metric", "split", "start", "parts", "test_set", "tuned", "edges")
+"""What records of an arm have in results and in reports, besides its task and what that costs."""
 
 
 class Change(NamedTuple):
@@ -108,9 +114,7 @@ class Arm:
         """Returns the arm's record in the results; see `StudyResults`."""
         task = written(self.resolved.task)
         task["training"].pop("seed")
-        names = ("name", "values", "baseline", "metric", "split", "start", "parts", "tuned", "edges")
-        kept = {name: getattr(self, name) for name in names}
-        kept["test_set"] = self.test_set
+        kept = {name: getattr(self, name) for name in ("name", *RECORDED)} | {"parts": [*self.parts]}
         cost = {**self.usual.counted, "update": self.cost}
         choices: dict[str, dict[str, Any]] = {}
         for seed, arm in self.choices.items():

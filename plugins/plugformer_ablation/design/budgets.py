@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.design.arms import Arm
-from plugformer_ablation.design.study import BUDGETS, Study
+from plugformer_ablation.design.blocks import BUDGETS
+from plugformer_ablation.design.study import Study
 
 EXACT = 0.01
 """A budget that whole updates miss by more is told."""

@@ -18,8 +18,9 @@ from plugformer.interfaces import Batch, Model
 from plugformer.model import Sizes, build
 from plugformer.registry import Registry
 from plugformer_ablation.design.arms import EMBEDDING, TASK, Arm, context_of
+from plugformer_ablation.design.blocks import BUDGETS
 from plugformer_ablation.design.budgets import with_equal_budget
-from plugformer_ablation.design.study import BUDGETS, Study
+from plugformer_ablation.design.study import Study
 from plugformer_cli.model_summary import median_example, summarize
 
 STEP = 8

@@ -12,14 +12,14 @@ from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
 
-from plugformer_ablation.design.arms import TASK
+from plugformer_ablation.design.arms import RECORDED, TASK
 from plugformer_ablation.judging.comparison import Scores, Verdict, compare, compare_at_looks, judge
 from plugformer_ablation.judging.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.judging.currency import speedup
 from plugformer_ablation.judging.ladder_laws import power_laws, training_operations
 from plugformer_ablation.judging.looks import Look, planned_looks
 from plugformer_ablation.judging.over_tasks import judge_over_tasks, planned_over_tasks
-from plugformer_ablation.judging.records import FORMAT, ArmRecord, ComparisonRecord, LookRecord
+from plugformer_ablation.judging.records import FORMAT, ComparisonRecord, LookRecord
 from plugformer_ablation.judging.reliability import decision_accuracies, signals_to_noise
 from plugformer_ablation.judging.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.judging.spending import spent
@@ -150,7 +150,8 @@ def find(results: StudyResults) -> Findings:
     return Findings(results, record)
 
 
-def _arm(results: StudyResults, arm: Record) -> ArmRecord:
+def _arm(results: StudyResults, arm: Record) -> Record:
+    """Returns the `ArmRecord` of a report."""
     cells = results.cells_of(arm["name"])
     summaries = {
         name: summarize(cell.metrics[name] for cell in cells if name in cell.metrics)
@@ -159,17 +160,11 @@ def _arm(results: StudyResults, arm: Record) -> ArmRecord:
     measured = {name: median(getattr(cell, name) for cell in cells) for name in MEASURED} if cells else {}
     return {
         "arm": arm["name"],
-        "values": arm["values"],
-        "baseline": arm["baseline"],
+        **{key: arm[key] for key in (*RECORDED, "choices", "task")},
         "cells": len(cells),
         "failed": {
             str(cell.seed): cell.failure for cell in results.cells if cell.arm == arm["name"] and cell.failure
         },
-        "metric": arm["metric"],
-        "split": arm["split"],
-        "start": arm["start"],
-        "parts": list(arm["parts"]),
-        "test_set": arm["test_set"],
         "score": summaries.pop(arm["metric"]),
         "loss": summarize(cell.loss for cell in cells),
         "others": {name: summary for name, summary in summaries.items() if summary is not None},
@@ -179,12 +174,8 @@ def _arm(results: StudyResults, arm: Record) -> ArmRecord:
             [trial for trial in results.trials if trial["arm"] == arm["name"]],
             [training for training in results.preparation if training["arm"] == arm["name"]],
         ),
-        "tuned": arm["tuned"],
-        "edges": arm["edges"],
-        "choices": arm["choices"],
         "sensitivity": _sensitivity(results.trials, arm["name"]),
         "remarks": list(arm["notes"]),
-        "task": arm["task"],
     }
 
 

@@ -28,6 +28,7 @@ from plugformer.errors import RunError, described
 from plugformer.interfaces import Metric
 from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, replacing
+from plugformer_ablation.design.arms import RECORDED
 from plugformer_ablation.judging.records import REPORT_RECORD, LookRecord
 
 Record = dict[str, Any]
@@ -202,26 +203,9 @@ class StudyResults:
         with _readable(file):
             REPORT_RECORD.validate_python(record)
             cells = [CellResult.of(cell, statistics[str(n)]) for n, cell in enumerate(record["cells"])]
-            kept = (
-                "values",
-                "baseline",
-                "metric",
-                "split",
-                "start",
-                "parts",
-                "test_set",
-                "tuned",
-                "edges",
-                "task",
-                "cost",
-            )
             arms = [
-                {
-                    "name": arm["arm"],
-                    "notes": arm["remarks"],
-                    "choices": arm.get("choices", []),
-                    **{key: arm[key] for key in kept},
-                }
+                {"name": arm["arm"], "notes": arm["remarks"], "choices": arm.get("choices", [])}
+                | {key: arm[key] for key in (*RECORDED, "task", "cost")}
                 for arm in record["arms"]
             ]
             of_tasks = {arm["values"].get("task", ""): arm for arm in reversed(arms)}

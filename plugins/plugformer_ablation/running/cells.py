@@ -13,7 +13,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Metric
 from plugformer.runs import RunDirectory, provenance
 from plugformer_ablation.design.arms import EMBEDDING, Arm, written
-from plugformer_ablation.design.study import TUNING_SEED, Keep
+from plugformer_ablation.design.blocks import TUNING_SEED, Keep
 from plugformer_ablation.judging.results import RESULT, CellResult
 
 CELLS = "cells"

@@ -16,8 +16,9 @@ from plugformer.configuration import TrainingSettings, dump
 from plugformer.hooks import Run, Update, hookimpl, must_not_fail
 from plugformer.registry import Registry
 from plugformer_ablation.design.arms import Arm, resolve_arms
+from plugformer_ablation.design.blocks import Keep
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.study import Keep, Study
+from plugformer_ablation.design.study import Study
 from plugformer_ablation.judging.results import Record, write
 from plugformer_ablation.running.executors import Executor
 from plugformer_ablation.running.noise import noise_text, planned_noise

@@ -19,8 +19,9 @@ from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer.training import Interruption
 from plugformer_ablation.design.arms import TASK, Arm, by_context, by_stage, resolve_arms
+from plugformer_ablation.design.blocks import TUNING_SEED
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.study import TUNING_SEED, Study
+from plugformer_ablation.design.study import Study
 from plugformer_ablation.judging.comparison import Verdict
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import (

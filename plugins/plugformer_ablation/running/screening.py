@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer_ablation.design.arms import Arm, by_context, by_stage, plain_name
-from plugformer_ablation.design.study import SCREENING_SEED, Screening
+from plugformer_ablation.design.blocks import SCREENING_SEED, Screening
 from plugformer_ablation.judging.comparison import Scores, compare
 from plugformer_ablation.judging.findings import scores_of
 from plugformer_ablation.judging.results import Record, StudyResults
