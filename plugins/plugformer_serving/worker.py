@@ -1,11 +1,11 @@
-"""One thread that answers: requests that arrive within a moment share a batch."""
+"""One thread that answers: requests that arrive while it computes, or return together, share a batch."""
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -18,7 +18,7 @@ from plugformer_serving.limits import ServerLimits
 from plugformer_serving.metrics import Metrics
 
 BATCH_WINDOW = 0.010
-"""Seconds in which requests are gathered into one batch."""
+"""Seconds that a batch waits at most until as many requests have arrived as the last one had."""
 
 Answers = list[Prediction | PlugformerError]
 
@@ -31,13 +31,11 @@ class Job:
         texts: The texts.
         options: How they are answered.
         result: Receives the answers; it is cancelled when nobody waits for them any more.
-        arrived: When it came, in seconds of the monotonic clock.
     """
 
     texts: Sequence[RequestedText]
     options: AnswerOptions
     result: "Future[Answers]"
-    arrived: float = field(default_factory=time.monotonic)
 
 
 class Worker:
@@ -58,6 +56,7 @@ class Worker:
         self._limits = limits
         self._metrics = metrics
         self._jobs: deque[Job] = deque()
+        self._together = 1
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "model")
 
@@ -102,13 +101,21 @@ class Worker:
             self.waiting += count
 
     def _answer_batch(self) -> None:
-        """Answers the jobs that have arrived, if an earlier batch has left any."""
-        if self._jobs:
-            time.sleep(max(0.0, self._jobs[0].arrived + BATCH_WINDOW - time.monotonic()))
+        """Answers the jobs that have arrived, if an earlier batch has left any.
+
+        Clients that had their answers together soon ask again, one after the other. A batch of the first
+        alone would keep the others waiting; a client that is alone waits for nobody.
+        """
+        if not self._jobs:
+            return
+        latest = time.monotonic() + BATCH_WINDOW
+        while len(self._jobs) < self._together and time.monotonic() < latest:
+            time.sleep(BATCH_WINDOW / 10)
         jobs: list[Job] = []
         while self._jobs and sum(len(job.texts) for job in jobs) < self._limits.items:
             job = self._jobs.popleft()
             jobs += [job] * (not job.result.cancelled())
+        self._together = len(jobs)
         self._answer(jobs)
 
     def _answer(self, jobs: Sequence[Job]) -> None:
