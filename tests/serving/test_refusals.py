@@ -65,6 +65,10 @@ def test_other_paths_methods_and_content_types(served):
         ({"host": "127.0.0.1:8000"}, 200),
         ({"host": "localhost:8000"}, 200),
         ({"host": "[::1]:8000"}, 200),
+        (
+            {"host": "localhost:8000", "sec-fetch-site": "cross-site"},
+            200,
+        ),  # an image; the page cannot read it
         ({"host": "evil.example"}, 400),
         ({"host": "127.0.0.1.evil.example"}, 400),
         ({"host": "[::1"}, 400),
@@ -81,6 +85,7 @@ def test_only_this_machine_and_pages_of_the_server_are_answered(served, headers,
     assert response.status_code == status
     assert not [name for name in response.headers if name.startswith("access-control")]
     assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert response.headers["cross-origin-resource-policy"] == "same-origin"
 
 
 def test_a_name_behind_a_proxy_is_allowed(served):
