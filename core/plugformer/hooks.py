@@ -11,6 +11,7 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task
 from plugformer.interfaces import Batch, Loss, Model
+from plugformer.registry import Registry
 
 __all__ = [
     "HOOKS",
@@ -49,7 +50,8 @@ class Run:
             logged update.
         steps: Updates in the whole training.
         epoch_steps: Updates in an epoch.
-        arguments: What commands need besides the directory: ` --registry FILE` for a local manifest.
+        registry: The components that are installed or local, for a hook that loads another run:
+            `plugformer.load(teacher, run.registry)`.
     """
 
     directory: Path
@@ -57,7 +59,12 @@ class Run:
     model: Model
     steps: int
     epoch_steps: int
-    arguments: str = ""
+    registry: Registry = field(default_factory=Registry.built_in, repr=False)
+
+    @property
+    def arguments(self) -> str:
+        """What commands need besides the directory: ` --registry FILE` for a local manifest."""
+        return self.registry.arguments
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,7 @@ def _refused_by_hooks(experiment: Experiment) -> Iterator[Finding]:
     if not task.training.callbacks:
         return
     with torch.device("meta"):
-        run = Run(Path(), task, build(experiment.spec, _SIZES), steps=1, epoch_steps=1)
+        run = Run(Path(), task, build(experiment.spec, _SIZES), 1, 1, registry)
 
     def show(block: Component) -> None:
         HookManager([], lambda _: None, create_callbacks([block], registry)).ask("model_built", run=run)

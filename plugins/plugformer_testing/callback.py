@@ -43,7 +43,7 @@ class _SmallTraining:
         )
         self.examples, self.model = examples, copy.deepcopy(model).to(device)
         settings = Task.model_construct(training=TrainingSettings())
-        self.run = Run(Path(), settings, self.model, steps=2 * UPDATES, epoch_steps=UPDATES)
+        self.run = Run(Path(), settings, self.model, 2 * UPDATES, UPDATES, subject.registry)
         try:
             self.call("model_built")
         except ConfigurationError as error:

@@ -264,6 +264,19 @@ def test_hooks_are_checked_before_data_are_read(with_hook):
         validate(resolve("dates", ["training.callbacks=[sample]"], misspelt))
 
 
+def test_a_hook_finds_the_components_of_its_run(with_hook, train_with):
+    """Also those of a local manifest, which the run of a teacher may need."""
+    registry = with_hook(
+        """
+        @hookimpl
+        def model_built(self, run):
+            run.registry.find("callback", "sample")
+        """
+    )
+    validate(resolve("dates", ["training.callbacks=[sample]"], registry))
+    train_with(registry, "run", "[sample]", "training.steps=1")
+
+
 def test_a_state_that_no_checkpoint_can_hold(with_hook, train_with):
     hook = "@hookimpl\ndef model_built(self):\n    pass\n\n"
     registry = with_hook(f"{hook}def state_dict(self):\n    return {{'a': {{1, 2}}}}")

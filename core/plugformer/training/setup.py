@@ -51,7 +51,7 @@ def create_trainer(
     hooks = HookManager(watching, notify, create_callbacks(settings.callbacks, trained.registry))
     epochs = epochs_of(settings, data)
     steps, epoch_steps = count_updates(settings, epochs)
-    run = Run(trained.directory, task, trained.model, steps, epoch_steps, trained.registry.arguments)
+    run = Run(trained.directory, task, trained.model, steps, epoch_steps, trained.registry)
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)  # before processes distribute the model
     strategy = strategy_of(trained.model, settings, processes)
