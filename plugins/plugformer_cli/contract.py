@@ -20,7 +20,7 @@ def print_contract(name: str, *, as_json: bool) -> None:
         ConfigurationError: There is none of this name.
     """
     import plugformer.interfaces  # imports torch, for which other commands need not wait
-    from plugformer.registry import interface_of
+    from plugformer.registry import CONTRACTS, interface_of
 
     kinds, offered = [kind.value for kind in Kind], plugformer.interfaces
     known = [*kinds, *(each for each in offered.__all__ if isinstance(getattr(offered, each), type))]
@@ -29,15 +29,18 @@ def print_contract(name: str, *, as_json: bool) -> None:
         raise ConfigurationError(f"there is no contract of {name!r}{nearest(name, known)}\n{advice}")
     cls = interface_of(Kind(name)) if name in kinds else getattr(offered, name)
     written, tried = as_written(cls), dict(rules(Kind(name))) if name in kinds else {}
+    contract = CONTRACTS[name] if name in kinds else None
     if as_json:
-        print_json({"name": name, "interface": written, "checks": tried}, indent=2)
+        version = contract and contract.version
+        print_json({"name": name, "version": version, "interface": written, "checks": tried}, indent=2)
         return
     typer.echo(written)
     words = set(re.findall(r"\w+", written)) - {cls.__name__}
     if others := [each for each in known if each in words and each not in kinds]:
         print_text(f"\nplugformer info NAME --contract shows {', '.join(others)}")
-    if tried:
-        print_text(f"\nplugformer check {name}/NAME tries:")
+    if contract is not None:
+        print_text(f"\nversion {contract.version}; supported: {contract.supported}")
+        print_text(f"plugformer check {name}/NAME tries:")
         for check, rule in tried.items():
             print_text(f"{check}: {rule}", indent=2)
 

@@ -110,6 +110,7 @@ def test_info_shows_the_contract_of_a_kind_without_what_torch_adds(run):
             line.startswith("    def logits(self, hidden: Hidden, context: HeadInput)") for line in lines
         )
         assert any(line.startswith("  padding_does_not_count: Values at padding") for line in lines)
+        assert "version 1; supported: 1" in lines
         assert not any("_measured" in line or "state_dict" in line for line in lines)
     record = json.loads(run("info", "HeadInput", "--contract", "--json").out)
     assert "def weighted(" in record["interface"]
