@@ -13,8 +13,8 @@ from pathlib import Path
 from plugformer import load, train
 from plugformer.interfaces import Level
 from plugformer.registry import Registry
-from plugformer_export.command import TARGETS, create_target
-from plugformer_export.target import ExportError, UnsupportedExport
+from plugformer_export.command import create_target
+from plugformer_export.engine import ExportError, UnsupportedExport
 from plugformer_export.verification import verified
 
 STEPS = 30
@@ -54,7 +54,7 @@ def outcome(run: Path, name: str, out: Path, registry: Registry) -> str:
     trained = load(run, registry, device="cpu", overrides=settings)
     changed = f", {'; '.join(settings)}" if settings else ""
     try:
-        found = verified(trained, create_target(name), out)
+        found = verified(trained, create_target(trained.registry, name), out)
     except UnsupportedExport as error:
         return f"refused: {'; '.join(str(error).splitlines())}"
     except ExportError as error:
@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     registry = Registry.discover()
     tasks = sorted(entry.name for entry in registry.entries("task"))
-    parser.add_argument("--to", nargs="+", default=list(TARGETS), choices=list(TARGETS))
+    parser.add_argument("--to", nargs="+", default=["ctranslate2", "onnxruntime", "transformers"])
     parser.add_argument("--tasks", nargs="+", default=tasks)
     parser.add_argument("--runs", type=Path)
     arguments = parser.parse_args()

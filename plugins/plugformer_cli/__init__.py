@@ -10,6 +10,7 @@ from plugformer_cli.evaluate import predictions
 from plugformer_cli.options import (
     AsJson,
     Device,
+    EngineName,
     LocalManifest,
     RunPath,
     RunSettings,
@@ -24,6 +25,7 @@ from plugformer_cli.printing import print_json, print_text
 __all__ = [
     "AsJson",
     "Device",
+    "EngineName",
     "LocalManifest",
     "RunPath",
     "RunSettings",

@@ -10,7 +10,7 @@ import typer
 
 from plugformer.errors import ConfigurationError
 from plugformer_cli.answer_files import check_form, write_table
-from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, load_run
+from plugformer_cli.options import AsJson, Device, EngineName, LocalManifest, RunPath, RunSettings, load_run
 from plugformer_cli.printing import print_report
 from plugformer_cli.questions import TABLES
 
@@ -50,6 +50,7 @@ def command(
     ] = None,
     settings: RunSettings = None,
     device: Device = None,
+    engine: EngineName = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -63,7 +64,7 @@ def command(
         raise ConfigurationError("--split and --data exclude each other: give one")
     if table is not None:
         check_form("--predictions", table, TABLES)
-    model = load_run(ctx, run, settings, device, registry)
+    model = load_run(ctx, run, settings, device, registry, engine)
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         notify = partial(typer.echo, err=True)
         report = model.evaluate(split or "test", data=data or None, notify=notify)

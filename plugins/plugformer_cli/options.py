@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -46,6 +47,17 @@ Device: TypeAlias = Annotated[
     ),
 ]
 """The option `--device`."""
+
+EngineName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="What computes answers: one of `plugformer list engine`, torch by default; auto: the fastest. "
+        "Options: '{name: ctranslate2, compute_type: int8}'.",
+    ),
+]
+"""The option `--engine` of commands that answer."""
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print only JSON to standard output, messages to standard error.")
@@ -91,6 +103,7 @@ def load_run(
     settings: Iterable[str] | None = None,
     device: "str | torch.device | None" = None,
     registry: Iterable[Path] | None = None,
+    engine: str | None = None,
 ) -> "TrainedModel":
     """Loads the run that the user names, as its options say; what components print goes to standard error.
 
@@ -98,9 +111,19 @@ def load_run(
         PlugformerError: The run, a setting or a local manifest is wrong, or there is no such device.
     """
     import plugformer
+    from plugformer.yaml_reader import read_text
+    from plugformer.yaml_tree import Origin
 
+    named = None if engine is None else read_text(engine, Origin.of_argument("--engine", engine))
     with redirect_stdout(sys.stderr):
-        trained = plugformer.load(run, installed(ctx, registry), overrides=[*(settings or ())], device=device)
+        trained = plugformer.load(
+            run,
+            installed(ctx, registry),
+            overrides=[*(settings or ())],
+            device=device,
+            engine=None if named is None else named.value,
+            notify=partial(typer.echo, err=True),
+        )
     if trained.device.type != "cpu":
         typer.echo(f"computing on {trained.device}", err=True)
     return trained

@@ -18,7 +18,7 @@ import typer
 from plugformer.errors import ConfigurationError, DataError
 from plugformer_cli.answer_files import AnswerFile, UnfinishedAnswers, check_form
 from plugformer_cli.answering import Answer, Printer, Records, by_vectors, failed, records
-from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, load_run
+from plugformer_cli.options import AsJson, Device, EngineName, LocalManifest, RunPath, RunSettings, load_run
 from plugformer_cli.questions import (
     TABLES,
     Question,
@@ -104,6 +104,7 @@ def command(
     ] = "",
     settings: RunSettings = None,
     device: Device = None,
+    engine: EngineName = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -148,7 +149,7 @@ def command(
         for given in filter(None, (file, among)):
             check_file(given)
         processes = Processes.join()
-        model = load_run(ctx, run, settings, processes.device if several else device, registry)
+        model = load_run(ctx, run, settings, processes.device if several else device, registry, engine)
         answer: Answer = partial(model.predict_each, n_best=n_best, probabilities=probabilities)
         if by_vector:
             candidates = None if among is None else [str(line.asked) for line in lines_of(among)]

@@ -1,6 +1,7 @@
 """Trained models in the formats of other engines, each compared with the original before it is written.
 
-Reading order: target (what a format provides), comparison, verification, a folder for each format, command.
+Reading order: engine (what a format provides), comparison, verification, kept, a folder for each engine,
+command.
 In Python::
 
     from plugformer_export.ctranslate2 import CTranslate2

@@ -3,45 +3,40 @@
 import sys
 from contextlib import redirect_stdout
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.errors import ConfigurationError, nearest
-from plugformer_cli import AsJson, LocalManifest, RunPath, RunSettings, load_run, print_json
+from plugformer.errors import ConfigurationError
+from plugformer.registry import Kind, Registry
+from plugformer_cli import AsJson, LocalManifest, RunPath, RunSettings, installed, load_run, print_json
 
 if TYPE_CHECKING:
-    from plugformer_export.target import Target
+    from plugformer_export.kept import ExportEngine
 
 EXAMPLES = (
     "plugformer export runs/dates-20260102-120000 --to ctranslate2 --out exported",
     "plugformer export runs/dates --to ctranslate2 --compute-type int8 --out exported-int8",
 )
 
-TARGETS = {
-    "ctranslate2": "plugformer_export.ctranslate2:CTranslate2",
-    "onnx": "plugformer_export.onnx:ONNX",
-    "transformers": "plugformer_export.transformers:Transformers",
-}
-"""The class of each format; its module is imported when it is used."""
 
+def create_target(registry: Registry, name: str, compute_type: str = "float32") -> "ExportEngine":
+    """Returns an engine by its name; raises ConfigurationError if it reads no exports."""
+    registry.find(Kind.ENGINE, name)  # nothing is imported for a wrong name
+    from plugformer_export.kept import ExportEngine
 
-def create_target(name: str, compute_type: str = "float32") -> "Target":
-    """Returns a format by its name; raises ConfigurationError if there is none."""
-    if name not in TARGETS:
-        known = ", ".join(TARGETS)
-        raise ConfigurationError(f"unknown format {name!r}{nearest(name, TARGETS)}; known: {known}")
-    module, _, attribute = TARGETS[name].partition(":")
-    target: Target = getattr(import_module(module), attribute)(compute_type=compute_type)
+    kind: Any = registry.load(Kind.ENGINE, name)
+    if not issubclass(kind, ExportEngine):
+        raise ConfigurationError(f"--to {name}: this engine reads no files that a run can be exported to")
+    target: ExportEngine = kind(compute_type=compute_type)
     return target
 
 
 def command(
     ctx: typer.Context,
     run: RunPath,
-    to: Annotated[str, typer.Option(metavar="FORMAT", help=f"One of {', '.join(TARGETS)}.")],
+    to: Annotated[str, typer.Option(metavar="ENGINE", help="Such as ctranslate2 or onnxruntime.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the export; it must not exist.")],
     compute_type: Annotated[
         str,
@@ -70,13 +65,13 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Write a trained model for another engine.
+    """Write a trained model for another engine, one of `plugformer list engine`.
 
     The engine loads what was written, and answers held-out examples, in padded batches and one by one. If its
     scores, outputs or metrics are not those of the run, the command says where, and nothing is written. Parts
     without a counterpart in the format are refused by name. The model card has the figures.
     """
-    target = create_target(to, compute_type)
+    target = create_target(installed(ctx, registry), to, compute_type)
     from plugformer_export.verification import verified
 
     trained = load_run(ctx, run, settings, "cpu", registry)

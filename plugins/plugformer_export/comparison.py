@@ -1,6 +1,7 @@
 """The comparison of an engine with the model whose export it has loaded, example by example."""
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from plugformer.data import EncodedSplit
 from plugformer.evaluation import GenerativePredictor, Score
 from plugformer.interfaces import END, Batch, Level, Model, Prediction, TaskType, evaluating
 from plugformer.runs import TrainedModel
-from plugformer_export.target import Engine, ExportError, Target
+from plugformer_export.engine import ExportError, Format, LoadedModel
 
 GROUP = 8
 """Examples of a padded batch; each has short and long ones."""
@@ -31,6 +32,7 @@ class Verification:
         equal: Number of examples with equal outputs, in batches and alone.
         ties: Number of those whose outputs differ, but are equally probable within the tolerance.
         metrics: Of each metric, the score of the run and that of the export, on these examples.
+        seconds: What the run and the export took to answer these examples together and one by one.
     """
 
     target: str
@@ -42,6 +44,7 @@ class Verification:
     equal: int
     ties: int
     metrics: dict[str, tuple[Score, Score]]
+    seconds: tuple[float, float]
 
     @property
     def figures(self) -> dict[str, str]:
@@ -55,6 +58,7 @@ class Verification:
             "largest difference of scores": f"{self.difference:.2g}{bound}",
             "equal outputs": f"{self.equal} of {self.examples}{ties}",
         }
+        figures["speed"] = f"{self.seconds[0] / self.seconds[1]:.2g} times that of the run on these examples"
         for name, (own, other) in self.metrics.items():
             figures[name] = f"{_in_words(own)} of the run, {_in_words(other)} of the export"
         return figures
@@ -75,8 +79,8 @@ class Comparison:
     def __init__(
         self,
         trained: TrainedModel,
-        target: Target,
-        engine: Engine,
+        target: Format,
+        engine: LoadedModel,
         split: EncodedSplit,
         rows: Sequence[int],
         name: str,
@@ -90,7 +94,7 @@ class Comparison:
         self.exact = target.compute_type == "float32"
         own = trained.evaluator()
         self.own = replace(own, predictor=replace(own.predictor, precision=None))
-        self.other = replace(own, predictor=engine.predictor())
+        self.other = replace(own, predictor=engine.answering(own.predictor))
 
     def result(self, agreement: float) -> Verification:
         """Returns the figures; raises ExportError if they do not agree."""
@@ -106,7 +110,7 @@ class Comparison:
         if not self.exact and equal < agreement * examples:
             self._fail(f"{equal} of {examples} outputs are equal; --agreement is {agreement:g}")
         kept = (target.name, target.compute_type, self.name, examples, target.tolerance)
-        return Verification(*kept, difference, equal, ties, metrics)
+        return Verification(*kept, difference, equal, ties, metrics, self._seconds)
 
     def _check_metric(self, name: str, own: Score, other: Score, ties: int) -> None:
         low, high, value = own["value"], own["value"], other["value"]
@@ -146,10 +150,14 @@ class Comparison:
     def _outputs(self) -> tuple[int, int]:
         """Returns the numbers of examples with equal outputs, and of ties among them."""
         task_type, count = self.trained.processor.task_type, len(self.split)
-        own = self.own.answers(self.split, range(count))
-        ways = {"in a batch": self.other.answers(self.split, range(count))}
-        if type(task_type).rank is TaskType.rank:  # else answers are found among those of all examples
-            ways["alone"] = [self.other.answers(self.split, [row])[0] for row in range(count)]
+        own, ways, taken = self.own.answers(self.split, range(count)), {}, []
+        for each in (self.own, self.other):
+            started = time.perf_counter()
+            ways = {"in a batch": each.answers(self.split, range(count))}
+            if type(task_type).rank is TaskType.rank:  # else answers are found among those of all examples
+                ways["alone"] = [each.answers(self.split, [row])[0] for row in range(count)]
+            taken.append(time.perf_counter() - started)
+        self._seconds = taken[0], taken[1]
         different: set[int] = set()
         ties: set[int] = set()
         for how, answers in ways.items():
@@ -200,7 +208,7 @@ class Comparison:
         raise ExportError(f"{what}\n  {words}")
 
 
-def scores_of(model: Model, engine: Engine, batch: Batch) -> tuple[Tensor, Tensor]:
+def scores_of(model: Model, engine: LoadedModel, batch: Batch) -> tuple[Tensor, Tensor]:
     """Returns the scores of a batch by the model and by the engine."""
     found = engine.logits(batch)
     if found is None:

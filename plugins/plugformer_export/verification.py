@@ -1,25 +1,28 @@
 """Exports are written if their engine gives the scores, outputs and metrics of the run."""
 
+import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from plugformer.data import EncodedSplit
-from plugformer.errors import ConfigurationError, DataError, needing
+from plugformer.errors import ConfigurationError, DataError
 from plugformer.runs import TrainedModel, replacing
 from plugformer_export.comparison import Comparison, Verification
-from plugformer_export.target import Target, UnsupportedExport
+from plugformer_export.engine import Format, UnsupportedExport
 from plugformer_sharing import model_card
 
 Notify = Callable[[str], None]
 
+RECORD = "verification.json"
+"""What the comparison has found, in the folder of an export."""
+
 
 def verified(
     trained: TrainedModel,
-    target: Target,
+    target: Format,
     out: Path,
     *,
     examples: int = 64,
@@ -49,9 +52,7 @@ def verified(
         RunError: Components have changed since training, and give other answers.
         ExportError: The engine computes something else. No file remains.
     """
-    with needing(target.extra, f"`plugformer export --to {target.name}`"):
-        for library in target.libraries:
-            import_module(library)
+    target.require(f"the engine {target.name}")
     if problems := target.problems(trained):
         raise UnsupportedExport(
             "\n".join(f"{problem} has no counterpart in {target.name}" for problem in problems)
@@ -67,6 +68,7 @@ def verified(
         result = comparison.result(agreement)
         card = model_card(trained, figures=result.figures, usage=target.usage(trained))
         (folder / "README.md").write_text(card, encoding="utf-8")
+        (folder / RECORD).write_text(json.dumps(result.as_json(), indent=1), encoding="utf-8")
     return result
 
 

@@ -34,7 +34,7 @@ REFUSED = [
     (["validate", "datse"], "did you mean"),
     (["info", "dates", "--set", "model.attention=mah"], "did you mean"),
     (["export", "runs/dates", "--out", "exported"], "--to"),
-    (["export", "runs/dates", "--out", "exported", "--to", "onxx"], "'onnx'"),
+    (["export", "runs/dates", "--out", "exported", "--to", "onnxrutime"], "'onnxruntime'"),
 ]
 HEAVY = {"torch", "numpy", "rich", "datasets", "tokenizers"}
 CORE_MODULES = 79

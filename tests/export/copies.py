@@ -8,10 +8,11 @@ from torch import Tensor
 
 from plugformer.interfaces import Batch, Generative, Hypothesis, evaluating
 from plugformer.runs import TrainedModel, load_tensors, own_tensors, save_tensors
-from plugformer_export.target import Engine, SearchEngine, Target
+from plugformer_export.engine import LoadedModel, SearchingModel
+from plugformer_export.kept import ExportEngine
 
 
-class Copied(SearchEngine):
+class Copied(SearchingModel):
     """Computes with the second model."""
 
     def __init__(self, trained: TrainedModel, folder: Path) -> None:
@@ -23,7 +24,7 @@ class Copied(SearchEngine):
         with evaluating(self.model):
             return self.model.logits(batch)
 
-    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
+    def outputs(self, batch: Batch, rows: list[int], most: int, n_best: int) -> list[list[Hypothesis]]:
         predictor = self.trained.predictor()
         assert isinstance(self.model, Generative)
         predictor.model = self.model
@@ -32,7 +33,7 @@ class Copied(SearchEngine):
         return [found[row] for row in rows]
 
 
-class Copy(Target):
+class Copy(ExportEngine):
     """The format; `noise` is added to every parameter."""
 
     name = "copy"
@@ -52,7 +53,7 @@ class Copy(Target):
         noisy = {name: value + self.noise * torch.randn_like(value) for name, value in tensors.items()}
         save_tensors(noisy, folder / "parameters.safetensors")
 
-    def load(self, trained: TrainedModel, folder: Path) -> Engine:
+    def load(self, trained: TrainedModel, folder: Path) -> LoadedModel:
         return Copied(trained, folder)
 
     def usage(self, trained: TrainedModel) -> str:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from plugformer_export.ctranslate2 import CTranslate2
-from plugformer_export.target import ExportError, UnsupportedExport
+from plugformer_export.engine import ExportError, UnsupportedExport
 from plugformer_export.verification import verified
 
 SLOWLY = ("training.optimizer={name: adamw, lr: 0.001}", "training.schedule.warmup_steps=200")

@@ -10,9 +10,9 @@ import pytest
 
 from plugformer.errors import NotExportableError
 from plugformer_export import tokenizer_files
+from plugformer_export.engine import UnsupportedExport
 from plugformer_export.onnx import ONNX
 from plugformer_export.onnx.format import programs
-from plugformer_export.target import UnsupportedExport
 from plugformer_export.verification import verified
 from plugformer_plugins.feed_forward.networks import GELU
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from plugformer import load
-from plugformer_export.target import ExportError, UnsupportedExport
+from plugformer_export.engine import ExportError, UnsupportedExport
 from plugformer_export.transformers import Transformers
 from plugformer_export.verification import verified
 

@@ -6,7 +6,7 @@ from tests.export.copies import Copied, Copy
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Hypothesis
 from plugformer.runs import TrainedModel
-from plugformer_export.target import ExportError, UnsupportedExport
+from plugformer_export.engine import ExportError, UnsupportedExport
 from plugformer_export.verification import verified
 
 TASKS = {

@@ -9,7 +9,7 @@ import pytest
 from plugformer.errors import RunError
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
-from plugformer_export.command import create_target
+from plugformer_export.onnx.format import ONNX
 from plugformer_export.verification import verified
 from plugformer_sharing.publishing import publication
 
@@ -71,7 +71,7 @@ def test_what_answers_otherwise_is_neither_exported_nor_published(run, edit, tmp
     with pytest.raises(RunError, match=r"norm/mine: .*\n.*other answers .*--allow-changes"):
         publication(changed, "hub:me/dates")
     with pytest.raises(RunError, match=r"norm/mine: .*\n.*other answers"):
-        verified(changed, create_target("onnx"), tmp_path / "out")
+        verified(changed, ONNX(), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

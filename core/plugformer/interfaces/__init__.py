@@ -23,7 +23,7 @@ from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, 
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
 from plugformer.interfaces.position import PositionalEncoding, Positions
-from plugformer.interfaces.prediction import Input, Level, OutputType, Prediction, as_text
+from plugformer.interfaces.prediction import Engine, Input, Level, OutputType, Prediction, as_text
 from plugformer.interfaces.spec import (
     Architecture,
     HeadContext,
@@ -67,6 +67,7 @@ __all__ = [
     "Data",
     "Decoding",
     "Encoded",
+    "Engine",
     "Example",
     "Examples",
     "FeedForward",

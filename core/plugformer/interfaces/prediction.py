@@ -1,10 +1,11 @@
-"""What task types, architectures, heads and metrics share: levels, inputs, types of outputs, predictions."""
+"""Levels, inputs, types of outputs and predictions, which several kinds share; and engines, which predict."""
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Level(StrEnum):
@@ -108,3 +109,31 @@ def as_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {as_text(item)}" for name, item in value.items())
     return f"{value:.6g}" if isinstance(value, float | int) else " ".join(map(as_text, value))
+
+
+class Engine(ABC):
+    """What computes the answers of a run, in place of its model.
+
+    A component is constructed as `SomeEngine(**options)`. An engine answers like the model, with the same
+    outputs, scores and errors, or it refuses the run. One that reads exported files derives from
+    `plugformer_export.kept.ExportEngine`, which compares the answers before the engine is used.
+
+    Attributes:
+        device: Where the run is loaded for it, such as `cpu`; None for where the user says.
+    """
+
+    device: ClassVar[str | None] = None
+
+    @abstractmethod
+    def answering(self, trained: Any, notify: Callable[[str], None]) -> Callable[[Any], Any]:
+        """Returns what makes a predictor of the model one for which this engine computes.
+
+        Args:
+            trained: The run's `plugformer.runs.TrainedModel`.
+            notify: Receives messages for people.
+
+        Raises:
+            ConfigurationError: The engine is not installed, or cannot express the run; every part or setting
+                without a counterpart is named.
+            DataError: It has to be compared with the run, and there are no examples.
+        """

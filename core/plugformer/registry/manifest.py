@@ -40,6 +40,7 @@ class Kind(StrEnum):
     DECODING = "decoding"
     CONSTRAINT = "constraint"
     CALLBACK = "callback"
+    ENGINE = "engine"
 
 
 INTERFACES = {kind: kind.title().replace("_", "") for kind in Kind}

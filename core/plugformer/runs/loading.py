@@ -23,6 +23,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import (
     AllowedOutputs,
     Constraint,
+    Engine,
     Example,
     Generative,
     Level,
@@ -62,6 +63,7 @@ class TrainedModel:
         processor: What turns text into numbers and back.
         changes: How the components that answer differ from those of the training, a line each.
         other_data: Whether it was loaded with other settings of data than those of the training.
+        answered_by: Puts the engine of `load` in the place of the model of a predictor.
         report: The final evaluation, if `train` or `resume` returned this model.
 
     Raises:
@@ -73,6 +75,7 @@ class TrainedModel:
     def __init__(self, directory: Path, experiment: Experiment, model: Model, processor: Processor) -> None:
         self.changes: Sequence[str] = ()
         self.other_data = False
+        self.answered_by: Callable[[Any], Any] = lambda predictor: predictor
         self.directory = directory
         self.place = directory.absolute()
         self.experiment = experiment
@@ -265,7 +268,9 @@ class TrainedModel:
             return report
         free = decoding.model_copy(update={"length": None, "pattern": None, "constraint": None})
         experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": free}))
-        other = TrainedModel(self.directory, experiment, self.model, self.processor).evaluator(processes)
+        model = TrainedModel(self.directory, experiment, self.model, self.processor)
+        model.answered_by = self.answered_by
+        other = model.evaluator(processes)
         other = replace(other, metrics=other.output_metrics)
         return replace(report, unconstrained=other.report(split, self.directory, name).metrics)
 
@@ -323,16 +328,18 @@ class TrainedModel:
         if probabilities and not (has_classes and head.probabilities and head.depends_on == "target"):
             kind, name = self.task.type.name, self.task.model.head.name
             raise ConfigurationError(f"probabilities: a {kind} model with head {name} has none of each class")
-        if task_type.level is not Level.NEXT_TOKEN:
-            return Predictor(self.model, self.processor, tokens, probabilities=probabilities, **options)
-        return GenerativePredictor(
-            cast("Generative", self.model),
-            self.processor,
-            tokens,
-            self.experiment.create(Kind.DECODING, self.task.decoding),
-            self._allowed,
-            **options,
-        )
+        found = Predictor(self.model, self.processor, tokens, probabilities=probabilities, **options)
+        if task_type.level is Level.NEXT_TOKEN:
+            found = GenerativePredictor(
+                cast("Generative", self.model),
+                self.processor,
+                tokens,
+                self.experiment.create(Kind.DECODING, self.task.decoding),
+                self._allowed,
+                **options,
+            )
+        answering: Predictor = self.answered_by(found)
+        return answering
 
 
 def load(
@@ -342,6 +349,8 @@ def load(
     components: Mapping[str, Mapping[str, type]] | None = None,
     overrides: Sequence[str] = (),
     device: str | torch.device | None = None,
+    engine: str | Mapping[str, Any] | None = None,
+    notify: Notify = lambda _: None,
 ) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
 
@@ -353,15 +362,21 @@ def load(
         components: Classes that the run was trained with and that no manifest names, by kind and name.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda:1`, `mps`; by default on a GPU, if any.
+        engine: What computes its answers, such as `ctranslate2`, or a mapping with its `name` and options;
+            `auto` is the fastest that gives the same answers. By default the model, as `torch` does.
+        notify: Receives messages for people, such as what the comparison with an engine has found.
 
     Raises:
-        ConfigurationError: An override is wrong, or belongs to what was trained; or there is no such device.
+        ConfigurationError: An override is wrong, or belongs to what was trained; or there is no such device,
+            or engine, or the engine cannot express the run.
+        DataError: An engine has to be compared with the run, and its examples cannot be read.
         RunError: There is no such run, it is damaged, it comes from a newer version, or a component that it
             uses is not installed.
     """
-    place = chosen_device(device)
-    directory = RunDirectory.open(located(run))
     registry = (registry or Registry.discover()).with_components(components or {})
+    computing = None if engine is None else _engine(engine, registry)
+    place = chosen_device(device or (None if computing is None else computing.device))
+    directory = RunDirectory.open(located(run))
     experiment = resolve_run(directory, registry, check_overrides(overrides, AFTER_TRAINING), ANSWERING)
     processor = read_processor(directory, experiment)
     model = build(experiment.spec, processor.sizes)
@@ -371,7 +386,16 @@ def load(
     trained.other_data = "data" in read_overrides(overrides).value
     if trained.changes:
         _LOG.warning("%s", _changes(trained))
+    if computing is not None:
+        trained.answered_by = computing.answering(trained, notify)
     return trained
+
+
+def _engine(named: str | Mapping[str, Any], registry: Registry) -> Engine:
+    """Returns an engine by its name, alone or with options."""
+    options = {"name": named} if isinstance(named, str) else dict(named)
+    engine: Engine = registry.create(Kind.ENGINE, options.pop("name"), **options)
+    return engine
 
 
 def _changes(trained: TrainedModel) -> str:

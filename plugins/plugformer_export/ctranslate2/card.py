@@ -3,7 +3,7 @@
 from plugformer.interfaces import BEGIN, END, SPECIAL_TOKENS, Level
 from plugformer.runs import TrainedModel
 from plugformer_export.ctranslate2.engine import search_options
-from plugformer_export.target import reads_input
+from plugformer_export.engine import reads_input
 from plugformer_export.tokenizer_files import sides
 
 TRANSLATOR = """

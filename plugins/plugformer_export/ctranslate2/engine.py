@@ -1,5 +1,6 @@
 """CTranslate2 as an engine: its scores, and outputs that its own search finds."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import (
     BEGIN,
+    END,
     PADDING,
     SPECIAL_TOKENS,
     Batch,
@@ -23,7 +25,7 @@ from plugformer.interfaces import (
 )
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
-from plugformer_export.target import Engine, SearchEngine, given_tokens
+from plugformer_export.engine import LoadedModel, SearchingModel, given_tokens
 from plugformer_export.tokenizer_files import spellings
 
 
@@ -32,32 +34,61 @@ def search_options(trained: TrainedModel) -> dict[str, Any]:
     decoding: Any = trained.experiment.create(Kind.DECODING, trained.task.decoding)
     if hasattr(decoding, "size"):
         return {"beam_size": decoding.size, "length_penalty": decoding.length_penalty}
-    # Its probabilities are then those of the other tokens alone, which matters to sums, not to a maximum.
-    never = [[SPECIAL_TOKENS[PADDING]], [SPECIAL_TOKENS[BEGIN]]]
-    return {"beam_size": 1, "length_penalty": 0, "suppress_sequences": never}
+    return {"beam_size": 1, "length_penalty": 0}
 
 
-class _Generates(SearchEngine):
+_NEVER = {"suppress_sequences": [[SPECIAL_TOKENS[PADDING]], [SPECIAL_TOKENS[BEGIN]]]}
+"""Its probabilities are then those of the other tokens alone, which matters to sums, not to a maximum."""
+
+_Found = tuple[Sequence[Sequence[int]], Sequence[float]]
+"""The outputs of an example as CTranslate2 returns them, and their scores."""
+
+
+class _Generates(SearchingModel):
     """What translators and generators have in common: search options, and tokens by their spelling."""
 
     def __init__(self, trained: TrainedModel, folder: Path) -> None:
         super().__init__(trained)
         self._engine = _loaded(type(self).__name__, folder)
         self._spellings = spellings(trained)
+        self._numbers = {token: number for number, token in enumerate(self._spellings[-1])}
         self._options = search_options(trained)
 
     def _spell(self, row: Sequence[int], side: int) -> list[str]:
         return [self._spellings[side][token] for token in row]
 
-    def _hypotheses(
-        self, tokens: Sequence[Sequence[int]], scores: Sequence[float], most: int
-    ) -> list[Hypothesis]:
-        """Returns the outputs of one example, with sums of log-probabilities: without END at the limit."""
-        penalty = self._options["length_penalty"]
-        return [
-            Hypothesis(list(row), score * (len(row) + (len(row) < most)) ** penalty)
-            for row, score in zip(tokens, scores, strict=True)
-        ]
+    def outputs(self, batch: Batch, rows: list[int], most: int, n_best: int) -> list[list[Hypothesis]]:
+        """Returns the best outputs of some rows.
+
+        Where CTranslate2's score is not that of the whole output and END, it is computed again: at the
+        longest length, and where a greedy search has to be kept from PADDING and BEGIN.
+        """
+        beams = self._options["beam_size"]
+        options = {**self._options, "num_hypotheses": min(n_best, beams)}
+        found = self._found(batch, rows, most, options)
+        wrong = [place for place, (each, _) in enumerate(found) if {PADDING, BEGIN} & {*each[0]}]
+        if wrong and beams == 1:
+            others = self._found(batch, [rows[place] for place in wrong], most, options | _NEVER)
+            for place, other in zip(wrong, others, strict=True):
+                found[place] = other
+        penalty, answers = self._options["length_penalty"], []
+        for place, (outputs, scores) in enumerate(found):
+            sums = [score * (len(each) + 1) ** penalty for each, score in zip(outputs, scores, strict=True)]
+            again = [n for n, each in enumerate(outputs) if len(each) == most or place in wrong]
+            for n, score in zip(
+                again, self._sums(batch, rows[place], [outputs[n] for n in again]), strict=True
+            ):
+                sums[n] = score
+            answers.append([Hypothesis([*each], score) for each, score in zip(outputs, sums, strict=True)])
+        return answers
+
+    @abstractmethod
+    def _found(self, batch: Batch, rows: list[int], most: int, options: dict[str, Any]) -> list[_Found]:
+        """Returns what a search finds for some rows."""
+
+    @abstractmethod
+    def _sums(self, batch: Batch, row: int, outputs: list[Sequence[int]]) -> list[float]:
+        """Returns the log-probabilities of outputs of a row, END included."""
 
 
 class Translator(_Generates):
@@ -76,8 +107,7 @@ class Translator(_Generates):
             scores[row, : len(one.log_probs)] = torch.tensor(one.log_probs)
         return scores
 
-    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
-        """Returns the best outputs of some rows."""
+    def _found(self, batch: Batch, rows: list[int], most: int, options: dict[str, Any]) -> list[_Found]:
         sources = self._sources(batch)
         results = self._engine.translate_batch(
             [sources[row] for row in rows],
@@ -85,15 +115,17 @@ class Translator(_Generates):
             min_decoding_length=0,
             max_input_length=0,
             return_scores=True,
-            **self._options,
+            **options,
         )
-        numbers = {token: number for number, token in enumerate(self._spellings[-1])}
+        numbers = self._numbers
         return [
-            self._hypotheses(
-                [[numbers[token] for token in row] for row in each.hypotheses], each.scores, most
-            )
-            for each in results
+            ([[numbers[token] for token in row] for row in each.hypotheses], each.scores) for each in results
         ]
+
+    def _sums(self, batch: Batch, row: int, outputs: list[Sequence[int]]) -> list[float]:
+        sources = [self._sources(batch)[row]] * len(outputs)
+        found = self._engine.score_batch(sources, [self._spell(each, -1) for each in outputs])
+        return [sum(each.log_probs) for each in found]
 
     def _sources(self, batch: Batch) -> list[list[str]]:
         return [self._spell(row[:-1], 0) for row in _rows(batch.source)]
@@ -110,8 +142,7 @@ class Generator(_Generates):
         whole[:, : found.shape[1]] = found
         return whole
 
-    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
-        """Returns the best outputs of some rows."""
+    def _found(self, batch: Batch, rows: list[int], most: int, options: dict[str, Any]) -> list[_Found]:
         prompts = given_tokens(batch)
         results = self._engine.generate_batch(
             [self._spell(prompts[row], 0) for row in rows],
@@ -120,12 +151,18 @@ class Generator(_Generates):
             max_batch_size=1,  # in a batch, what prompts are longer than the shortest counts as output
             include_prompt_in_result=False,
             return_scores=True,
-            **self._options,
+            **options,
         )
-        return [self._hypotheses(each.sequences_ids, each.scores, most) for each in results]
+        return [(each.sequences_ids, each.scores) for each in results]
+
+    def _sums(self, batch: Batch, row: int, outputs: list[Sequence[int]]) -> list[float]:
+        prompt = given_tokens(batch)[row]
+        whole = [self._spell([*prompt, *each, END], 0) for each in outputs]
+        found = self._engine.score_batch(whole)
+        return [sum(one.log_probs[-len(each) - 1 :]) for one, each in zip(found, outputs, strict=True)]
 
 
-class EncoderEngine(Engine):
+class EncoderEngine(LoadedModel):
     """Of an encoder alone: it gives hidden states, which the head of the run reads here."""
 
     def __init__(self, trained: TrainedModel, folder: Path) -> None:

@@ -7,11 +7,12 @@ from plugformer.runs import TrainedModel, own_tensors, save_tensors
 from plugformer_export.ctranslate2.card import program
 from plugformer_export.ctranslate2.engine import EncoderEngine, Generator, Translator
 from plugformer_export.ctranslate2.specification import Parts, specification
-from plugformer_export.target import Engine, Target, search_problems
+from plugformer_export.engine import LoadedModel, search_problems
+from plugformer_export.kept import ExportEngine
 from plugformer_export.tokenizer_files import save_tokenizers, spellings, tokenizer_problems
 
 
-class CTranslate2(Target):
+class CTranslate2(ExportEngine):
     """CTranslate2's format, with the files of the tokenizers, and of the head where that is not exported."""
 
     name = "ctranslate2"
@@ -37,7 +38,7 @@ class CTranslate2(Target):
         if trained.model.level is not Level.NEXT_TOKEN:
             save_tensors(own_tensors(trained.model.head), folder / "head.safetensors")
 
-    def load(self, trained: TrainedModel, folder: Path) -> Engine:
+    def load(self, trained: TrainedModel, folder: Path) -> LoadedModel:
         """Returns the translator, the generator or the encoder."""
         names = set(trained.model.stacks)
         kind = Translator if len(names) == 2 else Generator if "decoder" in names else EncoderEngine

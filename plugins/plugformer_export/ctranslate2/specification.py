@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from plugformer.interfaces import SPECIAL_TOKENS, Level, Positions
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
-from plugformer_export.target import is_built_in, stack_problems, stated
+from plugformer_export.engine import is_built_in, stack_problems, stated
 
 PARTS = {
     Kind.ATTENTION: ("mha", "gqa", "mqa"),

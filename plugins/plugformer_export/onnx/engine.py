@@ -12,10 +12,10 @@ from torch import Tensor
 from plugformer.interfaces import Batch, Level
 from plugformer.runs import TrainedModel
 from plugformer_blocks import tensors_of
-from plugformer_export.target import Engine
+from plugformer_export.engine import LoadedModel
 
 
-class ONNXRuntime(Engine):
+class ONNXRuntime(LoadedModel):
     """ONNX Runtime; outputs are searched by the task's decoding, with its numbers."""
 
     def __init__(self, trained: TrainedModel, folder: Path) -> None:

@@ -13,9 +13,10 @@ from plugformer.errors import NotExportableError
 from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Batch, Encoded, Head, Level, Ragged
 from plugformer.runs import TrainedModel
 from plugformer_blocks import Program, exported, part_of, programs_of
+from plugformer_export.engine import LoadedModel, quiet
+from plugformer_export.kept import ExportEngine
 from plugformer_export.onnx.card import program, template_of
 from plugformer_export.onnx.engine import ONNXRuntime
-from plugformer_export.target import Engine, Target, quiet
 from plugformer_export.tokenizer_files import save_tokenizers, tokenizer_problems
 
 OPSET = 20
@@ -25,10 +26,10 @@ _LOGGERS = ("torch.onnx", "onnx_ir", "onnxscript")
 _SMALL, _LARGE = [[5, 4, 5, 4], [4, 5]], [[4] * 7, [5, 4], [5] * 3]
 
 
-class ONNX(Target):
+class ONNX(ExportEngine):
     """ONNX programs with a config.json that names their inputs and outputs, and the tokenizers' files."""
 
-    name = "onnx"
+    name = "onnxruntime"
     libraries = ("onnx", "onnxscript", "onnxruntime")
 
     def problems(self, trained: TrainedModel) -> list[str]:
@@ -83,7 +84,7 @@ class ONNX(Target):
         )
         save_tokenizers(trained, folder)
 
-    def load(self, trained: TrainedModel, folder: Path) -> Engine:
+    def load(self, trained: TrainedModel, folder: Path) -> LoadedModel:
         """Returns ONNX Runtime with the programs."""
         return ONNXRuntime(trained, folder)
 

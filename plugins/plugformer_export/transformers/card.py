@@ -2,7 +2,7 @@
 
 from plugformer.interfaces import Level
 from plugformer.runs import TrainedModel
-from plugformer_export.target import reads_input
+from plugformer_export.engine import reads_input
 
 _OPEN = """\
 import torch

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from plugformer.interfaces import END, Batch, Hypothesis, Level
 from plugformer.runs import TrainedModel
-from plugformer_export.target import ExportError, SearchEngine, given_tokens, quiet
+from plugformer_export.engine import ExportError, SearchingModel, given_tokens, quiet
 from plugformer_export.transformers.vocabulary import ExportedTokenizer
 
 
@@ -30,7 +30,7 @@ def without_progress() -> Iterator[None]:
             transformers.logging.enable_progress_bar()
 
 
-class TransformersEngine(SearchEngine):
+class TransformersEngine(SearchingModel):
     """A model that Transformers has loaded. Its tokens have the numbers there.
 
     Raises:
@@ -85,7 +85,7 @@ class TransformersEngine(SearchEngine):
         return self._model.get_output_embeddings() is not None
 
     @torch.no_grad()
-    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
+    def outputs(self, batch: Batch, rows: list[int], most: int, n_best: int) -> list[list[Hypothesis]]:  # noqa: ARG002
         """Returns the best output of some rows; its score is not given."""
         if len(self.trained.model.stacks) == 1:
             prompts = given_tokens(batch)

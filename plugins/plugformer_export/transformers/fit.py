@@ -9,7 +9,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
-from plugformer_export.target import further_sublayers, is_built_in, stack_problems, stated
+from plugformer_export.engine import further_sublayers, is_built_in, stack_problems, stated
 from plugformer_transformers.families import FAMILIES
 from plugformer_transformers.family import Config, Family
 

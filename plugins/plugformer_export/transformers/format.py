@@ -1,22 +1,26 @@
 """The format of Hugging Face Transformers: a folder that `from_pretrained` reads."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import BEGIN, PADDING, Level
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel, own_tensors
-from plugformer_export.target import Engine, Target, search_problems
+from plugformer_export.engine import LoadedModel, search_problems
+from plugformer_export.kept import ExportEngine
 from plugformer_export.transformers.card import program
 from plugformer_export.transformers.engine import TransformersEngine, without_progress
 from plugformer_export.transformers.fit import Fit, nearest_fit
 from plugformer_export.transformers.vocabulary import ExportedTokenizer
 
 
-class Transformers(Target):
+class Transformers(ExportEngine):
     """The files that `save_pretrained` writes, of a class of Transformers that computes the same."""
 
     name = "transformers"
+    automatic = False
     extra = "pretrained"
     libraries = ("transformers",)
 
@@ -46,13 +50,20 @@ class Transformers(Target):
             model.save_pretrained(folder)
             self._tokenizer.pretrained().save_pretrained(folder)
 
-    def load(self, trained: TrainedModel, folder: Path) -> Engine:
+    def load(self, trained: TrainedModel, folder: Path) -> LoadedModel:
         """Returns the model that Transformers loads, after a look at its tokenizer.
 
         Raises:
             ExportError: The tokenizer splits texts differently.
         """
         return TransformersEngine(trained, folder, self._fit.class_name, self._tokenizer)
+
+    def answering(self, trained: TrainedModel, notify: Callable[[str], None]) -> NoReturn:  # noqa: ARG002
+        """Raises ConfigurationError: `generate` gives no scores of its outputs."""
+        raise ConfigurationError(
+            "engine 'transformers': its answers have no scores; export the run with "
+            "`plugformer export RUN --to transformers`, or choose another engine"
+        )
 
     def usage(self, trained: TrainedModel) -> str:
         """Returns a program that needs `transformers` alone."""

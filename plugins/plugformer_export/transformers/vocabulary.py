@@ -5,7 +5,7 @@ from typing import Any
 
 from plugformer.interfaces import END, SPECIAL_TOKENS, Level
 from plugformer.runs import TrainedModel, own_tensors
-from plugformer_export.target import reads_input
+from plugformer_export.engine import reads_input
 from plugformer_export.tokenizer_files import PROBED, pipeline_of, probes
 from plugformer_transformers.family import Family, is_vocabulary
 from plugformer_transformers.tokenizer import TransformersTokenizer

@@ -1,4 +1,4 @@
-"""What the format of another engine provides: reasons to refuse a model, its files, and its answers."""
+"""Engines that read an exported model: reasons to refuse a run, its files, and its answers."""
 
 import logging
 import warnings
@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -14,18 +15,18 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from plugformer.errors import ConfigurationError, PlugformerError
+from plugformer.errors import ConfigurationError, PlugformerError, needing
 from plugformer.evaluation import GenerativePredictor
 from plugformer.interfaces import (
     BIDIRECTIONAL,
     CAUSAL,
+    AllowedOutputs,
     Batch,
     Generative,
     Hypothesis,
     Level,
     Likelihoods,
     Tokens,
-    evaluating,
 )
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
@@ -39,11 +40,11 @@ class UnsupportedExport(ConfigurationError):  # noqa: N818 (what it is, as its m
     """A format has no counterpart of parts or settings of a model; the message names each of them."""
 
 
-class Engine(ABC):
+class LoadedModel(ABC):
     """An export, loaded by the engine that will run it.
 
-    An engine of models that generate has `begin` and `step`, which the task's decoding calls, or it is a
-    `SearchEngine`.
+    One of a model that generates has `begin` and `step`, which the task's decoding calls, or it is a
+    `SearchingModel`.
 
     Attributes:
         trained: The model that it was made of.
@@ -71,47 +72,46 @@ class Engine(ABC):
         """Returns the scores after another token of each row, and adds the tokens to the cache."""
         raise NotImplementedError
 
-    def predictor(self) -> Any:
-        """Returns a predictor that answers as `trained.predictor()` does, with this engine's numbers."""
-        return replace(self.trained.evaluator().predictor, model=_EngineModel(self), precision=None)
+    def answering(self, predictor: Any) -> Any:
+        """Returns a predictor that answers as one of the model does, with this engine's numbers."""
+        return replace(predictor, model=_EngineModel(self), precision=None)
 
 
-class SearchEngine(Engine):
+class SearchingModel(LoadedModel):
     """An engine with a search of its own."""
 
-    def search(self, batch: Batch) -> list[list[Hypothesis]]:
+    def search(self, batch: Batch, allowed: AllowedOutputs, n_best: int) -> list[list[Hypothesis]]:
         """Returns each example's outputs, the best first; those with the same limit are searched together."""
         model: Any = self.trained.model
-        predictor: Any = self.trained.predictor()
-        with evaluating(model):
-            lengths = model.input_lengths(batch), model.room(batch)
-            limits = predictor.allowed.bounds(*lengths)[1].tolist()
+        lengths = model.input_lengths(batch), model.room(batch)
+        limits = allowed.bounds(*lengths)[1].tolist()
         answers: dict[int, list[Hypothesis]] = {}
         for limit in set(limits):
             rows = [row for row, other in enumerate(limits) if other == limit]
-            answers.update(zip(rows, self.outputs(batch, rows, limit), strict=True))
+            answers.update(zip(rows, self.outputs(batch, rows, limit, n_best), strict=True))
         return [answers[row] for row in range(len(limits))]
 
     @abstractmethod
-    def outputs(self, batch: Batch, rows: list[int], most: int) -> list[list[Hypothesis]]:
-        """Returns the outputs of some rows, of at most so many tokens, the best of each first."""
+    def outputs(self, batch: Batch, rows: list[int], most: int, n_best: int) -> list[list[Hypothesis]]:
+        """Returns up to `n_best` outputs of some rows, of at most `most` tokens, the best of each first."""
 
-    def predictor(self) -> Any:
+    def answering(self, predictor: Any) -> Any:
         """Returns a predictor whose outputs this engine finds."""
-        found = super().predictor()
+        found = super().answering(predictor)
         if not isinstance(found, GenerativePredictor):
             return found
-        return _EnginePredictor(**vars(found), engine=self)
+        given = {each.name: getattr(found, each.name) for each in fields(found) if each.init}
+        return _EnginePredictor(**given, engine=self)
 
 
-class Target(ABC):
-    """A format that trained models can be exported to.
+class Format(ABC):
+    """What an engine reads: how a trained model is written for it, and what keeps it from that.
 
     Args:
         compute_type: The numbers that weights are stored and computed in.
 
     Attributes:
-        name: The value of `--to`.
+        name: The engine's, as in its manifest.
         extra: The extra of pyproject.toml with the libraries that it needs.
         libraries: Their import names.
         tolerance: Most that two logits a and b may differ: `tolerance * (1 + abs(b))`.
@@ -142,18 +142,24 @@ class Target(ABC):
         """Writes an export of a model without problems into an empty folder."""
 
     @abstractmethod
-    def load(self, trained: TrainedModel, folder: Path) -> Engine:
+    def load(self, trained: TrainedModel, folder: Path) -> LoadedModel:
         """Returns the engine with what `write` has written."""
 
     @abstractmethod
     def usage(self, trained: TrainedModel) -> str:
         """Returns Markdown for the model card: how to use the export without Plugformer."""
 
+    def require(self, purpose: str) -> None:
+        """Raises ConfigurationError, with the extra to install for a purpose, if a library is missing."""
+        with needing(self.extra, purpose):
+            for library in self.libraries:
+                import_module(library)
+
 
 class _EngineModel(Generative):
     """A model whose last hidden states are an engine's logits, so that heads and task types read them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: LoadedModel) -> None:
         super().__init__()
         self.original = cast("Generative", engine.trained.model)
         self.engine = engine
@@ -203,11 +209,11 @@ class _EngineModel(Generative):
 class _EnginePredictor(GenerativePredictor):
     """Continues sequences with an engine's own search."""
 
-    engine: SearchEngine
+    engine: SearchingModel
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:  # noqa: ARG002 (no random choices)
         """Returns each example's hypotheses, the best first."""
-        return self.engine.search(batch)
+        return self.engine.search(batch, self.allowed, self.n_best)
 
 
 def stated(trained: TrainedModel, path: str) -> str:

@@ -1,0 +1,63 @@
+"""The engines that need no export: the model itself, and the fastest of all."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from plugformer.errors import PlugformerError
+from plugformer.interfaces import Engine
+from plugformer.registry import Kind
+from plugformer.runs import TrainedModel
+from plugformer_export.kept import ExportEngine, kept, seconds
+
+Notify = Callable[[str], None]
+
+
+class Torch(Engine):
+    """The model itself, computed by PyTorch: the reference of all engines."""
+
+    def answering(self, trained: TrainedModel, notify: Notify) -> Callable[[Any], Any]:  # noqa: ARG002
+        """Returns what changes nothing."""
+        return _unchanged
+
+
+class Auto(Engine):
+    """The fastest of the installed engines that give the same answers, or the model itself.
+
+    Each engine that computes in float32 on a processor is compared with the run when it is first used. The
+    fastest is the one that took least time for the examples of its comparison. On a GPU the model answers.
+    """
+
+    def answering(self, trained: TrainedModel, notify: Notify) -> Callable[[Any], Any]:
+        """Returns what the fastest engine does."""
+        if trained.device.type != "cpu":
+            return _unchanged
+        found: dict[str, float] = {}
+        engines: dict[str, ExportEngine] = {}
+        for name, engine in _candidates(trained):
+            try:
+                own, other = seconds(kept(engine, trained, notify))
+            except PlugformerError as error:
+                notify(f"engine {name}: not used: {str(error).splitlines()[0]}")
+            else:
+                found[name], engines[name] = own / other, engine
+        fastest = max(found, key=lambda name: found[name], default="torch")
+        if found.get(fastest, 0.0) <= 1.0:
+            notify("engine torch answers" + (": the others are slower" if found else ""))
+            return _unchanged
+        notify(f"engine {fastest} answers: {found[fastest]:.2g} times as fast as torch in its comparison")
+        return engines[fastest].answering(trained, notify)
+
+
+def _candidates(trained: TrainedModel) -> Iterator[tuple[str, ExportEngine]]:
+    """Yields the engines of all plugins that `auto` may try."""
+    for entry in trained.registry.entries(Kind.ENGINE):
+        try:
+            kind: Any = trained.registry.load(Kind.ENGINE, entry.name)
+        except PlugformerError:  # `plugformer list` says so
+            continue
+        if issubclass(kind, ExportEngine) and kind.automatic:
+            yield entry.name, kind()
+
+
+def _unchanged(predictor: Any) -> Any:
+    return predictor

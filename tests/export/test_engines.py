@@ -1,0 +1,141 @@
+"""Engines in place of the model: the same answers, compared once, kept, and the fastest of them."""
+
+import json
+import shutil
+
+import pytest
+from tests.export.copies import Copied, Copy
+from tests.export.test_ctranslate2 import SLOWLY
+
+from plugformer import load
+from plugformer.errors import ConfigurationError, DataError
+from plugformer_export import kept as keeping
+from plugformer_export.engine import ExportError, UnsupportedExport
+from plugformer_export.engines import Auto
+
+BEAM = (*SLOWLY, "decoding.name=beam", "decoding.size=3", "decoding.max_length=30")
+SEARCHES = {
+    "beam": BEAM,
+    "greedy": (),
+    "alone": ("model.architecture=decoder-only", "model.embeddings.shared=false", "model.max_length=80"),
+}
+QUESTIONS = ["March 5, 1996", "7/4/76", "2001-02-03"]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "engines"
+
+
+def answers(trained, n_best=1):
+    found = trained.predict(QUESTIONS, n_best=n_best)
+    return [
+        [(one.output, pytest.approx(one.score, abs=1e-3)) for one in (each, *each.alternatives)]
+        for each in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "search"),
+    [("ctranslate2", "beam"), ("onnxruntime", "beam"), ("ctranslate2", "greedy"), ("ctranslate2", "alone")],
+)
+def test_an_engine_answers_as_the_model(exportable, registry, cache, engine, search):
+    ours = exportable(*SEARCHES[search])
+    fast = load(ours.directory, registry, engine=engine)
+    assert type(fast.predictor()) is not type(ours.predictor()) or fast.predictor().model is not fast.model
+    for n_best in (1, 2) if search == "beam" else (1,):
+        assert answers(fast, n_best) == answers(ours, n_best)
+    if search != "beam":
+        with pytest.raises(ConfigurationError, match="2 outputs are asked for"):
+            fast.predict(QUESTIONS, n_best=2)
+    assert fast.evaluate("validation").metrics == ours.evaluate("validation").metrics
+
+
+def test_options_of_an_engine_are_those_of_its_component(exportable, registry, cache):
+    said = []
+    int8 = load(
+        exportable().directory,
+        registry,
+        engine={"name": "ctranslate2", "compute_type": "int8"},
+        notify=said.append,
+    )
+    assert len(int8.predict(QUESTIONS)) == 3
+    assert "ctranslate2, int8" in "\n".join(said)
+    with pytest.raises(ConfigurationError, match="int9"):
+        load(exportable().directory, registry, engine={"name": "ctranslate2", "compute_type": "int9"})
+
+
+def made(cache):
+    return sorted(folder.name for folder in cache.iterdir()) if cache.is_dir() else []
+
+
+def test_a_run_is_compared_once_and_again_when_it_has_changed(exportable, registry, cache, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(exportable().directory, run)
+    said = []
+    for _ in range(2):
+        load(run, registry, engine="ctranslate2", notify=said.append)
+    assert sum("comparing" in line for line in said) == 1
+    assert len(made(cache)) == 1
+    load(run, registry, engine="ctranslate2", overrides=["decoding.max_length=5"])
+    assert len(made(cache)) == 2  # other settings of the search are other answers
+    record = json.loads(next(cache.glob(f"*/{keeping.RECORD}")).read_text())
+    assert record["equal"] == record["examples"]
+    assert len(record["seconds"]) == 2
+
+
+def test_what_a_run_brings_is_not_used(exportable, registry, cache, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(exportable().directory, run)
+    load(run, registry, engine="ctranslate2")
+    shutil.copytree(cache, run / "engines")
+    shutil.rmtree(cache)
+    said = []
+    load(run, registry, engine="ctranslate2", notify=said.append)
+    assert any("comparing" in line for line in said)
+
+
+def test_another_answer_is_refused_and_the_refusal_is_kept(exportable, cache, monkeypatch):
+    trained = exportable()
+    with pytest.raises(ExportError, match="scores differ"):
+        Copy(noise=0.01).answering(trained, lambda _: None)
+    monkeypatch.setattr(Copied, "logits", None)  # nothing is computed the second time
+    with pytest.raises(UnsupportedExport, match="scores differ"):
+        Copy(noise=0.01).answering(trained, lambda _: None)
+
+
+def seconds(own, other):
+    return lambda folder: (own, other)
+
+
+@pytest.mark.parametrize(("times", "chosen"), [((4.0, 1.0), "ctranslate2"), ((1.0, 4.0), "torch")])
+def test_auto_takes_the_fastest(exportable, registry, cache, monkeypatch, times, chosen):
+    monkeypatch.setattr("plugformer_export.engines.seconds", seconds(*times))
+    monkeypatch.setattr("plugformer_export.onnx.format.ONNX.automatic", False)
+    said = []
+    fast = load(exportable().directory, registry, engine="auto", notify=said.append)
+    assert f"engine {chosen} answers" in said[-1]
+    assert answers(fast) == answers(exportable())
+
+
+def test_auto_says_why_an_engine_is_not_used(exportable, registry, cache, monkeypatch):
+    monkeypatch.setattr("plugformer_export.onnx.format.ONNX.automatic", False)
+    mla = exportable("model.attention=mla")
+    said = []
+    Auto().answering(mla, said.append)
+    assert any("model.attention: " in line and "mla" in line for line in said)
+    assert said[-1] == "engine torch answers"
+
+
+def test_without_held_out_examples_the_model_answers(exportable, registry, cache, monkeypatch):
+    trained = exportable()
+
+    def gone(*_, **__):
+        raise DataError("no such file")
+
+    monkeypatch.setattr(type(trained), "read", gone)
+    said = []
+    assert Auto().answering(trained, said.append)("predictor") == "predictor"
+    with pytest.raises(DataError, match="no such file"):
+        load(trained.directory, registry, engine="ctranslate2")
