@@ -65,7 +65,7 @@ def command(
     """
     with needing("serve", "`plugformer serve`"):
         from plugformer_serving.application import application
-        from plugformer_serving.server import address, bind, only_local, serve
+        from plugformer_serving.server import address, bind, leave_core, only_local, serve
     from plugformer_serving.service import Service
 
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -73,6 +73,7 @@ def command(
     logging.getLogger("asyncio").addFilter(lambda it: "system resource" not in str(it.msg) or not next(full))
     limits = ServerLimits(body, items, tokens, seconds, queue)
     with contextlib.closing(bind(host, port)) as listening:
+        leave_core()
         trained = load_run(ctx, run, settings, device, registry)
         service = Service(trained, limits)
         local = ["localhost", "127.0.0.1", "[::1]", host] if only_local(listening) else []

@@ -72,6 +72,15 @@ def only_local(listening: socket.socket) -> bool:
     return ip_address(listening.getsockname()[0]).is_loopback
 
 
+def leave_core() -> None:
+    """Leaves one core to the connections, unless OMP_NUM_THREADS says how many threads compute.
+
+    Threads that wait for each other at every operation are slower than fewer when one of them has no core.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() - 1))
+
+
 def serve(app: ASGIApp, listening: socket.socket, *, seconds: float) -> None:
     """Answers requests until SIGTERM or Ctrl-C, and then those that it has accepted.
 
@@ -95,8 +104,6 @@ def serve(app: ASGIApp, listening: socket.socket, *, seconds: float) -> None:
         timeout_graceful_shutdown=int(seconds) + 5,
     )
     server = Server(config)
-    # One core is left to the connections: threads that wait for it at every operation are slower than none.
-    torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) - 1)))
 
     def end(_: int, __: FrameType | None) -> None:
         server.should_exit = True

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import socket
 
+import pytest
+import torch
 import uvicorn
 from starlette.responses import PlainTextResponse
 
@@ -22,6 +24,18 @@ def test_an_answer_is_not_held_back_until_its_head_is_acknowledged():
         listening.accept()[0] as accepted,
     ):
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(("threads", "chosen", "left"), [(8, None, 7), (1, None, 1), (8, "8", None)])
+def test_a_core_is_left_to_the_connections(monkeypatch, threads, chosen, left):
+    found = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(torch, "set_num_threads", found.append)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if chosen:
+        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
+    server.leave_core()
+    assert found == [left] * (left is not None)
 
 
 @contextlib.asynccontextmanager
