@@ -10,6 +10,7 @@ from tests.export.test_ctranslate2 import SLOWLY
 from plugformer import load
 from plugformer.errors import ConfigurationError, DataError
 from plugformer_export import kept as keeping
+from plugformer_export.ctranslate2.engine import Translator
 from plugformer_export.engine import ExportError, UnsupportedExport
 from plugformer_export.engines import Auto
 
@@ -50,6 +51,19 @@ def test_an_engine_answers_as_the_model(exportable, registry, cache, engine, sea
         with pytest.raises(ConfigurationError, match="2 outputs are asked for"):
             fast.predict(QUESTIONS, n_best=2)
     assert fast.evaluate("validation").metrics == ours.evaluate("validation").metrics
+
+
+def test_inputs_are_not_spelled_again_for_every_output(exportable, registry, cache, monkeypatch):
+    fast = load(exportable().directory, registry, engine="ctranslate2")
+    spell, spelled = Translator._spell, []
+
+    def counting(self, row, side):
+        spelled.append(side)
+        return spell(self, row, side)
+
+    monkeypatch.setattr(Translator, "_spell", counting)
+    fast.predict(QUESTIONS * 4)
+    assert 12 <= spelled.count(0) <= 24  # once to search, and once more for an output whose score is computed
 
 
 def test_options_of_an_engine_are_those_of_its_component(exportable, registry, cache):

@@ -75,10 +75,10 @@ class _Generates(SearchingModel):
         for place, (outputs, scores) in enumerate(found):
             sums = [score * (len(each) + 1) ** penalty for each, score in zip(outputs, scores, strict=True)]
             again = [n for n, each in enumerate(outputs) if len(each) == most or place in wrong]
-            for n, score in zip(
-                again, self._sums(batch, rows[place], [outputs[n] for n in again]), strict=True
-            ):
-                sums[n] = score
+            if again:
+                found_sums = self._sums(batch, rows[place], [outputs[n] for n in again])
+                for n, score in zip(again, found_sums, strict=True):
+                    sums[n] = score
             answers.append([Hypothesis([*each], score) for each, score in zip(outputs, sums, strict=True)])
         return answers
 
@@ -101,16 +101,15 @@ class Translator(_Generates):
         """Returns those of the targets, END included; 0 at padding."""
         # Without BEGIN and END, which it adds.
         targets = [self._spell(row[1:-1], -1) for row in _rows(batch.target)]
-        found = self._engine.score_batch(self._sources(batch), targets)
+        found = self._engine.score_batch(self._sources(batch, [*range(len(targets))]), targets)
         scores = batch.target.ids.new_zeros(batch.target.ids[:, 1:].shape, dtype=torch.float32)
         for row, one in enumerate(found):
             scores[row, : len(one.log_probs)] = torch.tensor(one.log_probs)
         return scores
 
     def _found(self, batch: Batch, rows: list[int], most: int, options: dict[str, Any]) -> list[_Found]:
-        sources = self._sources(batch)
         results = self._engine.translate_batch(
-            [sources[row] for row in rows],
+            self._sources(batch, rows),
             max_decoding_length=most,
             min_decoding_length=0,
             max_input_length=0,
@@ -123,12 +122,12 @@ class Translator(_Generates):
         ]
 
     def _sums(self, batch: Batch, row: int, outputs: list[Sequence[int]]) -> list[float]:
-        sources = [self._sources(batch)[row]] * len(outputs)
+        sources = self._sources(batch, [row]) * len(outputs)
         found = self._engine.score_batch(sources, [self._spell(each, -1) for each in outputs])
         return [sum(each.log_probs) for each in found]
 
-    def _sources(self, batch: Batch) -> list[list[str]]:
-        return [self._spell(row[:-1], 0) for row in _rows(batch.source)]
+    def _sources(self, batch: Batch, rows: list[int]) -> list[list[str]]:
+        return [self._spell(row[:-1], 0) for row in _rows(batch.source.select(torch.tensor(rows)))]
 
 
 class Generator(_Generates):
