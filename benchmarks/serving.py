@@ -4,6 +4,7 @@
 
 TEXTS is a file with a text on each line; by default dates are written. 50 clients send 1,000 requests with
 one text each, twice, of which the second time counts. Every answer is compared with that of `predict`.
+The first use of an engine with a run converts it.
 """
 
 import argparse
@@ -125,9 +126,9 @@ def status(url: str, data: bytes) -> str:
     return answer.split(b" ", 2)[1].decode() if answer else "closed"
 
 
-def measure(run: str, texts: list[str], expected: list[dict], *options: str) -> None:
-    """Prints times and agreement of a server with some options."""
-    with serving(run, *options) as (process, url):
+def measure(run: str, texts: list[str], expected: list[dict], engine: str) -> None:
+    """Prints times and agreement of a server with an engine."""
+    with serving(run, "--engine", engine) as (process, url):
         load(url, texts)  # warm-up
         began, taken, own = time.perf_counter(), processor_time(process.pid), time.process_time()
         seconds, answers = load(url, texts)
@@ -136,7 +137,7 @@ def measure(run: str, texts: list[str], expected: list[dict], *options: str) -> 
     ordered = sorted(seconds)
     equal = sum(a["output"] == expected[n % len(texts)]["output"] for n, a in enumerate(answers))
     print(
-        f"{' '.join(options) or 'default':24} p50 {1000 * ordered[REQUESTS // 2]:.0f} ms, "
+        f"{engine:12} p50 {1000 * ordered[REQUESTS // 2]:.0f} ms, "
         f"p95 {1000 * ordered[REQUESTS * 95 // 100]:.0f} ms, {REQUESTS / whole:.0f} requests/s, "
         f"{1000 * taken / REQUESTS:.2f} ms of the processor per request ({1000 * own / REQUESTS:.2f} of the "
         f"clients), {equal:,} of {REQUESTS:,} answers equal predict's"
@@ -159,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run")
     parser.add_argument("texts", nargs="?", type=Path, help="a file with a text on each line")
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--engines", nargs="*", default=["torch", "ctranslate2", "onnxruntime"])
     parser.add_argument(
         "--malformed", action="store_true", help=f"then send {MALFORMED:,} malformed requests"
     )
@@ -167,8 +168,8 @@ def main() -> None:
     texts = arguments.texts.read_text(encoding="utf-8").splitlines() if arguments.texts else dates()
     trained = plugformer.load(arguments.run, device="cpu")
     expected = [record(*pair) for pair in zip(texts, trained.predict_each(texts), strict=True)]
-    for _ in range(arguments.rounds):
-        measure(arguments.run, texts, expected)
+    for engine in arguments.engines:
+        measure(arguments.run, texts, expected, engine)
     if arguments.malformed:
         with serving(arguments.run) as (_, url):
             draw = random.Random(1)  # noqa: S311 (not for secrets)

@@ -34,12 +34,15 @@ class AnswerOptions:
         probabilities: Whether answers have the probabilities of all classes.
         max_tokens: Of an output; None for what the task says.
         decoding: Options of the decoding in place of the task's.
+        streamed: Whether somebody hears each token when it is chosen: then the model answers, and no engine,
+            which may have a search of its own.
     """
 
     n_best: int = 1
     probabilities: bool = False
     max_tokens: int | None = None
     decoding: tuple[tuple[str, float], ...] = ()
+    streamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,12 @@ class ServedModel(TrainedModel):
     """A trained model for one thread that answers texts of several requests together.
 
     Args:
-        trained: The model, whose parameters it shares.
+        trained: The model, whose parameters and engine it shares.
     """
 
     def __init__(self, trained: TrainedModel) -> None:
         super().__init__(trained.directory, trained.experiment, trained.model, trained.processor)
+        self.answered_by = self._engine = trained.answered_by
         self._options = AnswerOptions()
         self._texts: Sequence[RequestedText] = ()
 
@@ -80,12 +84,14 @@ class ServedModel(TrainedModel):
     ) -> list[Prediction | PlugformerError]:
         """Returns the same answers as `predict_each` for each request alone."""
         self._texts, self._options = texts, options
+        if options.streamed:
+            self.answered_by = lambda predictor: predictor
         try:
             return self.predict_each(
                 [text.question for text in texts], n_best=options.n_best, probabilities=options.probabilities
             )
         finally:
-            self._texts, self._options = (), AnswerOptions()
+            self._texts, self._options, self.answered_by = (), AnswerOptions(), self._engine
 
     def predictor(self, n_best: int = 1, *, probabilities: bool = False) -> Any:
         """Returns the model's predictor, which decodes as the texts that are being answered ask for."""

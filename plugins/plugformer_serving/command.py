@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from plugformer.errors import needing
-from plugformer_cli import AsJson, Device, LocalManifest, RunPath, RunSettings, load_run, print_json
+from plugformer_cli import (
+    AsJson,
+    Device,
+    EngineName,
+    LocalManifest,
+    RunPath,
+    RunSettings,
+    load_run,
+    print_json,
+)
 from plugformer_serving.limits import ServerLimits
 
 EXAMPLES = (
@@ -50,6 +59,7 @@ def command(
     ] = _DEFAULT.queue,
     settings: RunSettings = None,
     device: Device = None,
+    engine: EngineName = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -74,7 +84,7 @@ def command(
     limits = ServerLimits(body, items, tokens, seconds, queue)
     with contextlib.closing(bind(host, port)) as listening:
         leave_core()
-        trained = load_run(ctx, run, settings, device, registry)
+        trained = load_run(ctx, run, settings, device, registry, engine)
         service = Service(trained, limits)
         local = ["localhost", "127.0.0.1", "[::1]", host] if only_local(listening) else []
         app = application(service, [*local, *(allow_host or ())] or ["*"])

@@ -176,6 +176,7 @@ class Completion:
                 loop.call_soon_threadsafe(parts.put_nowait, (index, more, None))
 
         self._hear = hear  # in the thread of the model
+        self._options = replace(self._options, streamed=True)
         answered = asyncio.ensure_future(self.answer())
         answered.add_done_callback(lambda _: parts.put_nowait(None))  # after all parts
         try:

@@ -91,7 +91,7 @@ def test_a_server_answers_survives_nonsense_and_ends_without_losing_what_it_has_
 
 
 def test_ctrl_c_ends_as_other_commands_do(process):
-    running, url = process("classes", "--device", "cpu")
+    running, url = process("classes", "--device", "cpu", "--engine", "torch")
     assert httpx.get(f"{url}/health").json() == {"status": "ok"}
     running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=20)[1].endswith("Interrupted.\n")

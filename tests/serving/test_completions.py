@@ -4,7 +4,11 @@ import json
 
 import pytest
 import torch
-from tests.serving.conftest import TEXTS
+from tests.serving.conftest import TEXTS, Served
+
+import plugformer
+from plugformer_serving.limits import ServerLimits
+from plugformer_serving.service import Service
 
 
 def complete(server, status=200, **body):
@@ -163,3 +167,24 @@ def test_a_stream_of_a_session_that_looks_rarely_drops_rows(served, monkeypatch)
     texts, _, _ = streamed(server, **body)
     assert len({len(text) for text in texts.values()}) > 1
     assert texts == {choice["index"]: choice["text"] for choice in found}
+
+
+def test_an_engine_answers_all_but_streams_which_the_model_does(trained):
+    model, asked = plugformer.load(trained("continuation").directory), []
+
+    def answering(predictor):
+        asked.append(predictor)
+        return predictor
+
+    model.answered_by = answering
+    server = Served(Service(model, ServerLimits()))
+    body = {"prompt": "rain", "max_tokens": 12}
+    whole = complete(server, **body)["choices"][0]["text"]
+    assert server.post("/predict", inputs="rain").status_code == 200
+    assert len(asked) == 2
+    texts, _, parts = streamed(server, **body)
+    assert (texts, len(asked)) == ({0: whole}, 2)
+    assert parts > 1
+    complete(server, **body)
+    assert len(asked) == 3
+    server.service.worker.stop()
