@@ -3,6 +3,7 @@
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
 
+from plugformer_blocks.adapted import AdaptedModule
 from plugformer_blocks.exporting import Program, exported, exporting, part_of, programs_of, tensors_of
 from plugformer_blocks.fast_tokenizer import FastTokenizer, ForeignTokenizer, PipelineTokenizer, read_pipeline
 from plugformer_blocks.files import check_file, read_lines
@@ -19,6 +20,7 @@ from plugformer_blocks.views import Prefix, Within
 __all__ = [
     "IGNORED",
     "LOGITS_MEMORY",
+    "AdaptedModule",
     "FastTokenizer",
     "ForeignTokenizer",
     "PipelineTokenizer",
