@@ -1,0 +1,1 @@
+"""Attentions, feed-forward networks, norms and positions of x-transformers for Plugformer."""
