@@ -140,22 +140,16 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
     mistakes: dict[str, str] = {}
     for name, baseline, changes in designed(study):
         values = {factor: change.label for factor, change in changes.items()}
-        paths = {factor: study.factors[factor].path for factor in changes if factor in study.factors}
         task = values.get(TASK, "")
-        common = study.settings(task)
         start = study.task_of(task)[1].start
         for tuned in tunings(study, values.get("arm", "")):
-            places = [(path, changes[factor].place) for factor, path in paths.items()]
-            places += [(path, change.place) for path, change in tuned.items()]
-            for where, message in replacements(study, common, places):
-                mistakes.setdefault(str(study.mistakes([(where, message)])), name)
-            layers = [study.layer(*each) for each in common]
+            for problem in _replaced(study, task, changes, tuned):
+                mistakes.setdefault(problem, name)
+            layers = [study.layer(*each) for each in study.settings(task)]
             layers += [layer for change in (*changes.values(), *tuned.values()) for layer in change.layers]
             try:
-                in_memory = rows is not None
-                resolved = validate(
-                    resolve(study.task_path(task), layers, registry, in_memory=in_memory), rows
-                )
+                known = resolve(study.task_path(task), layers, registry, in_memory=rows is not None)
+                resolved = validate(known, rows)
             except ConfigurationError as error:
                 for problem in re.split(r"\n(?! )", str(error)):  # hints are indented
                     mistakes.setdefault(problem, name)
@@ -172,29 +166,38 @@ def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | Non
             )
             twin = arms.setdefault(f"{task} {dump(resolved.task)}", arm)
             if twin is not arm and not mistakes:
-                place, what = "arms" if study.arms else "factors", f"the arms {twin.name!r} and {name!r}"
-                if twin.name == name:
-                    place, what = "tune", "two of the settings to try"
-                elif twin.values.get(SCALE) != values.get(SCALE):
-                    place = "scales"
-                raise study.mistakes([((place,), f"{what} are the same task: leave one out")])
+                raise _twins(study, twin, arm)
     if mistakes:
-        raise ConfigurationError(
-            "\n".join(
-                problem if name.endswith(BASELINE) else f"{problem}\n  in the arm {name!r}"
-                for problem, name in mistakes.items()
-            )
+        told = (
+            problem if name.endswith(BASELINE) else f"{problem}\n  in the arm {name!r}"
+            for problem, name in mistakes.items()
         )
-    starts = {arm.start for arm in arms.values()}
-    resolved_arms = [
-        replace(arm, keep="best" if study.keep == "results" and arm.name in starts else study.keep)
-        for arm in arms.values()
+        raise ConfigurationError("\n".join(told))
+    _check_metrics(study, list(arms.values()))
+    starts = {arm.start for arm in arms.values()} if study.keep == "results" else set()
+    return [replace(arm, keep="best" if arm.name in starts else study.keep) for arm in arms.values()]
+
+
+def _replaced(
+    study: Study, task: str, changes: Mapping[str, Change], tuned: Mapping[str, Change]
+) -> Iterator[str]:
+    """Yields what is wrong where a factor or a tuned setting replaces other keys of a task."""
+    of_factors = [
+        (study.factors[name].path, change) for name, change in changes.items() if name in study.factors
     ]
-    if isinstance(study.smallest_effect, float) and len({arm.metric for arm in resolved_arms}) > 1:
-        message = "a number has no unit over tasks with different metrics: write a share such as `0.5 %`"
-        raise study.mistakes([(("smallest_effect",), message)])
-    _check_further(study, resolved_arms)
-    return resolved_arms
+    places = [(path, change.place) for path, change in (*of_factors, *tuned.items())]
+    for problem in replacements(study, study.settings(task), places):
+        yield str(study.mistakes([problem]))
+
+
+def _twins(study: Study, twin: Arm, arm: Arm) -> ConfigurationError:
+    """Returns the error for two arms that are the same task."""
+    place, what = "arms" if study.arms else "factors", f"the arms {twin.name!r} and {arm.name!r}"
+    if twin.name == arm.name:
+        place, what = "tune", "two of the settings to try"
+    elif twin.values.get(SCALE) != arm.values.get(SCALE):
+        place = "scales"
+    return study.mistakes([((place,), f"{what} are the same task: leave one out")])
 
 
 def primary_metric(study: Study, task: str, resolved: Experiment) -> str:
@@ -220,8 +223,11 @@ def _metrics(resolved: Experiment) -> list[str]:
     return [metric.score_name for metric in resolved.task.evaluation.metrics]
 
 
-def _check_further(study: Study, arms: Sequence[Arm]) -> None:
-    """Refuses further metrics that no task has."""
+def _check_metrics(study: Study, arms: Sequence[Arm]) -> None:
+    """Refuses further metrics that no task has, and an effect without a unit."""
+    if isinstance(study.smallest_effect, float) and len({arm.metric for arm in arms}) > 1:
+        message = "a number has no unit over tasks with different metrics: write a share such as `0.5 %`"
+        raise study.mistakes([(("smallest_effect",), message)])
     known = list(dict.fromkeys(name for arm in arms for name in _metrics(arm.resolved)))
     unknown = [
         (("metrics", number), f"no task has the {_unknown_metric(name, known, arms[0].resolved)}")

@@ -77,8 +77,25 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
             "changes the number of updates, and the task has none: add `training.steps: NUMBER` to `set`"
         )
         raise study.mistakes([(("match",), message)])
+    pairs = _with_data(arms, notify)
+    baselines = {(arm.name, arm.tried): summary for arm, summary in pairs if not arm.baseline}
+    pairs = [
+        (_measured(arm, summary, _baseline_of(arm, baselines), study), summary) for arm, summary in pairs
+    ]
+    equal: list[Arm] = []
+    for _, group in groupby(pairs, key=lambda pair: context_of(pair[0].values)):
+        (baseline, its), *others = group
+        target = count_costs(baseline.resolved.task, its, baseline.resolved.registry)
+        same = [_equal(arm, summary, target, study.match) for arm, summary in [(baseline, its), *others]]
+        _refuse_unequal(same, study)
+        equal += with_equal_budget(same, study)
+    return equal
+
+
+def _with_data(arms: Sequence[Arm], notify: Callable[[str], None]) -> list[tuple[Arm, DataSummary]]:
+    """Returns arms with facts about their data, which are prepared once for all that share them."""
     known: dict[str, DataSummary] = {}
-    facts: list[DataSummary] = []
+    pairs: list[tuple[Arm, DataSummary]] = []
     sizes: dict[str, tuple[Component, Sizes]] = {}
     for arm in arms:
         task = arm.resolved.task
@@ -92,39 +109,22 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
             outputs = before.outputs if type_ == task.type else summary.sizes.outputs
             summary = replace(summary, sizes=Sizes(before.source, outputs))
         sizes[arm.name] = task.type, summary.sizes
-        facts.append(summary)
-    pairs = [*zip(arms, facts, strict=True)]
-    baselines = {(arm.name, arm.tried): summary for arm, summary in pairs if not arm.baseline}
-    for arm, summary in pairs:
-        known_of_baseline = _baseline_of(arm, baselines)
-        kept = known_of_baseline.kept
-        for split in ("validation", deciding_split(study, arm, known_of_baseline.hashes)):
-            if summary.kept.get(split) != kept[split]:
-                raise ConfigurationError(
-                    f"the arm {arm.name!r} would be measured on other {split} examples than the baseline, so "
-                    "that they cannot be compared\n  let factors change training examples alone; where arms "
-                    "have different tokenizers, let none drop examples: raise data.length.max"
-                )
-    pairs = [
-        (
-            replace(
-                arm,
-                notes=tuple(_other_data(summary, _baseline_of(arm, baselines))),
-                split=(split := deciding_split(study, arm, summary.hashes)),
-                test_set=_baseline_of(arm, baselines).hashes[split],
-            ),
-            summary,
-        )
-        for arm, summary in pairs
-    ]
-    equal: list[Arm] = []
-    for _, group in groupby(pairs, key=lambda pair: context_of(pair[0].values)):
-        (baseline, its), *others = group
-        target = count_costs(baseline.resolved.task, its, baseline.resolved.registry)
-        same = [_equal(arm, summary, target, study.match) for arm, summary in [(baseline, its), *others]]
-        _refuse_unequal(same, study)
-        equal += with_equal_budget(same, study)
-    return equal
+        pairs.append((arm, summary))
+    return pairs
+
+
+def _measured(arm: Arm, summary: DataSummary, baseline: DataSummary, study: Study) -> Arm:
+    """Returns an arm with the split and the examples that it is measured on, as the baseline is."""
+    deciding = deciding_split(study, arm, baseline.hashes)
+    for split in ("validation", deciding):
+        if summary.kept.get(split) != baseline.kept[split]:
+            raise ConfigurationError(
+                f"the arm {arm.name!r} would be measured on other {split} examples than the baseline, so "
+                "that they cannot be compared\n  let factors change training examples alone; where arms "
+                "have different tokenizers, let none drop examples: raise data.length.max"
+            )
+    notes = tuple(_other_data(summary, baseline))
+    return replace(arm, notes=notes, split=deciding, test_set=baseline.hashes[deciding])
 
 
 def _baseline_of(arm: Arm, known: Mapping[tuple[str, str], DataSummary]) -> DataSummary:

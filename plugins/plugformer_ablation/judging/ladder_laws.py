@@ -57,7 +57,7 @@ def training_operations(results: StudyResults, arm: Record) -> float:
     https://arxiv.org/abs/2001.08361.
     """
     cells = results.cells_of(arm["name"])
-    return float(3 * median(flops_of(arm, cell.seed) * cell.tokens for cell in cells)) if cells else 0.0
+    return float(median(3 * flops_of(arm, cell.seed) * cell.tokens for cell in cells)) if cells else 0.0
 
 
 def power_laws(results: StudyResults) -> list[Record]:
