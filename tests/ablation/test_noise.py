@@ -10,6 +10,8 @@ from tests.ablation.studies import Inline, declared, run
 
 from plugformer.runs import read_json
 from plugformer_ablation.design.arms import resolve_arms
+from plugformer_ablation.design.matching import matched
+from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.looks import planned_looks
 from plugformer_ablation.running.noise import NOISE, measure_noise, noise_text, planned_noise
 
@@ -73,6 +75,22 @@ def test_test_examples_blur_what_is_found_however_many_seeds_there_are(measured,
     normal = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
     found = [each["difference"] for each in planned["detectable"]]
     assert found == pytest.approx([normal] * len(found), rel=1e-3)
+
+
+def test_earlier_reports_have_spent_a_part_of_what_may_err(measured, registry, tmp_path):
+    study, out, (noise,), _ = measured
+    looks = find(run(study, out, registry, Console(quiet=True))[0]).record["looks"]
+    (tmp_path / NOISE).write_text(json.dumps([noise]))
+    more = declared(settings=PERPLEXITY, smallest_effect="1 %", seeds=4)
+    arms = matched(resolve_arms(more, registry), more, str)
+
+    def alphas():
+        (planned,) = planned_noise(more, tmp_path, arms)
+        return {each["alpha"] for each in planned["detectable"]}
+
+    assert alphas() == {0.05}
+    (tmp_path / "report.json").write_text(json.dumps({"looks": looks}))
+    assert alphas() == {0.025}
 
 
 def test_noise_of_another_baseline_is_not_told(measured, registry):

@@ -11,7 +11,7 @@ from tests.ablation.test_contrasts import grid
 from plugformer_ablation.judging.comparison import ALPHA, Verdict
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import CellResult
-from plugformer_ablation.judging.unplanned import family_of, with_look
+from plugformer_ablation.judging.unplanned import family_of, pair_hashes, with_look
 from plugformer_ablation.reporting.sentences import contrast_sentences, explanation, heading
 
 TEN = {"baseline": 0.7, **{f"arm {number}": 0.7 for number in range(10)}}
@@ -51,6 +51,18 @@ def test_an_arm_that_was_chosen_pays_for_the_others(folder):
     assert "(here 10, 9 of them in other reports of this study) hold together with 97.5 %" in told
     assert "5 %, 2.5 %, and that of any of them is at most 7.5 %" in told
     assert report(4, "arm 4").record == alone.record, "the same command says the same"
+
+
+def test_what_seeds_choose_makes_no_other_arm_but_what_they_choose_from_does(made_up):
+    results = made_up({"mha": 0.7, "mqa": 0.7}, seeds=3, examples=20)
+
+    def hashes(values, chosen):
+        study = {**results.study, "tune": {"lr": values}, "tuning": {"seeds": "each"}}
+        arms = [{**arm, "choices": [{"tuned": {"lr": chosen}}]} for arm in results.arms]
+        return pair_hashes(study, arms, [])
+
+    assert hashes([1, 2], 1) == hashes([1, 2], 2) != hashes([1, 2, 3], 1)
+    assert hashes([1, 2], 1) != pair_hashes(results.study, results.arms, [])
 
 
 def test_a_trial_with_other_settings_costs_nothing(folder):

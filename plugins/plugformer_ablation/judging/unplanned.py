@@ -44,9 +44,9 @@ def pair_hashes(study: Record, arms: Sequence[Record], overall: Sequence[OverTas
     own: dict[str | None, str] = {}
     for arm in arms:  # what starts from an arm comes after it
         kept = [arm[key] for key in ("task", "metric", "split", "parts")]
-        if arm["choices"]:
-            of_arm = study["arms"].get(arm["values"].get("arm"), {})
-            kept += [study["tune"], study["tuning"], of_arm.get("tune")]
+        values = study.get("arms", {}).get(arm["values"].get("arm"), {}).get("tune"), study.get("tune")
+        if any(values) and study.get("tuning", {}).get("seeds") == "each":
+            kept += [study["tuning"], *values]
         own[arm["name"]] = _hash([*kept, own.get(arm["start"])])
     pairs = {
         arm["name"]: "-".join(sorted([own[arm["name"]], own[arm["baseline"]]]))

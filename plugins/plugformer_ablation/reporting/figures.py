@@ -204,7 +204,9 @@ def _tuning(findings: Findings) -> Iterator[Drawing]:
                 place = (best, means[values.index(best)])
                 axes.plot(*place, "o", markersize=9, fillstyle="none", color=f"C{number}")
                 if count > 1 or len(taken) > 1:
-                    axes.annotate(f"{count}", place, (7, 5), textcoords="offset points", color=f"C{number}")
+                    axes.annotate(
+                        f"{count}", place, (7, 5 + 9 * number), textcoords="offset points", color=f"C{number}"
+                    )
         if min(min(curves[arm]) for arm in shown) > 0:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter("{x:g}")

@@ -13,13 +13,14 @@ from plugformer.errors import RunError
 from plugformer.registry import Registry
 from plugformer.runs import read_json
 from plugformer_ablation.design.arms import Arm, resolve_arms
+from plugformer_ablation.design.matching import matched
 from plugformer_ablation.design.study import Study
-from plugformer_ablation.judging.comparison import ALPHA
 from plugformer_ablation.judging.findings import Findings, find
 from plugformer_ablation.judging.looks import Look, planned_looks
 from plugformer_ablation.judging.over_tasks import planned_over_tasks
-from plugformer_ablation.judging.results import Record, write
+from plugformer_ablation.judging.results import Record, read_looks, write
 from plugformer_ablation.judging.statistics import StudentT
+from plugformer_ablation.judging.unplanned import family_of, pair_hashes
 from plugformer_ablation.running.executors import Executor
 from plugformer_ablation.running.running import run_study
 
@@ -48,7 +49,7 @@ def measure_noise(
     seeds = [*dict.fromkeys([*study.seed_list, *range(1, PAIRS + 1)])][: max(study.looks[0], PAIRS)]
     copies = study.model_copy(update={"seeds": seeds, "screen": None})
     found = find(run_study(copies, out, registry, executor, console, pairs=_with_replicates))
-    arms = resolve_arms(study, registry)
+    arms = matched(resolve_arms(study, registry), study, lambda _: None)
     tasks = {name: record["task"] for name, record in _records(arms).items()}
     noise = [{**_noise(found, each), "task": tasks[each["baseline"]]} for each in found.comparisons]
     write(out / NOISE, json.dumps(noise, ensure_ascii=False, indent=2))
@@ -60,16 +61,18 @@ def planned_noise(study: Study, out: Path, arms: Sequence[Arm]) -> list[Record]:
 
     `detectable` has for numbers of `seeds` the `alpha` of a comparison and the smallest true `difference`
     that is found with a power of 80 %, with the interval that follows from that of the noise; `smallest` is
-    the smallest effect that matters. An arm is assumed to vary against its baseline as a replicate does, and
-    to disagree with it about test examples, for all seeds, as two trainings of the baseline do. Noise of
-    baselines that are other ones now is left out; `arms` are those of the study.
+    the smallest effect that matters. Where earlier reports of the folder have spent a part of what may err,
+    alpha is what is left. An arm is assumed to vary against its baseline as a replicate does, and to disagree
+    with it about test examples, for all seeds, as two trainings of the baseline do. Noise of baselines that
+    are other ones now is left out; `arms` are those of the study.
     """
     if not (out / NOISE).is_file():
         return []
     records, declared = _records(arms), study.smallest_effect
-    overall = planned_over_tasks(study.model_dump(mode="json", by_alias=True), list(records.values()))
-    comparisons = sum(record["baseline"] is not None for record in records.values()) + len(overall)
-    looks = planned_looks(tuple(study.looks), ALPHA / comparisons)
+    planned = {**study.model_dump(mode="json", by_alias=True), "seeds": study.seed_list, "looks": study.looks}
+    overall = planned_over_tasks(planned, list(records.values()))
+    family = family_of(pair_hashes(planned, list(records.values()), overall), read_looks(out), planned)
+    looks = planned_looks(tuple(study.looks), family.least / family.number)
     if len(looks) == 1:
         looks = [looks[0]._replace(seeds=seeds) for seeds in sorted({*USUAL, looks[0].seeds} - {1})]
     told = []
