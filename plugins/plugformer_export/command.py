@@ -21,15 +21,15 @@ EXAMPLES = (
 )
 
 
-def create_target(registry: Registry, name: str, compute_type: str = "float32") -> "ExportEngine":
-    """Returns an engine by its name; raises ConfigurationError if it reads no exports."""
+def create_target(registry: Registry, name: str, **options: Any) -> "ExportEngine":
+    """Returns an engine by its name; raises ConfigurationError if it reads no exports, or lacks an option."""
     registry.find(Kind.ENGINE, name)  # nothing is imported for a wrong name
     from plugformer_export.kept import ExportEngine
 
     kind: Any = registry.load(Kind.ENGINE, name)
     if not issubclass(kind, ExportEngine):
         raise ConfigurationError(f"--to {name}: this engine reads no files that a run can be exported to")
-    target: ExportEngine = kind(compute_type=compute_type)
+    target: ExportEngine = registry.create(Kind.ENGINE, name, **options)
     return target
 
 
@@ -61,6 +61,12 @@ def command(
             help="Examples to compare, in the task's format; twice for parallel files, source first.",
         ),
     ] = None,
+    code: Annotated[
+        bool,
+        typer.Option(
+            "--code", help="With --to transformers: code of its own, for parts that no class there has."
+        ),
+    ] = False,
     settings: RunSettings = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
@@ -71,7 +77,8 @@ def command(
     scores, outputs or metrics are not those of the run, the command says where, and nothing is written. Parts
     without a counterpart in the format are refused by name. The model card has the figures.
     """
-    target = create_target(installed(ctx, registry), to, compute_type)
+    options = {"compute_type": compute_type, **({"code": True} if code else {})}
+    target = create_target(installed(ctx, registry), to, **options)
     from plugformer_export.verification import verified
 
     trained = load_run(ctx, run, settings, "cpu", registry)

@@ -9,8 +9,8 @@ import torch
 from transformers import AutoTokenizer, {auto}
 
 folder = "."  # that of this card
-tokenizer = AutoTokenizer.from_pretrained(folder)
-model = {auto}.from_pretrained(folder).eval()
+tokenizer = AutoTokenizer.from_pretrained(folder{trust})
+model = {auto}.from_pretrained(folder{trust}).eval()
 
 
 @torch.no_grad()
@@ -60,13 +60,20 @@ _AUTO = {
 """The class to load with and the body of the program, by the end of the name of the model's class."""
 
 
-def program(trained: TrainedModel, class_name: str) -> str:
+def auto_class(class_name: str) -> str:
+    """Returns the class that a model of a class is loaded with."""
+    return next(found for end, (found, _) in _AUTO.items() if class_name.endswith(end))
+
+
+def program(trained: TrainedModel, class_name: str, *, code: bool) -> str:
     """Returns Markdown: how to use an export."""
     auto, body = next(found for end, found in _AUTO.items() if class_name.endswith(end))
     limit = _limit(trained) if trained.model.level is Level.NEXT_TOKEN else ""
-    segments = trained.model.level is not Level.NEXT_TOKEN
-    code = (_OPEN + body + _CLOSE).format(auto=auto, limit=limit, segments=segments, text="some text")
-    return f"`pip install torch transformers`. The class is `{class_name}`.\n\n```python\n{code.strip()}\n```"
+    segments, trust = trained.model.level is not Level.NEXT_TOKEN, ", trust_remote_code=True" if code else ""
+    text = (_OPEN + body + _CLOSE).format(
+        auto=auto, limit=limit, segments=segments, text="some text", trust=trust
+    )
+    return f"`pip install torch transformers`. The class is `{class_name}`.\n\n```python\n{text.strip()}\n```"
 
 
 def _limit(trained: TrainedModel) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 from plugformer.interfaces import END, Batch, Hypothesis, Level
 from plugformer.runs import TrainedModel
 from plugformer_export.engine import ExportError, SearchingModel, given_tokens, quiet
+from plugformer_export.transformers.card import auto_class
 from plugformer_export.transformers.vocabulary import ExportedTokenizer
 
 
@@ -38,14 +39,15 @@ class TransformersEngine(SearchingModel):
     """
 
     def __init__(
-        self, trained: TrainedModel, folder: Path, class_name: str, exported: ExportedTokenizer
+        self, trained: TrainedModel, folder: Path, class_name: str, exported: ExportedTokenizer, *, code: bool
     ) -> None:
         super().__init__(trained)
         import transformers
 
         with without_progress():
-            self._model: Any = getattr(transformers, class_name).from_pretrained(folder).eval()
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+            kind: Any = getattr(transformers, auto_class(class_name) if code else class_name)
+            self._model: Any = kind.from_pretrained(folder, trust_remote_code=code).eval()
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=code)
         numbers = exported.vocabulary.tokens
         self._numbers = torch.tensor(numbers)
         self._here = {there: here for here, there in enumerate(numbers)}  # END counts last

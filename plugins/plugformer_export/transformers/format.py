@@ -7,26 +7,37 @@ from typing import Any, NoReturn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import BEGIN, PADDING, Level
 from plugformer.registry import Kind
-from plugformer.runs import TrainedModel, own_tensors
+from plugformer.runs import TrainedModel, own_tensors, save_tensors
 from plugformer_export.engine import LoadedModel, search_problems
 from plugformer_export.kept import ExportEngine
 from plugformer_export.transformers.card import program
 from plugformer_export.transformers.engine import TransformersEngine, without_progress
 from plugformer_export.transformers.fit import Fit, nearest_fit
+from plugformer_export.transformers.own_code import fit, write_code
 from plugformer_export.transformers.vocabulary import ExportedTokenizer
 
 
 class Transformers(ExportEngine):
-    """The files that `save_pretrained` writes, of a class of Transformers that computes the same."""
+    """The files that `save_pretrained` writes, of a class of Transformers that computes the same.
+
+    Args:
+        compute_type: The numbers that weights are stored in.
+        code: Whether the model has code of its own, which computes what no class of Transformers does. Who
+            loads it has to trust it: `trust_remote_code=True`.
+    """
 
     name = "transformers"
     automatic = False
     extra = "pretrained"
     libraries = ("transformers",)
 
+    def __init__(self, *, compute_type: str = "float32", code: bool = False) -> None:
+        super().__init__(compute_type=compute_type)
+        self.code = code
+
     def problems(self, trained: TrainedModel) -> list[str]:
         """Returns what keeps the model from the nearest family, and the tokenizer from a file."""
-        self._fit = nearest_fit(trained)
+        self._fit = fit(trained) if self.code else nearest_fit(trained)
         found = [*self._fit.problems, *search_problems(trained)]
         source, target = trained.processor.tokenizers
         if source is not target:
@@ -40,10 +51,21 @@ class Transformers(ExportEngine):
         """Writes configuration, weights, tokenizer and the settings of the search."""
         import transformers
 
+        config, tensors = (
+            configuration(trained, self._fit, self._tokenizer),
+            weights(trained, self._fit, self._tokenizer),
+        )
+        if self.code:
+            write_code(trained, config, self._fit.class_name, folder)
+            save_tensors(tensors, folder / "model.safetensors")
+            self._tokenizer.pretrained().save_pretrained(folder)
+            if trained.model.level is Level.NEXT_TOKEN:
+                generation(trained, self._tokenizer).save_pretrained(folder)
+            return
         kind: Any = getattr(transformers, self._fit.class_name)
         with without_progress():
-            model = kind(kind.config_class(**configuration(trained, self._fit, self._tokenizer)))
-            model.load_state_dict(weights(trained, self._fit, self._tokenizer), strict=False)
+            model = kind(kind.config_class(**config))
+            model.load_state_dict(tensors, strict=False)
             model.tie_weights()
             if trained.model.level is Level.NEXT_TOKEN:
                 model.generation_config = generation(trained, self._tokenizer)
@@ -56,7 +78,7 @@ class Transformers(ExportEngine):
         Raises:
             ExportError: The tokenizer splits texts differently.
         """
-        return TransformersEngine(trained, folder, self._fit.class_name, self._tokenizer)
+        return TransformersEngine(trained, folder, self._fit.class_name, self._tokenizer, code=self.code)
 
     def answering(self, trained: TrainedModel, notify: Callable[[str], None]) -> NoReturn:  # noqa: ARG002
         """Raises ConfigurationError: `generate` gives no scores of its outputs."""
@@ -67,7 +89,7 @@ class Transformers(ExportEngine):
 
     def usage(self, trained: TrainedModel) -> str:
         """Returns a program that needs `transformers` alone."""
-        return program(trained, self._fit.class_name)
+        return program(trained, self._fit.class_name, code=self.code)
 
 
 def special_ids(trained: TrainedModel, tokenizer: ExportedTokenizer) -> dict[str, int | None]:

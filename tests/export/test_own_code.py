@@ -1,0 +1,161 @@
+"""Exports to Transformers with code of their own, made of the sources of a run's parts."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from plugformer.interfaces import Context, FeedForward, ModelContext
+from plugformer.registry import Kind
+from plugformer_export.engine import UnsupportedExport
+from plugformer_export.transformers import Transformers
+from plugformer_export.transformers.transcription import Transcription, Untranscribable
+from plugformer_export.verification import verified
+
+
+class Cubed(FeedForward):
+    """A network that no class of Transformers has."""
+
+    def __init__(self, model: ModelContext, *, power: int = 3) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(
+            [nn.Linear(model.width, model.ffn_width), nn.Linear(model.ffn_width, model.width)]
+        )
+        self.power = power
+
+    def forward(
+        self, x: Float[Tensor, "batch length width"], context: Context
+    ) -> Float[Tensor, "batch length width"]:
+        up, down = self.maps
+        return down(scaled(up(x)) ** self.power)
+
+
+def scaled(x: Tensor) -> Tensor:
+    return x * HALF
+
+
+HALF = 0.5
+
+
+class Looking(Cubed):
+    """A network that looks at the context."""
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return x if context.real is None else super().forward(x, context)
+
+
+ALONE = (
+    "model.architecture=decoder-only",
+    "model.max_length=80",
+    "model.embeddings={shared: false, tied: true, scaled: true}",
+)
+MIXTURES = {
+    "rope, grouped, swiglu, rms": (
+        "dates",
+        (
+            *(
+                *ALONE,
+                "model.position=rope",
+                "model.heads=4",
+                "model.attention=gqa",
+                "model.feed_forward=swiglu",
+            ),
+            *("model.norm=rms_norm", "model.embeddings.scaled=false"),
+        ),
+    ),
+    "its own network, post-norm": (
+        "dates",
+        (
+            *ALONE,
+            "model.feed_forward={name: cubed, power: 2}",
+            "model.residual=post",
+            "model.embeddings.tied=false",
+        ),
+    ),
+    "parallel, sinusoidal": (
+        "dates",
+        (*ALONE, "model.residual=parallel", "model.position=sinusoidal"),
+    ),
+    "class": (
+        "ag-news",
+        ("model.residual=pre", "model.feed_forward=cubed", "model.head={name: classifier, pooling: max}"),
+    ),
+    "tags": ("ud-ewt", ("model.feed_forward=geglu",)),
+}
+
+
+@pytest.fixture
+def parts(registry):
+    return registry.with_components({Kind.FEED_FORWARD: {"cubed": Cubed, "looking": Looking}})
+
+
+@pytest.fixture
+def made(exportable, parts, tmp_path, sample_data, monkeypatch):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    return lambda task, overrides: exportable(*overrides, task=task, registry=parts)
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_it_computes_what_the_run_does(made, tmp_path, mixture):
+    found = verified(made(*MIXTURES[mixture]), Transformers(code=True), tmp_path / "out", examples=9)
+    assert found.difference < 1e-4
+    assert found.equal == found.examples > 4
+    code = (tmp_path / "out" / "modeling_plugformer.py").read_text()
+    assert "import plugformer" not in code.replace("configuration_plugformer", "")
+    assert code.count("class Cubed") == ("its own" in mixture or mixture == "class")
+
+
+PROGRAM = """
+import json, sys
+from transformers import AutoModel, pipeline
+folder = sys.argv[1]
+AutoModel.from_pretrained(folder, trust_remote_code=True)
+generator = pipeline("text-generation", model=folder, trust_remote_code=True)
+print(json.dumps([row[0]["generated_text"] for row in generator(sys.argv[2:], return_full_text=False)]))
+"""
+
+
+def test_a_pipeline_generates_without_plugformer(made, tmp_path):
+    trained = made(*MIXTURES["its own network, post-norm"])
+    verified(trained, Transformers(code=True), tmp_path / "out", examples=9)
+    texts = ["March 5, 1996", "7/4/76"]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "out"), *texts],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == [answer.output for answer in trained.predict(texts)]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (
+            ("model.feed_forward=looking",),
+            "model.feed_forward: feed_forward 'looking'.*its forward reads its context",
+        ),
+        (("model.attention=mla",), "model.attention: attention 'mla'"),
+        (("model.position=alibi",), "model.position: position 'alibi'"),
+        (
+            ("model.layers=2", "model.decoder.per_layer={0: {feed_forward: relu}}"),
+            "model.feed_forward: layers that differ",
+        ),
+    ],
+)
+def test_what_cannot_be_written_down_is_named(made, tmp_path, overrides, named):
+    with pytest.raises(UnsupportedExport, match=named):
+        verified(made("dates", (*ALONE, *overrides)), Transformers(code=True), tmp_path / "out", examples=9)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_source_of_a_class_without_a_file_is_refused():
+    made = type("Made", (Cubed,), {})
+    made.__module__ = "builtins"
+    with pytest.raises(Untranscribable, match="source of Made"):
+        Transcription().add(made)
