@@ -1,5 +1,6 @@
 """The process that serves: from a bound socket to the last answer."""
 
+import gc
 import os
 import signal
 import socket
@@ -109,6 +110,8 @@ def serve(app: ASGIApp, listening: socket.socket, *, seconds: float) -> None:
         server.should_exit = True
 
     before = signal.signal(signal.SIGTERM, end)  # uvicorn raises a signal again when it has ended
+    gc.collect()
+    gc.freeze()  # what is loaded stays; to search it for garbage now and then stops all requests for 150 ms
     try:
         server.run(sockets=[listening])
     finally:

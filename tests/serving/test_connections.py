@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 
 import pytest
@@ -10,7 +11,7 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 
 from plugformer_serving import server
-from plugformer_serving.server import Server, bind
+from plugformer_serving.server import Server, bind, serve
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = WHOLE[:25]
@@ -99,3 +100,12 @@ def test_of_too_many_connections_without_a_request_the_oldest_ends(monkeypatch):
                 write.close()
 
     asyncio.run(asyncio.wait_for(attempt(), 60))
+
+
+def test_garbage_is_not_looked_for_in_what_was_loaded(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(Server, "run", lambda *_, **__: frozen.append(gc.get_freeze_count()))
+    with bind("127.0.0.1", 0) as listening:
+        serve(PlainTextResponse("found"), listening, seconds=1)
+    gc.unfreeze()
+    assert frozen[0] > 10_000
