@@ -34,8 +34,7 @@ class AnswerOptions:
         probabilities: Whether answers have the probabilities of all classes.
         max_tokens: Of an output; None for what the task says.
         decoding: Options of the decoding in place of the task's.
-        streamed: Whether somebody hears each token when it is chosen: then the model answers, and no engine,
-            which may have a search of its own.
+        streamed: Whether somebody hears each token when it is chosen.
     """
 
     n_best: int = 1
@@ -84,7 +83,7 @@ class ServedModel(TrainedModel):
     ) -> list[Prediction | PlugformerError]:
         """Returns the same answers as `predict_each` for each request alone."""
         self._texts, self._options = texts, options
-        if options.streamed:
+        if options.streamed or options.decoding:  # an engine may search without the decoding
             self.answered_by = lambda predictor: predictor
         try:
             return self.predict_each(

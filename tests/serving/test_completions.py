@@ -169,7 +169,7 @@ def test_a_stream_of_a_session_that_looks_rarely_drops_rows(served, monkeypatch)
     assert texts == {choice["index"]: choice["text"] for choice in found}
 
 
-def test_an_engine_answers_all_but_streams_which_the_model_does(trained):
+def test_the_model_and_no_engine_answers_streams_and_options_of_the_decoding(trained):
     model, asked = plugformer.load(trained("continuation").directory), []
 
     def answering(predictor):
@@ -185,6 +185,8 @@ def test_an_engine_answers_all_but_streams_which_the_model_does(trained):
     texts, _, parts = streamed(server, **body)
     assert (texts, len(asked)) == ({0: whole}, 2)
     assert parts > 1
+    complete(server, **body, temperature=2)
+    assert len(asked) == 2
     complete(server, **body)
     assert len(asked) == 3
     server.service.worker.stop()
