@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -53,6 +54,10 @@ class LoadedModel(ABC):
     def __init__(self, trained: TrainedModel) -> None:
         self.trained = trained
 
+    @cached_property
+    def _answering(self) -> "_EngineModel":
+        return _EngineModel(self).eval()
+
     @abstractmethod
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"] | None:
         """Returns what `Model.logits` does, at level `vector` what `Model.hidden` does.
@@ -74,7 +79,7 @@ class LoadedModel(ABC):
 
     def answering(self, predictor: Any) -> Any:
         """Returns a predictor that answers as one of the model does, with this engine's numbers."""
-        return replace(predictor, model=_EngineModel(self), precision=None)
+        return replace(predictor, model=self._answering, precision=None)
 
 
 class SearchingModel(LoadedModel):
