@@ -3,9 +3,9 @@
     python benchmarks/engines.py RUN --split validation --beams 1 5
 
 All examples of a split, as one call, and the first ones one by one: texts go in, texts come out. The direct
-program has the files of the export, `tokenizers` and `ctranslate2` alone; `translate_batch` sorts and batches.
-A number is the processor's seconds of one thread, which other programs disturb less than the wall's: the median
-of some turns, in which all systems take turns. Ratios are medians of those within turns.
+program has the files of the export, `tokenizers` and `ctranslate2` alone; `translate_batch` sorts and
+batches. A number is the processor's seconds of one thread, which other programs disturb less than the
+wall's: the median of some turns, in which all systems take turns. Ratios are medians of those within turns.
 """
 
 import argparse
