@@ -23,7 +23,7 @@ import yaml
 from generators.plugins import INDEX, RELEASES, Checks, Distribution, Effect, Part, Release, Tried, read
 
 import plugformer
-from plugformer.registry import Entry, EntryKind, Registry
+from plugformer.registry import EntryKind, Registry
 from plugformer.registry.discovery import discover_installed
 from plugformer.registry.source import source_hash
 
@@ -44,51 +44,45 @@ def main(what: str, *names: str) -> None:
             name=name, version="", requires="", **facts, tried={}, parts=[]
         )
         row.update(facts)
-        if what in RELEASES and registry.offered_by(name) and (not names or name in names):
-            print(f"checking {name}", flush=True)  # noqa: T201 (a script)
-            row = checked(row, registry, what)
+        if registry.offered_by(name):
+            row = offered(row, registry)
+            if what in RELEASES and (not names or name in names):
+                print(f"checking {name}", flush=True)  # noqa: T201 (a script)
+                row = checked(row, what)
         rows.append(measured(row, registry, found))
     index = INDEX.validate_python({"format": 1, "plugins": rows})
     text = json.dumps(index, ensure_ascii=False, indent=1) + "\n"
     (ROOT / "docs" / "plugins.json").write_text(text, encoding="utf-8")
 
 
-def checked(row: Distribution, registry: Registry, release: Release) -> Distribution:
-    """Returns the row of an installed distribution with what it offers, and with how its checks end now."""
+def offered(row: Distribution, registry: Registry) -> Distribution:
+    """Returns the row of an installed distribution with what it offers."""
     (plugin,) = (plugin for plugin in discover_installed() if plugin.distribution == row["name"])
     known = {(part["kind"], part["name"]): part for part in row["parts"]}
+    parts = []
+    for entry in registry.offered_by(row["name"]):
+        if entry.kind is not EntryKind.PLUGIN:
+            part = known.get((str(entry.kind), entry.name))
+            facts: Any = {"kind": str(entry.kind), "name": entry.name, "summary": entry.summary}
+            facts |= {"source": entry.source, "checks": part["checks"] if part else {}}
+            parts.append(Part(**facts, effect=part["effect"] if part else None))
+    return {**row, "version": plugin.version, "requires": plugin.requires, "parts": parts}
+
+
+def checked(row: Distribution, release: Release) -> Distribution:
+    """Returns the row of an installed distribution with how its checks end now."""
     results = run_checks(row["name"])
-    offers = [entry for entry in registry.offered_by(row["name"]) if entry.kind is not EntryKind.PLUGIN]
+    for part in row["parts"]:
+        if found := results.get(f"{part['kind']}/{part['name']}"):
+            part["checks"][release] = found
     tried = Tried(
         plugformer=plugformer.__version__,
-        version=plugin.version,
+        version=row["version"],
         python=platform.python_version(),
         torch=torch.__version__,
         date=datetime.now(UTC).date().isoformat(),
     )
-    return {
-        **row,
-        "version": plugin.version,
-        "requires": plugin.requires,
-        "tried": {**row["tried"], release: tried},
-        "parts": [
-            _part(entry, known.get((str(entry.kind), entry.name)), results, release) for entry in offers
-        ],
-    }
-
-
-def _part(entry: Entry, before: Part | None, results: Results, release: Release) -> Part:
-    checks = dict(before["checks"]) if before else {}
-    if found := results.get(f"{entry.kind}/{entry.name}"):
-        checks[release] = found
-    return Part(
-        kind=str(entry.kind),
-        name=entry.name,
-        summary=entry.summary,
-        source=entry.source,
-        checks=checks,
-        effect=before["effect"] if before else None,
-    )
+    return {**row, "tried": {**row["tried"], release: tried}}
 
 
 def run_checks(distribution: str) -> Results:

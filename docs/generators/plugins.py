@@ -1,5 +1,6 @@
 """The index of plugins: what `plugins.json` holds, and its tables."""
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -126,7 +127,7 @@ def _kind(kind: str, parts: list[tuple[Part, Distribution]]) -> str:
     header = ("part", "distribution", "checks", *(["effect"] if measured else []))
     rows = [
         (
-            f"{_linked(code(part['name']), part['source'])}: {part['summary']}",
+            f"{_linked(code(part['name']), part['source'])}: {_LINK.sub('.', part['summary'])}",
             plugin["name"],
             _checks(part["checks"]),
             *([_effect(part["effect"])] if measured else []),
@@ -134,6 +135,10 @@ def _kind(kind: str, parts: list[tuple[Part, Distribution]]) -> str:
         for part, plugin in parts
     ]
     return f"### {kind}\n\n{table(header, rows)}"
+
+
+_LINK = re.compile(r":? https?://\S+$")
+"""A link at the end of a summary: the name of the part has it."""
 
 
 def _linked(text: str, link: str) -> str:
@@ -174,7 +179,7 @@ def _effect(effect: Effect | None) -> str:
     outdated = "" if effect["same_code"] else f"; version {effect['version']}, and it has changed since"
     parameters = 100 * (effect["parameters"] - 1)
     size = f"; parameters {parameters:+.0f} %" if abs(parameters) >= 1 else ""
-    return f"**{effect['verdict']}**: {difference} [{low}, {high}]{size}{outdated}"
+    return f"[{effect['verdict']}]({effect['study']}): {difference} [{low}, {high}]{size}{outdated}"
 
 
 def _interval(effect: Effect) -> tuple[float | None, float | None, float | None]:

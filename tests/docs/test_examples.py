@@ -8,6 +8,7 @@ from shutil import copytree
 
 import pytest
 import torch
+import yaml
 from torch.nn.functional import cosine_similarity
 
 from plugformer.configuration import resolve
@@ -26,6 +27,7 @@ from plugformer.interfaces import (
 from plugformer.interfaces.context import State
 from plugformer.model import Cache
 from plugformer.registry import Registry
+from plugformer.registry.discovery import discover_local
 from plugformer.training.train import train
 from plugformer.validation import validate
 from plugformer_ablation.design.arms import resolve_arms
@@ -108,6 +110,7 @@ def data(sample_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 AFTER_ANOTHER_RUN = EXAMPLES / "pretraining/study.yaml"
+REFERENCE = EXAMPLES / "reference/study.yaml"
 STUDIES = {
     file
     for file in EXAMPLES.glob("*/*.yaml")
@@ -118,10 +121,28 @@ STUDIES = {
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(
     "file",
-    sorted(STUDIES - {AFTER_ANOTHER_RUN}),
+    sorted(STUDIES - {AFTER_ANOTHER_RUN, REFERENCE}),
     ids=lambda file: f"{file.parent.name}/{file.stem}",
 )
 def test_studies_are_sound(file: Path, registry: Registry) -> None:
+    assert len(resolve_arms(read_study(str(file)), registry)) > 1
+
+
+@pytest.mark.usefixtures("data")
+def test_the_reference_study_is_sound(tmp_path: Path, registry: Registry) -> None:
+    """Its arms have the names of parts; those of bridges need packages that are not installed here."""
+    study = yaml.safe_load(REFERENCE.read_text(encoding="utf-8"))
+    manifests = [(REFERENCE.parent / file).resolve() for file in study["registry"]]
+    parts = {
+        manifest: {f"{entry.kind}/{entry.name}" for entry in discover_local(manifest).entries}
+        for manifest in manifests
+    }
+    assert {*study["arms"]} - {"baseline"} <= set().union(*parts.values())
+    bridges = {part for manifest in parts if "bridges" in manifest.parts for part in parts[manifest]}
+    arms = {name: settings for name, settings in study["arms"].items() if name not in bridges}
+    whole = {**study, "task": str(REFERENCE.with_name("task.yaml")), "arms": arms}
+    file = tmp_path / "study.yaml"
+    file.write_text(yaml.safe_dump({**whole, "registry": list(map(str, manifests))}))
     assert len(resolve_arms(read_study(str(file)), registry)) > 1
 
 

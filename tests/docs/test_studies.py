@@ -48,7 +48,9 @@ def test_the_page_of_the_example_is_written_by_todays_code(tmp_path):
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_a_page_prints_its_differences(study):
-    pages = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("findings.md", "results.md"))
+    pages = "".join(
+        (DOCS / name).read_text(encoding="utf-8") for name in ("findings.md", "results.md", "plugins.md")
+    )
     for comparison in json.loads((study / "report.json").read_text(encoding="utf-8"))["comparisons"]:
         difference, low, high = (comparison[name] for name in ("difference", "low", "high"))
         texts = [f"{difference:.{n}f} [{low:.{n}f}, {high:.{n}f}]" for n in (2, 3, 4)]
