@@ -63,3 +63,13 @@ def test_another_content_is_refused_with_its_place(validator, folder, tmp_path, 
     (tmp_path / "cells.npz").write_bytes((folder / "cells.npz").read_bytes())
     with pytest.raises(RunError, match=place):
         StudyResults.load(tmp_path, Registry.discover())
+
+
+def test_an_earlier_report_without_choices_is_read(validator, folder, tmp_path):
+    record = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    for arm in record["arms"]:
+        assert arm.pop("choices") == []
+    validator.validate(record)
+    (tmp_path / "report.json").write_text(json.dumps(record))
+    (tmp_path / "cells.npz").write_bytes((folder / "cells.npz").read_bytes())
+    assert StudyResults.load(tmp_path, Registry.discover()).arms[0]["choices"] == []
