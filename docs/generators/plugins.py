@@ -137,7 +137,7 @@ def _kind(kind: str, parts: list[tuple[Part, Distribution]]) -> str:
     return f"### {kind}\n\n{table(header, rows)}"
 
 
-_LINK = re.compile(r":? https?://\S+$")
+_LINK = re.compile(r"[:,]? https?://\S+$")
 """A link at the end of a summary: the name of the part has it."""
 
 
