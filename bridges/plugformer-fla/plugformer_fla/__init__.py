@@ -1,0 +1,1 @@
+"""Linear attentions of flash-linear-attention for Plugformer."""
