@@ -104,6 +104,9 @@ def placed_attention(width: int, *, call: Call, **settings: Any) -> nn.Module:
     attention: Any = library.Attention(width, **settings)
     attention.to_q.roles = {"weight": Role.QUERY}
     attention.roles = dict.fromkeys(("mem_k", "mem_v"), Role.INPUT) if settings.get("num_mem_kv") else {}
+    for name in ("q_rmsnorm", "k_rmsnorm", "value_rmsnorm"):
+        if isinstance(norm := getattr(attention, name, None), nn.Module) and hasattr(norm, "gamma"):
+            norm.roles = {"gamma": Role.INPUT}  # type: ignore[assignment]
     if attention.attend.cope is not None:
         attention.attend.cope.roles = {"pos_emb": Role.INPUT}
     attention.attend.attn_dropout = RecordedDropout(settings["dropout"], call)
