@@ -2,8 +2,10 @@
 
     PLUGFORMER_DATA=... python benchmarks/exports.py [--to ctranslate2 ...] [--tasks dates ...] [--runs DIR]
 
-Prints a Markdown table: the largest difference of scores of a verified export, or the parts by which it is
-refused. Runs and exports are in a temporary folder unless --runs names one; runs there are used again.
+Prints a Markdown table: of a verified export how many examples were compared, the largest difference of
+scores, equal outputs, and the speed in comparison with the model; or the parts by which it is refused.
+`transformers+code` is `--to transformers --code`. Runs and exports are in a temporary folder unless --runs
+names one; runs there are used again.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from plugformer_export.command import create_target
 from plugformer_export.engine import ExportError, UnsupportedExport
 from plugformer_export.verification import verified
 
+ENGINES = ["ctranslate2", "onnxruntime", "transformers", "transformers+code"]
 STEPS = 30
 GREEDY = "greedy"
 
@@ -54,14 +57,17 @@ def outcome(run: Path, name: str, out: Path, registry: Registry) -> str:
     trained = load(run, registry, device="cpu", overrides=settings)
     changed = f", {'; '.join(settings)}" if settings else ""
     try:
-        found = verified(trained, create_target(trained.registry, name), out)
+        engine, _, code = name.partition("+")
+        found = verified(trained, create_target(registry, engine, **({"code": True} if code else {})), out)
     except UnsupportedExport as error:
         return f"refused: {'; '.join(str(error).splitlines())}"
     except ExportError as error:
         return f"not verified: {' '.join(str(error).split())}"
     except ModuleNotFoundError as error:
         return f"not there: {error}"
-    return f"verified ({found.examples}, {found.difference:.0e}){changed}"
+    own, other = found.seconds
+    figures = f"{found.examples}, {found.difference:.0e}, {found.equal} equal, {own / other:.2g} times"
+    return f"verified ({figures}){changed}"
 
 
 def main() -> None:
@@ -69,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     registry = Registry.discover()
     tasks = sorted(entry.name for entry in registry.entries("task"))
-    parser.add_argument("--to", nargs="+", default=["ctranslate2", "onnxruntime", "transformers"])
+    parser.add_argument("--to", nargs="+", default=ENGINES)
     parser.add_argument("--tasks", nargs="+", default=tasks)
     parser.add_argument("--runs", type=Path)
     arguments = parser.parse_args()
