@@ -14,6 +14,7 @@ PACKAGES = {
     f"plugformer.{name}"
     for name in (
         *(
+            "cache",
             "configuration",
             "data",
             "distributed",

@@ -111,10 +111,13 @@ def load_run(
         PlugformerError: The run, a setting or a local manifest is wrong, or there is no such device.
     """
     import plugformer
-    from plugformer.yaml_reader import read_text
-    from plugformer.yaml_tree import Origin
+    from plugformer.configuration import Origin, read_setting
 
-    named = None if engine is None else read_text(engine, Origin.of_argument("--engine", engine))
+    named = (
+        None
+        if engine is None
+        else read_setting(f"engine={engine}", Origin.of_argument("--engine", engine))[1]
+    )
     with redirect_stdout(sys.stderr):
         trained = plugformer.load(
             run,

@@ -13,7 +13,10 @@ Notify = Callable[[str], None]
 
 
 class Torch(Engine):
-    """The model itself, computed by PyTorch: the reference of all engines."""
+    """The model itself, computed by PyTorch: the reference of all engines.
+
+    https://pytorch.org
+    """
 
     def answering(self, trained: TrainedModel, notify: Notify) -> Callable[[Any], Any]:  # noqa: ARG002
         """Returns what changes nothing."""
@@ -24,7 +27,8 @@ class Auto(Engine):
     """The fastest of the installed engines that give the same answers, or the model itself.
 
     Each engine that computes in float32 on a processor is compared with the run when it is first used. The
-    fastest is the one that took least time for the examples of its comparison. On a GPU the model answers.
+    fastest is the one that took least time for the examples of its comparison. On a GPU the model answers. To
+    choose by measurement: Whaley and Dongarra 1998, https://doi.org/10.1109/SC.1998.10004.
     """
 
     def answering(self, trained: TrainedModel, notify: Notify) -> Callable[[Any], Any]:

@@ -23,15 +23,15 @@ _COLOURS = ("red", "green", "blue", "grey")
 _TEXTS = [f"{one} {two}" for one in _COLOURS for two in _COLOURS] + [*_COLOURS]
 _MODEL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 16, "max_length": 12, "dropout": 0.0}
 _TASKS: Mapping[str, Mapping[str, Any]] = {
-    "sequence-to-sequence": {
+    "plugformer:sequence-to-sequence": {
         "columns": ("source", "target"),
-        "model": {"architecture": "encoder-decoder", "head": "language_model"},
+        "model": {"architecture": "plugformer:encoder-decoder", "head": "language_model"},
         "evaluation": {"metrics": ["exact_match"], "samples": 0},
         "decoding": {"name": "beam", "size": 2, "max_length": 4},
     },
-    "classification": {
+    "plugformer:classification": {
         "columns": ("text", "label"),
-        "model": {"architecture": "encoder-only", "head": "classifier"},
+        "model": {"architecture": "plugformer:encoder-only", "head": "classifier"},
         "evaluation": {"metrics": ["accuracy"], "samples": 0},
     },
 }

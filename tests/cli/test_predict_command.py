@@ -50,7 +50,7 @@ class Echo:
 @pytest.fixture(autouse=True)
 def model(monkeypatch):
     model = Echo()
-    monkeypatch.setattr("plugformer.load", lambda path, registry, overrides, device: model)
+    monkeypatch.setattr("plugformer.load", lambda path, registry, **_: model)
     return model
 
 

@@ -90,7 +90,7 @@ class OverallRecord(Judged):
     worse_on: list[str]
 
 
-class Choice(TypedDict):
+class ChosenSettings(TypedDict):
     """Settings that `seeds` have chosen for themselves, with the `task`, and what is counted of its `cost`.
 
     `ends` says by seed at which end of the values tried a setting is.
@@ -130,7 +130,7 @@ class ArmRecord(TypedDict):
     spent: Spent
     tuned: dict[str, Any]
     edges: dict[str, str]
-    choices: NotRequired[list[Choice]]
+    choices: NotRequired[list[ChosenSettings]]
     sensitivity: dict[str, float]
     remarks: list[str]
     task: dict[str, Any]

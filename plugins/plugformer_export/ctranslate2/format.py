@@ -13,7 +13,13 @@ from plugformer_export.tokenizer_files import save_tokenizers, spellings, tokeni
 
 
 class CTranslate2(ExportEngine):
-    """CTranslate2's format, with the files of the tokenizers, and of the head where that is not exported."""
+    """CTranslate2, with a search of its own; its format, with the files of the tokenizers.
+
+    https://opennmt.net/CTranslate2. Where the head is not exported, it has a file of its own.
+
+    Args:
+        compute_type: The numbers that weights are stored and computed in, such as int8.
+    """
 
     name = "ctranslate2"
     libraries = ("ctranslate2",)

@@ -27,7 +27,11 @@ _SMALL, _LARGE = [[5, 4, 5, 4], [4, 5]], [[4] * 7, [5, 4], [5] * 3]
 
 
 class ONNX(ExportEngine):
-    """ONNX programs with a config.json that names their inputs and outputs, and the tokenizers' files."""
+    """ONNX Runtime, with whose numbers the task's decoding searches.
+
+    https://onnxruntime.ai. Its format: programs of ONNX, with a config.json that names their inputs and
+    outputs, and the files of the tokenizers.
+    """
 
     name = "onnxruntime"
     libraries = ("onnx", "onnxscript", "onnxruntime")

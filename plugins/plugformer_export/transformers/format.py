@@ -20,6 +20,8 @@ from plugformer_export.transformers.vocabulary import ExportedTokenizer
 class Transformers(ExportEngine):
     """The files that `save_pretrained` writes, of a class of Transformers that computes the same.
 
+    https://huggingface.co/docs/transformers. It is written for, and answers no questions here.
+
     Args:
         compute_type: The numbers that weights are stored in.
         code: Whether the model has code of its own, which computes what no class of Transformers does. Who

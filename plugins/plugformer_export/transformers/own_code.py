@@ -49,7 +49,7 @@ class OwnCode(Family):
     """Weights with the names that they have here, but for the beginning."""
 
     model_type = "plugformer"
-    architecture = "decoder-only"
+    architecture = ""  # a decoder alone or an encoder alone
     base = "model."
     classes: ClassVar = {name: f"PlugformerFor{kind}" for name, kind in _KINDS.items()}
     special = (("pad",), ("unk",), ("bos",), ("eos",))
