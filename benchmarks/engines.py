@@ -60,6 +60,7 @@ def direct(run: Path, overrides: list[str], beams: int, kind: str) -> Answers:
             beam_size=beams,
             max_decoding_length=predictor.allowed.longest,
             max_input_length=0,
+            return_scores=True,
             **penalty,
         )
         numbers = [[target.token_to_id(token) for token in each.hypotheses[0]] for each in found]
