@@ -107,6 +107,14 @@ def command(
             "time and disk the study takes; a few updates of the baseline are timed and thrown away.",
         ),
     ] = False,
+    accept_code: Annotated[
+        bool,
+        typer.Option(
+            "--accept-code",
+            help="Count finished cells that differ from what is asked in the code of Plugformer alone; the "
+            "report names them.",
+        ),
+    ] = False,
     worker: Annotated[
         bool,
         typer.Option(
@@ -163,9 +171,10 @@ def command(
                 "a worker is one process, which trains one cell at a time: start as many as you want, "
                 "without --workers and --executor"
             )
-        _work(declared, folder, known)
+        _work(declared, folder, known, accept_code=accept_code)
     else:
         chosen = _executor(executor, workers, pack)
+        chosen.accept_code = accept_code
         if dry_run or noise:
             _foresee(declared, folder, known, chosen, noise=noise and not dry_run, as_json=as_json)
             return
@@ -233,7 +242,7 @@ def _show_status(folder: Path, *, as_json: bool) -> None:
     _print(found, status_text(found), as_json=as_json)
 
 
-def _work(study: "Study", folder: Path, registry: "Registry") -> None:
+def _work(study: "Study", folder: Path, registry: "Registry", *, accept_code: bool) -> None:
     """Trains cells of a study as one of its workers; exits with 75 if it is asked to stop."""
     from rich.console import Console
 
@@ -242,9 +251,11 @@ def _work(study: "Study", folder: Path, registry: "Registry") -> None:
 
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.default_int_handler)  # where nothing is trained, as Ctrl-C
-    console = Console(stderr=True, soft_wrap=True, force_terminal=False)  # a live display would go on in logs
+    chosen = SharingExecutor()
+    chosen.accept_code = accept_code
     try:
-        run_study(study, folder, registry, SharingExecutor(), console)
+        # Without a live display, which would go on in the log of a cell.
+        run_study(study, folder, registry, chosen, Console(stderr=True, soft_wrap=True, force_terminal=False))
     except (InterruptedRunError, KeyboardInterrupt) as error:
         typer.echo(str(error) or "Interrupted.", err=True)
         raise typer.Exit(AGAIN) from None

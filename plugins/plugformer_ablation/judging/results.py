@@ -149,7 +149,8 @@ class StudyResults:
             itself, and then `task` has the first settings that were tried; and `cost`, what an `update`
             costs, as of `relative_cost` or None, and the costs that were counted, of the usual choice.
         cells: One for each arm and seed, failed ones included.
-        made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock.
+        made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock; of cells that were
+            `accepted`, though they have other code, their directories by its hash.
         metrics: The metrics of each arm by name, which aggregate statistics and know their direction.
         trials: A record of each training that settings were chosen by: the `arm`, what was `tuned`, the
             `seed`, what the training gave on validation, and whether it `decides`: it is then a cell.

@@ -353,6 +353,9 @@ def remarks(findings: Findings) -> list[str]:
         lines += [f"{arm['arm']}: {'; '.join(arm['remarks'])}"] if arm["remarks"] else []
         lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
         lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
+    for code, cells in findings.results.made_of.get("accepted", {}).items():
+        names = f"{', '.join(cells[:3])}{', ...' * (len(cells) > 3)}"
+        lines.append(f"{len(cells)} cells of other code of Plugformer, {code[:12]}, are accepted: {names}")
     waiting = max((update["waiting"] for update in updates(findings)), default=0.0)
     if waiting > BUSY:
         lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")

@@ -38,9 +38,11 @@ class Executor(ABC):
     Attributes:
         shares: Whether it is one of several that train the same study, and leaves the report to another.
         stages: The cells planned so far, by name.
+        accept_code: Whether finished cells count that differ in the code of Plugformer alone.
     """
 
     shares = False
+    accept_code = False
 
     def __init__(self, threads: int, workers: int | None) -> None:
         self.threads = threads

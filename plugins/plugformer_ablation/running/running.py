@@ -32,6 +32,7 @@ from plugformer_ablation.judging.results import (
     read_looks,
     write,
 )
+from plugformer_ablation.running.accepting import accepted, to_train
 from plugformer_ablation.running.cells import CELLS, Cell, ingredients, make_cells
 from plugformer_ablation.running.claims import alone
 from plugformer_ablation.running.costs import rotated, with_costs, with_equal_time
@@ -98,7 +99,7 @@ def run_study(
             results,
             arms=tuple(arm.record() for arm in arms),
             cells=tuple(sorted(results.cells, key=lambda cell: (order.index(cell.arm), cell.seed))),
-            made_of=made_of(arms),
+            made_of={**made_of(arms), **accepted(results.cells)},
             preparation=tuple(preparation.values()),
         )
 
@@ -200,7 +201,8 @@ def train_cells(
     """Returns the result of each cell, after those without one have been run."""
     executor.stages.append({cell.name: str(cell) for cell in cells})
     record_planned(out, executor.stages)
-    waiting = [cell for cell in cells if not cell.finished]
+    notify = partial(console.print, highlight=False)
+    waiting = to_train(cells, out, notify, accept=executor.accept_code)
     total, finished = len(cells), len(cells) - len(waiting)
     if waiting and finished:
         console.print(f"{finished} of {total} cells are finished already", highlight=False)

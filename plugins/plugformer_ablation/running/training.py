@@ -28,6 +28,7 @@ from plugformer.registry import Registry
 from plugformer.runs import RunDirectory, TrainedModel, is_being_trained, provenance
 from plugformer.validation import validate
 from plugformer_ablation.judging.results import CellResult
+from plugformer_ablation.running.accepting import save_code
 from plugformer_ablation.running.cells import Cell, identity
 from plugformer_ablation.running.claims import take
 
@@ -172,6 +173,7 @@ def train_cell(
     out = cell.folder.parents[1]
     if identity(now, out) != identity(cell.ingredients, out):  # the hash in the folder's name would be wrong
         raise CodeChangedError("the code changed while this cell was trained: run the study again")
+    save_code(cell)
     result.save(cell.folder)
     if cell.keep != "all":
         for checkpoint in cell.folder.glob("checkpoints/*"):
