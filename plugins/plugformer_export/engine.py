@@ -164,6 +164,8 @@ class Format(ABC):
 class _EngineModel(Generative):
     """A model whose last hidden states are an engine's logits, so that heads and task types read them."""
 
+    device = torch.device("cpu")
+
     def __init__(self, engine: LoadedModel) -> None:
         super().__init__()
         self.original = cast("Generative", engine.trained.model)

@@ -3,13 +3,16 @@
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
 import plugformer
-from plugformer.cache import cache_folder, remove_unused
+from plugformer.cache import cache_folder, scratch_folder
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Engine
+from plugformer.registry import code_hash
 from plugformer.runs import RunDirectory, TrainedModel
 from plugformer_export.engine import ExportError, Format, UnsupportedExport
 from plugformer_export.verification import RECORD, Notify, verified
@@ -29,6 +32,11 @@ class ExportEngine(Format, Engine):
 
     def answering(self, trained: TrainedModel, notify: Notify) -> Callable[[Any], Any]:
         """Returns what puts the export into predictors."""
+        if trained.device.type != self.device:
+            raise ConfigurationError(
+                f"engine {self.name}: it answers on the CPU, but the device is {trained.device}; leave the "
+                "device out, or the engine"
+            )
         return self.load(trained, kept(self, trained, notify)).answering
 
 
@@ -46,23 +54,27 @@ def kept(engine: Format, trained: TrainedModel, notify: Notify) -> Path:
         UnsupportedExport, ExportError, DataError, ConfigurationError: As `verified` does.
     """
     engine.require(f"the engine {engine.name}")
-    folder = cache_folder() / "engines" / key(engine, trained)
-    if (folder / RECORD).is_file():
-        folder.touch()
-        return folder
+    name = key(engine, trained)
+    # An export is made in a folder of this process alone, and then named: several may come first.
+    folder, made = cache_folder() / "engines" / name, scratch_folder("engines") / name
+    for there in (folder, made):
+        if (there / RECORD).is_file():
+            there.touch()
+            return there
     if (folder / REFUSED).is_file():
         raise UnsupportedExport((folder / REFUSED).read_text(encoding="utf-8"))
-    if folder.parent.is_dir():
-        remove_unused(folder.parent)
     notify(f"engine {engine.name}: converting the run and comparing the answers, once")
     try:
-        found = verified(trained, engine, folder, notify=notify)
+        found = verified(trained, engine, made, notify=notify)
     except (UnsupportedExport, ExportError) as error:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / REFUSED).write_text(str(error), encoding="utf-8")
+        with suppress(OSError):  # the cache cannot be written
+            folder.mkdir(exist_ok=True)
+            (folder / REFUSED).write_text(str(error), encoding="utf-8")
         raise
     notify("\n".join(f"  {name}: {figure}" for name, figure in found.figures.items()))
-    return folder
+    with suppress(OSError):  # another process was faster, or the cache cannot be written
+        made.replace(folder)
+    return folder if (folder / RECORD).is_file() else made
 
 
 def seconds(folder: Path) -> tuple[float, float]:
@@ -72,7 +84,7 @@ def seconds(folder: Path) -> tuple[float, float]:
 
 
 def key(engine: Format, trained: TrainedModel) -> str:
-    """Returns a hash of the files and settings of a run, of the engine, and of the versions of both."""
+    """Returns a hash of the files and settings of a run, of the engine, and of the code of both."""
     directory = RunDirectory(trained.place)
     files = sorted(path for path in trained.place.iterdir() if path.suffix in (".json", ".safetensors"))
     hashes = {
@@ -84,10 +96,12 @@ def key(engine: Format, trained: TrainedModel) -> str:
         mode="json", include={"type", "model", "tokenizer", "decoding", "evaluation"}
     )
     versions = {name: version(name) for name in (*engine.libraries, "torch")}
+    packages = {plugformer.__name__, "plugformer_blocks", __name__, type(engine).__module__}
+    code = code_hash([], *sorted(name.rpartition(".")[0] or name for name in packages))
     decisive: Any = [
         hashes,
         settings,
         [engine.name, {name: value for name, value in vars(engine).items() if not name.startswith("_")}],
-        [versions, plugformer.__version__, list(trained.changes)],
+        [versions, code, list(trained.changes)],
     ]
     return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+import torch
 from tests.export.copies import Copied, Copy
 from tests.export.test_ctranslate2 import SLOWLY
 
@@ -81,7 +82,7 @@ def test_options_of_an_engine_are_those_of_its_component(exportable, registry, c
 
 
 def made(cache):
-    return sorted(folder.name for folder in cache.iterdir()) if cache.is_dir() else []
+    return sorted(folder.name for folder in cache.glob("[!s]*"))  # not "scratch-", a hash has digits to f
 
 
 def test_a_run_is_compared_once_and_again_when_it_has_changed(exportable, registry, cache, tmp_path):
@@ -97,6 +98,33 @@ def test_a_run_is_compared_once_and_again_when_it_has_changed(exportable, regist
     record = json.loads(next(cache.glob(f"*/{keeping.RECORD}")).read_text())
     assert record["equal"] == record["examples"]
     assert len(record["seconds"]) == 2
+
+
+def test_of_two_processes_the_first_export_stays(exportable, registry, cache, monkeypatch):
+    def overtaken(trained, engine, out, notify):
+        found = compare(trained, engine, out, notify=notify)
+        shutil.copytree(out, cache / out.name)
+        return found
+
+    compare = keeping.verified
+    monkeypatch.setattr(keeping, "verified", overtaken)
+    assert len(load(exportable().directory, registry, engine="ctranslate2").predict(QUESTIONS)) == 3
+
+
+def test_changed_code_of_an_engine_is_compared_again(exportable, registry, cache, monkeypatch):
+    said, hashed = [], set()
+    for code in ("before", "after"):
+        monkeypatch.setattr(keeping, "code_hash", lambda _, *names, code=code: hashed.update(names) or code)
+        load(exportable().directory, registry, engine="ctranslate2", notify=said.append)
+    assert sum("comparing" in line for line in said) == 2
+    assert hashed == {"plugformer", "plugformer_blocks", "plugformer_export", "plugformer_export.ctranslate2"}
+
+
+def test_engines_of_the_processor_are_refused_on_another_device(exportable, registry, cache, monkeypatch):
+    trained = exportable()
+    monkeypatch.setattr(type(trained), "device", torch.device("cuda"))
+    with pytest.raises(ConfigurationError, match="cuda"):
+        Copy().answering(trained, lambda _: None)
 
 
 def test_what_a_run_brings_is_not_used(exportable, registry, cache, tmp_path):

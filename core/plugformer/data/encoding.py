@@ -62,6 +62,8 @@ def evaluation_order(
 
     A longer example is a batch of its own. The longest come first: memory runs out at once or never.
     """
+    if len(rows) == 1:
+        return [[*rows]]
     chosen = np.asarray(rows, dtype=np.int64)
     by_length = chosen[np.lexsort((lengths * counts)[chosen].T[::-1])[::-1]]
     return _cut(by_length, lengths, counts, tokens)

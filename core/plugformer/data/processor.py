@@ -265,7 +265,8 @@ class Inputs:
         }
         every = np.arange(len(texts))
         unknown = {}
-        for part in encoded.take(every, limits).parts.values():
+        spelled = not any(np.any(part.values == UNKNOWN) for part in encoded.parts.values())
+        for part in () if spelled else encoded.take(every, limits).parts.values():
             owners = np.repeat(every, 1 if part.counts is None else part.counts)
             for row in np.unique(np.repeat(owners, part.lengths)[part.values == UNKNOWN]).tolist():
                 if missing := _unknown(examples[row], processor):

@@ -70,7 +70,7 @@ class Evaluator:
                 stop = min(start + self.group, len(split))
                 batch = split.batch(range(max(stop - self.group, 0), stop))  # the last one as large as others
                 with self.predictor.computing():
-                    numbers = self._numbers(batch.to(next(model.parameters()).device))
+                    numbers = self._numbers(batch.to(model.device))
                 columns[:, start:stop] = np.transpose(numbers[start - stop :])
         elif shared := self.processes.share(range(len(split))):
             columns[:, shared] = np.transpose(self.predictor.computed(split, shared, self._numbers))

@@ -70,14 +70,14 @@ class Predictor:
     @property
     def format(self) -> torch.dtype | None:
         """The format of 16 bits that the precision names, if the device has it (float16: only on a GPU)."""
-        device, dtype = next(self.model.parameters()).device.type, _DTYPES.get(self.precision or "")
+        device, dtype = self.model.device.type, _DTYPES.get(self.precision or "")
         there = torch.amp.is_autocast_available(device) and (device, dtype) != ("cpu", torch.float16)
         return dtype if there else None
 
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Inside, the model is in evaluation mode and computes in the precision."""
-        device, dtype = next(self.model.parameters()).device.type, self.format
+        dtype, device = self.format, self.model.device.type
         with nullcontext() if dtype is None else torch.autocast(device, dtype), evaluating(self.model):
             yield
 
@@ -117,7 +117,7 @@ class Predictor:
 
     def batches(self, split: EncodedSplit, rows: Sequence[int]) -> Iterator[Batch]:
         """Yields the batches of some rows, on the model's device."""
-        device = next(self.model.parameters()).device
+        device = self.model.device
         for chosen in evaluation_order(split.lengths, rows, split.counts, tokens=self.batch_tokens):
             yield split.batch(chosen).to(device)
 

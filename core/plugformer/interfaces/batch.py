@@ -114,6 +114,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; copies to a CUDA device are asynchronous."""
+        if torch.device(device) == self.device:
+            return self
         if torch.device(device).type != "cuda" or self.device.type != "cpu":
             return cast("Batch", _changed(self, lambda tensor: tensor.to(device)))
         pinned = self.pin_memory()

@@ -84,8 +84,12 @@ class Model(nn.Module, ABC):
             None if outputs is None else _tokens(outputs, self.sizes.outputs),
             None if targets is None else numbers(targets),
         )
-        device = next(self.parameters()).device
-        return self.spec.architecture.collate(encoded, self.level).to(device)
+        return self.spec.architecture.collate(encoded, self.level).to(self.device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where its parameters are."""
+        return next(self.parameters()).device
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
@@ -205,7 +209,7 @@ def evaluating(model: Model) -> Iterator[None]:
     training = model.training
     if training:  # each change visits every module
         model.eval()
-    device = next(model.parameters()).device.type
+    device = model.device.type
     mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     try:
         # In inference mode, autocast casts every weight again at every use.

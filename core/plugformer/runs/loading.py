@@ -97,7 +97,7 @@ class TrainedModel:
     @property
     def device(self) -> torch.device:
         """Where it computes."""
-        return next(self.model.parameters()).device
+        return self.model.device
 
     def __repr__(self) -> str:
         """Returns the directory, task type, architecture and number of parameters."""

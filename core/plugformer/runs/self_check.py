@@ -172,7 +172,7 @@ def batch_of(
     """Returns examples on the model's device; `outputs` replace the targets, `padding` is a least length."""
     tokens = None if outputs is None else [hypothesis.tokens for hypothesis in outputs]
     lengths = [padding] * split.lengths.shape[1]
-    return split.batch(rows, lengths, outputs=tokens).to(next(model.parameters()).device)
+    return split.batch(rows, lengths, outputs=tokens).to(model.device)
 
 
 def best(predictor: GenerativePredictor, batches: Sequence[Batch]) -> list[Hypothesis]:

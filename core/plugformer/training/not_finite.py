@@ -154,7 +154,7 @@ def _first_nonfinite(
     with torch.compiler.set_stance("force_eager"), ExitStack() as hooks:
         for path, module in model.named_modules():
             hooks.enter_context(module.register_forward_hook(partial(look, path)))
-        batch = batch.to(next(model.parameters()).device)
+        batch = batch.to(model.device)
         loss = model(batch) if objective is None else model(batch, objective=objective)
     if outputs:
         return outputs[0]
