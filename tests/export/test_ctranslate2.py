@@ -59,6 +59,7 @@ OTHERS = {
     "classes": ("ag-news", ("model.position=rope",)),
     "tags": ("ud-ewt", ()),
     "vectors": ("sick-similarity", ()),
+    "vectors without a head": ("multi30k-retrieval", ()),
 }
 
 

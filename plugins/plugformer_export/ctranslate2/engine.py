@@ -21,7 +21,6 @@ from plugformer.interfaces import (
     Hypothesis,
     Level,
     Tokens,
-    evaluating,
 )
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
@@ -166,12 +165,12 @@ class EncoderEngine(LoadedModel):
 
     def __init__(self, trained: TrainedModel, folder: Path) -> None:
         super().__init__(trained)
-        self._model: Any = deepcopy(trained.model)
+        self._model: Any = deepcopy(trained.model).eval()
         self._model.encoder = _EncoderModule(folder)
 
     def logits(self, batch: Batch) -> Tensor:
         """Returns the head's scores of CTranslate2's hidden states, at level `vector` the vectors."""
-        with evaluating(self._model):
+        with torch.inference_mode():  # perhaps no parameter is left
             vector = self._model.level is Level.VECTOR
             scores: Tensor = self._model.hidden(batch) if vector else self._model.logits(batch)
             return scores
