@@ -22,6 +22,7 @@ from plugformer_export.verification import verified
 ENGINES = ["ctranslate2", "onnxruntime", "transformers", "transformers+code"]
 STEPS = 30
 GREEDY = "greedy"
+LONGEST = 100
 
 OTHERS = {
     **dict.fromkeys(("brackets", "copying", "dates", "names"), ("data.size=2000",)),
@@ -50,7 +51,10 @@ def outcome(run: Path, name: str, out: Path, registry: Registry) -> str:
     trained = load(run, registry, device="cpu")
     decoding, settings = trained.task.decoding, []
     if trained.model.level is Level.NEXT_TOKEN and decoding.name != GREEDY:
-        length = f"max_length: {decoding.max_length}"
+        most = (
+            decoding.max_length if isinstance(decoding.max_length, str) else min(decoding.max_length, LONGEST)
+        )
+        length = f"max_length: {most}"
         settings = [f"decoding={{name: {GREEDY}, {length}}}"]  # beams of so young models reach the limit
     elif decoding.constrained:
         settings = ["decoding.pattern=null", "decoding.length=null"]

@@ -47,7 +47,7 @@ def copied(words: list[str]) -> list[str]:
 
 def arrived(words: list[str]) -> list[str]:
     asked = words.index(next(word for word in words if word[0] == "h"))
-    arrows, answers = dict(zip(words[:asked:2], words[1:asked:2], strict=True)), []
+    arrows, answers = dict(zip(words[:asked:3], words[1:asked:3], strict=True)), []
     for steps, node in zip(words[asked::3], words[asked + 1 :: 3], strict=True):
         for _ in range(int(steps[1:])):
             node = arrows[node]

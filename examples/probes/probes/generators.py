@@ -85,8 +85,8 @@ class Recall(ProbeData):
 
     Args:
         pairs: Number of keys with values: the axis of difficulty.
-        queries: Number of keys that are asked for, at most `pairs`.
-        keys: Number of different keys; 64 or twice `pairs` if None.
+        queries: Number of keys that are asked for, at most `pairs`; all of them if None.
+        keys: Number of different keys; 32 or twice `pairs` if None.
         values: Number of different values.
 
     Raises:
@@ -94,15 +94,15 @@ class Recall(ProbeData):
     """
 
     pairs: Positive = 8
-    queries: Positive = 4
+    queries: Positive | None = None
     keys: Symbols | None = None
-    values: Symbols = 64
+    values: Symbols = 32
 
     def __post_init__(self) -> None:
-        keys = self.keys or max(64, 2 * self.pairs)
-        if not self.queries <= self.pairs <= keys:
+        keys, queries = self.keys or max(32, 2 * self.pairs), self.queries or self.pairs
+        if not queries <= self.pairs <= keys:
             raise ConfigurationError(
-                f"{self.queries} queries of {self.pairs} pairs of {keys} keys: expected no more "
+                f"{queries} queries of {self.pairs} pairs of {keys} keys: expected no more "
                 "of one than of the next"
             )
         self._keys, self._values = numbered("k", keys), numbered("v", self.values)
@@ -111,7 +111,7 @@ class Recall(ProbeData):
         """Returns pairs, and keys each followed by "?"."""
         keys = draw.sample(self._keys, self.pairs)
         pairs = {key: draw.choice(self._values) for key in keys}
-        asked = draw.sample(keys, self.queries)
+        asked = draw.sample(keys, self.queries or self.pairs)
         words = self.written(pairs, draw) + [word for key in asked for word in (key, ASKED)]
         return words, [pairs[key] for key in asked]
 
@@ -153,7 +153,7 @@ class FuzzyRecall(ProbeData):
 
     Args:
         pairs: Number of keys with values: the axis of difficulty.
-        queries: Number of keys that are asked for, at most `pairs`.
+        queries: Number of keys that are asked for, at most `pairs`; all of them if None.
         key_words: Words of a key.
         symbols: Number of different words in keys.
         values: Number of different values.
@@ -163,15 +163,16 @@ class FuzzyRecall(ProbeData):
     """
 
     pairs: Positive = 8
-    queries: Positive = 4
+    queries: Positive | None = None
     key_words: Positive = 2
     symbols: Symbols = 16
-    values: Symbols = 64
+    values: Symbols = 32
 
     def __post_init__(self) -> None:
-        if not self.queries <= self.pairs <= self.symbols**self.key_words:
+        queries = self.queries or self.pairs
+        if not queries <= self.pairs <= self.symbols**self.key_words:
             raise ConfigurationError(
-                f"{self.queries} queries of {self.pairs} pairs of {self.symbols**self.key_words} keys: "
+                f"{queries} queries of {self.pairs} pairs of {self.symbols**self.key_words} keys: "
                 "expected no more of one than of the next"
             )
         self._symbols, self._values = numbered("k", self.symbols), numbered("v", self.values)
@@ -181,7 +182,7 @@ class FuzzyRecall(ProbeData):
         pairs: dict[tuple[str, ...], str] = {}
         while len(pairs) < self.pairs:
             pairs[tuple(draw.choices(self._symbols, k=self.key_words))] = draw.choice(self._values)
-        asked = draw.sample(list(pairs), self.queries)
+        asked = draw.sample(list(pairs), self.queries or self.pairs)
         words = [word for key, value in pairs.items() for word in (*key, value)]
         return words + [word for key in asked for word in (*key, ASKED)], [pairs[key] for key in asked]
 
@@ -265,30 +266,35 @@ class Hops(ProbeData):
     """A cycle as shuffled arrows: where does one arrive after some steps?
 
     Depo, Allen-Zhu 2025, Physics of Language Models, part 4.1: https://arxiv.org/abs/2512.17351. Examples ask
-    for one step, for the most steps, and for numbers between.
+    for one step, for the most steps, and for numbers between. A stop follows each arrow here, so that a node
+    tells at which end it stands.
 
     Args:
         nodes: Number of nodes of the cycle.
+        names: Number of names that nodes may have, at least `nodes`.
         hops: The most steps: the axis of difficulty.
         queries: Number of questions, with random numbers of steps, the last with the most.
 
     Raises:
-        ConfigurationError: As many steps as nodes, which lead back.
+        ConfigurationError: As many steps as nodes, which lead back; or more nodes than names.
     """
 
-    nodes: Annotated[int, Field(ge=2)] = 12
+    nodes: Annotated[int, Field(ge=2)] = 8
+    names: Annotated[int, Field(ge=2)] = 32
     hops: Positive = 2
-    queries: Positive = 4
+    queries: Positive = 8
 
     def __post_init__(self) -> None:
         if self.hops >= self.nodes:
             raise ConfigurationError(f"{self.hops} hops lead around {self.nodes} nodes; expected fewer")
+        if self.nodes > self.names:
+            raise ConfigurationError(f"{self.nodes} nodes have {self.names} names; expected no more nodes")
 
     def example(self, draw: random.Random) -> Probed:
         """Returns arrows, and questions: number of steps, first node, "?"."""
-        cycle = draw.sample(numbered("x", self.nodes), self.nodes)
+        cycle = draw.sample(numbered("x", self.names), self.nodes)
         places = draw.sample(range(self.nodes), self.nodes)
-        words = [cycle[(place + step) % self.nodes] for place in places for step in (0, 1)]
+        words = [word for place in places for word in (cycle[place - 1], cycle[place], ".")]
         answers = []
         for number in reversed(range(self.queries)):
             hops = draw.randint(1, self.hops) if number else self.hops
