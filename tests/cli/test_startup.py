@@ -75,12 +75,13 @@ def test_prediction_does_not_wait_for_what_reads_data_and_trains(trained):
 
 
 def test_training_imports_few_modules_of_the_core(tmp_path):
-    """How many a reader meets who follows `plugformer train`."""
+    """How many a reader meets who follows `plugformer train`; no score of `dates` needs scipy."""
     settings = ("--set", "data.size=60", "--set", "training.steps=1", "--out", str(tmp_path / "run"))
     status, message, modules = imports("train", "dates", *settings)
     assert status == 0, message
     core = [name for name in modules if name.partition(".")[0] == "plugformer"]
     assert len(core) <= CORE_MODULES
+    assert "scipy" not in modules
 
 
 def test_a_reader_who_leaves_is_no_error(manifest):

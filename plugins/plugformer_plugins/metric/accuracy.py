@@ -1,8 +1,10 @@
 """Shares of what is right: labels, whole outputs, tags."""
 
+import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,15 @@ class Share(Metric):
     def interval(self, statistics: Float[ndarray, "examples 1"], level: float = 0.95) -> tuple[float, float]:
         """Returns Wilson's score interval, sane for few examples and for shares of 0 and 1.
 
-        Wilson (1927), https://doi.org/10.1080/01621459.1927.10502953, from scipy.
+        Wilson (1927), https://doi.org/10.1080/01621459.1927.10502953, as in Brown, Cai and DasGupta (2001),
+        equation 4, https://doi.org/10.1214/ss/1009213286.
         """
-        from scipy.stats import binomtest  # slow to import, needed only when scores are computed
-
-        result = binomtest(int(statistics.sum()), len(statistics))
-        ends = result.proportion_ci(confidence_level=level, method="wilson")
-        return float(ends.low), float(ends.high)
+        share, count = float(statistics.mean()), len(statistics)
+        squared = NormalDist().inv_cdf((1 + level) / 2) ** 2
+        middle = share + squared / (2 * count)
+        half = math.sqrt(squared * (share * (1 - share) + squared / (4 * count)) / count)
+        low, high = ((middle + side) / (1 + squared / count) for side in (-half, half))
+        return low if share > 0 else 0.0, high if share < 1 else 1.0
 
 
 class Ratio(Metric):
