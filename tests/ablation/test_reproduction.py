@@ -85,6 +85,11 @@ def _forget_component(record):
     record["arms"][1]["task"]["model"]["attention"] = {"name": "gone"}
 
 
+def _forget_manifest(record):
+    _forget_component(record)
+    record["study"]["registry"] = ["../gone/registry.yaml"]
+
+
 def _forget_data(record):
     record["arms"][0]["task"]["data"] = {"name": "table", "files": {"train": "/nowhere/rows.csv"}}
 
@@ -105,6 +110,11 @@ def _bring_code(record):
     ("change", "error", "message"),
     [
         (_forget_component, ConfigurationError, r"unknown attention 'gone'(?s:.)*in the arm 'attention=gqa"),
+        (
+            _forget_manifest,
+            ConfigurationError,
+            r"the arm 'attention=gqa(?s:.)*--registry \(\.\./gone/registry\.yaml",
+        ),
         (_forget_data, (ConfigurationError, DataError), r"/nowhere/rows\.csv(?s:.)*in the arm 'baseline'"),
         (_from_session, RunError, r"attention/mine were of a Python session"),
         (_bring_code, RunError, r"report\.json was changed: an arm's task names a manifest"),

@@ -1,5 +1,6 @@
 """Published studies: today's code makes the same of their data, and the pages print what it makes of them."""
 
+import gzip
 import json
 import re
 import shutil
@@ -7,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from plugformer.configuration import resolve
+from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
+from plugformer.validation import validate
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import StudyResults
 from plugformer_ablation.reporting.report import StudyReport
@@ -35,6 +39,24 @@ def test_its_report_is_what_its_data_say(study):
     published = json.loads((study / "report.json").read_text(encoding="utf-8"))
     del published["cells"]
     assert rounded(find(StudyResults.load(study, Registry.discover())).record) == rounded(published)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_its_settings_are_those_of_today_so_that_it_can_be_reproduced(study, tmp_path, monkeypatch):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(tmp_path))
+    plays = tmp_path / "tinyshakespeare/input.txt.gz"
+    plays.parent.mkdir()
+    plays.write_bytes(gzip.compress(b"No line of these is read.\n"))
+    record = json.loads((study / "report.json").read_text(encoding="utf-8"))
+    declared = record["study"]["registry"] or []
+    declared = [declared] if isinstance(declared, str) else declared
+    local = [(DOCS.parent / "examples" / "folder" / name).resolve() for name in declared]
+    registry = Registry.discover(*local)
+    for arm in record["arms"]:
+        try:
+            validate(resolve(arm["task"], registry=registry))
+        except ConfigurationError as error:  # what a bridge leads to need not be installed
+            assert "No module named" in str(error)
 
 
 def test_the_page_of_the_example_is_written_by_todays_code(tmp_path):

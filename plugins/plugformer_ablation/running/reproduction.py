@@ -149,7 +149,11 @@ def _arms(
                 choices |= dict.fromkeys(choice["seeds"], own)
             yield replace(arm, choices=choices)
         except (ConfigurationError, DataError, RegistryError) as error:
-            raise type(error)(f"{error}\n  in the arm {record['name']!r} of the report") from error
+            where = f"in the arm {record['name']!r} of the report"
+            if (declared := results.study["registry"]) and not registry.local:
+                names = ", ".join([declared] if isinstance(declared, str) else declared)
+                where += f", whose study had local manifests: give them with --registry ({names})"
+            raise type(error)(f"{error}\n  {where}") from error
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
