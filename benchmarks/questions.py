@@ -1,10 +1,9 @@
 """What finished studies say about studies: python benchmarks/questions.py STUDY...
 
-Three tables, from the files that `plugformer ablate` leaves in each study's folder:
+Two tables, from the files that `plugformer ablate` leaves in each study's folder:
 
 - seeds: how many pairs of trainings show a difference of 1 % of the baseline's score, in nine of ten studies
   where it exists (two-sided paired t test at 0.05);
-- early: how many pairs of arms have the order of the last evaluation at earlier ones, by the mean loss;
 - loss: the rank correlation of validation loss and score over arms, and over the seeds of an arm.
 """
 
@@ -14,7 +13,6 @@ import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -58,25 +56,6 @@ def seeds(cells: Cells, metric: str) -> Iterable[str]:
     yield f"{metric} {score:.4g}, differences vary by {deviation / abs(score):.2%}: {needed:,} pairs for 1 %"
 
 
-def early(cells: Cells, study: Path) -> Iterable[str]:
-    """Yields, for each evaluation, the share of pairs of arms whose losses have the last one's order."""
-    curves = {}
-    for arm, rows in cells.items():
-        losses = [evaluations(study / row["directory"]) for row in rows.values()]
-        curves[arm] = {step: mean(curve[step] for curve in losses) for step in losses[0]}
-    steps = [step for step in curves["baseline"] if all(step in curve for curve in curves.values())]
-    pairs = list(combinations(curves.values(), 2))
-    for step in steps[:-1]:
-        same = [(one[step] < two[step]) == (one[steps[-1]] < two[steps[-1]]) for one, two in pairs]
-        yield f"update {step} of {steps[-1]}: {sum(same)} of {len(same)} pairs of arms as at the end"
-
-
-def evaluations(run: Path) -> dict[int, float]:
-    """Returns the validation loss of each evaluation by its update."""
-    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return {line["step"]: line["loss"] for line in lines if line["event"] == "validation"}
-
-
 def loss_and_score(cells: Cells, metric: str) -> Iterable[str]:
     """Yields the rank correlations of loss and score: of the means of arms, and within arms."""
 
@@ -90,20 +69,16 @@ def loss_and_score(cells: Cells, metric: str) -> Iterable[str]:
 
 
 def main() -> None:
-    """Prints the three tables."""
+    """Prints the two tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("studies", nargs="+", type=Path, metavar="STUDY", help="a folder of `ablate`")
     studies = parser.parse_args().studies
-    questions: dict[str, Callable[[Cells, str, Path], Iterable[str]]] = {
-        "seeds": lambda cells, metric, _: seeds(cells, metric),
-        "early": lambda cells, _, study: early(cells, study),
-        "loss": lambda cells, metric, _: loss_and_score(cells, metric),
-    }
+    questions: dict[str, Callable[[Cells, str], Iterable[str]]] = {"seeds": seeds, "loss": loss_and_score}
     for question, answer in questions.items():
         print(f"{question}:")
         for study in studies:
             metric = json.loads((study / "report.json").read_text(encoding="utf-8"))["study"]["metric"]
-            for line in answer(read_cells(study), metric, study):
+            for line in answer(read_cells(study), metric):
                 print(f"  {study.name}: {line}")
 
 

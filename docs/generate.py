@@ -15,6 +15,7 @@ from pathlib import Path
 from generators.commands import command_reference
 from generators.components import component_reference, component_table
 from generators.contracts import check_list, interface, kind_table, received
+from generators.decisions import part_table, probe_tables, scale_table
 from generators.files import file_block
 from generators.hooks import hook_reference
 from generators.plugins import distribution_tables, part_tables, read
@@ -44,6 +45,9 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "command-reference": lambda _: command_reference(),
     "component-reference": lambda _: component_reference(BUILT_IN),
     "component-table": lambda _: component_table(BUILT_IN),
+    "decisions-by-parts": lambda _: part_table(ROOT / "docs"),
+    "decisions-by-probes": lambda _: probe_tables(ROOT / "docs"),
+    "decisions-by-scales": lambda _: scale_table(ROOT / "docs"),
     "file": lambda name: file_block(ROOT, name),
     "interface": interface,
     "kind-table": lambda _: kind_table(),
