@@ -168,6 +168,7 @@ def _unfit(experiment: Experiment) -> Iterator[Finding]:
             message = f"{settings.max_length} leaves no room for tokens besides the special ones; raise it"
             yield ("model", "max_length"), message
     yield from unfit_decoding(experiment)
+    yield from _unfit_baselines(experiment)
 
 
 def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
@@ -195,6 +196,17 @@ def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:
         changed = getattr(task.decoding, name) != DecodingBlock.model_fields[name].default
         if changed and experiment.task_type.level is not Level.NEXT_TOKEN:
             yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
+
+
+def _unfit_baselines(experiment: Experiment) -> Iterator[Finding]:
+    """Yields baselines that cannot learn the task, and those that can."""
+    registry, task_type = experiment.registry, experiment.task_type
+    for index, block in enumerate(experiment.baselines):
+        baseline: Any = registry.load(Kind.BASELINE, block.name)
+        if not baseline.fits(task_type):
+            expected = _names(registry, Kind.BASELINE, lambda other: other.fits(task_type))
+            message = f"baseline {block.name!r} cannot learn a {experiment.task.type.name} task{expected}"
+            yield ("evaluation", "baselines", index), message
 
 
 def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:

@@ -92,6 +92,9 @@ def _scores(report: "Report") -> "Iterator[tuple[str, Score]]":
     yield from report.metrics.items()
     for name, score in report.unconstrained.items():
         yield f"{name}, without constraints", score
+    for baseline, found in report.baselines.items():
+        for name, score in found.metrics.items():
+            yield f"{name}, baseline {baseline}", score
 
 
 def _figures(score: "Score", examples: int) -> tuple[str, str]:
@@ -101,6 +104,20 @@ def _figures(score: "Score", examples: int) -> tuple[str, str]:
     if score["low"] == score["high"]:
         return value, "unknown: one example" if examples == 1 else "unknown: all resamples score the same"
     return value, f"{low} to {high}"
+
+
+def print_baselines(report: "Report") -> None:
+    """Prints which baselines a model does not beat, and which have learned from some examples only."""
+    for split in (report, *report.others):
+        for name, baseline in split.baselines.items():
+            if (metric := baseline.unbeaten) != "":
+                ours, simple = (scores[metric]["value"] for scores in (split.metrics, baseline.metrics))
+                words = f"{metric} {ours:.4f} on {split.split}, that of the baseline {simple:.4f}"
+                typer.secho(f"THE MODEL DOES NOT BEAT {name}: {words}", fg="red", bold=True)
+    for name, baseline in report.baselines.items():
+        if baseline.available is None or baseline.examples < baseline.available:
+            of = "" if baseline.available is None else f" of {baseline.available:,}"
+            typer.echo(f"{name} has learned from {baseline.examples:,}{of} training examples")
 
 
 def print_self_check(report: "Report") -> None:

@@ -11,7 +11,7 @@ import typer
 
 from plugformer.errors import ConfigurationError
 from plugformer_cli.options import AsJson, Device, LocalManifest, Settings, installed
-from plugformer_cli.printing import print_next_steps, print_report, print_self_check
+from plugformer_cli.printing import print_baselines, print_next_steps, print_report, print_self_check
 
 EXAMPLES = (
     "plugformer train dates",
@@ -90,5 +90,6 @@ def command(
         return
     print_report(trained.report, as_json=as_json)
     if not as_json:
+        print_baselines(trained.report)
         print_self_check(trained.report)
         print_next_steps(trained)

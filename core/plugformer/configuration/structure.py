@@ -12,9 +12,8 @@ from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain, model_at
 from plugformer.yaml_tree import Finding, KeyPath, Problem, Tree, report
 
-_KINDS = {"metrics": Kind.METRIC, "callbacks": Kind.CALLBACK, "type": Kind.TASK_TYPE} | {
-    kind.value: kind for kind in Kind
-}
+_KINDS = {kind.value: kind for kind in Kind} | {f"{kind}s": kind for kind in (Kind.METRIC, Kind.BASELINE)}
+_KINDS |= {"callbacks": Kind.CALLBACK, "type": Kind.TASK_TYPE}
 
 
 def names(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:

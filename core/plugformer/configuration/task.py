@@ -409,6 +409,9 @@ class EvaluationSettings(Settings):
     metrics: list[MetricBlock] = Field(
         default=[], description="Scores of answers, or of probabilities of answers."
     )
+    baselines: list[Component] | None = Field(
+        default=None, description="Simple methods to compare with; by default those of the task type."
+    )
     samples: Annotated[int, Field(ge=0)] = Field(default=5, description="Outputs shown at each evaluation.")
     limit: Count | None = Field(
         default=1000, description="Examples to decode at evaluations during training."

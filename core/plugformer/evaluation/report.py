@@ -96,6 +96,24 @@ class SelfCheck:
 
 
 @dataclass(frozen=True)
+class BaselineScores:
+    """What a baseline scores on the split of a report.
+
+    Attributes:
+        metrics: Its score by each of the task's metrics that can measure it.
+        examples: Number of training examples that it has learned from.
+        available: Number of all training examples; None if they are streamed, and nobody has counted them.
+        unbeaten: The metric by which the model is not better, if it is not: of the task's metrics the first
+            that measures both. Else empty.
+    """
+
+    metrics: dict[str, Score]
+    examples: int
+    available: int | None
+    unbeaten: str
+
+
+@dataclass(frozen=True)
 class Report:
     """Metrics on one split.
 
@@ -108,6 +126,7 @@ class Report:
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
         unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
+        baselines: The scores of simple methods by name, at the end of a training.
         statistics: By metric, each example's statistics that the score is the aggregate of; not in `as_json`,
             as are `encoded`, the split, and `answers`, if a metric needs them.
     """
@@ -120,6 +139,7 @@ class Report:
     others: list["Report"] = field(default_factory=list)
     self_check: SelfCheck | None = None
     unconstrained: dict[str, Score] = field(default_factory=dict)
+    baselines: dict[str, BaselineScores] = field(default_factory=dict)
     statistics: dict[str, ndarray] = field(default_factory=dict, repr=False)
     encoded: Any = field(default=None, repr=False)
     answers: Sequence[Prediction] = field(default=(), repr=False)
@@ -155,6 +175,8 @@ class Report:
         }
         if self.unconstrained:
             record["unconstrained"] = self.unconstrained
+        if self.baselines:
+            record["baselines"] = {name: vars(scores) for name, scores in self.baselines.items()}
         if self.others:
             record["others"] = [other.as_json() for other in self.others]
         if self.self_check is not None:

@@ -20,7 +20,15 @@ from plugformer.interfaces.decoding import (
 )
 from plugformer.interfaces.head import Head, HeadInput, Likelihoods
 from plugformer.interfaces.layer import Attention, FeedForward, Norm, Residual, Sublayer
-from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric
+from plugformer.interfaces.metric import (
+    Baseline,
+    LikelihoodBaseline,
+    LikelihoodMetric,
+    Metric,
+    OutputBaseline,
+    OutputMetric,
+    SourceMetric,
+)
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
 from plugformer.interfaces.position import PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Engine, Input, Level, OutputType, Prediction, as_text
@@ -58,6 +66,7 @@ __all__ = [
     "AllowedTokens",
     "Architecture",
     "Attention",
+    "Baseline",
     "Batch",
     "Callback",
     "Column",
@@ -79,6 +88,7 @@ __all__ = [
     "Initialization",
     "Input",
     "Level",
+    "LikelihoodBaseline",
     "LikelihoodMetric",
     "Likelihoods",
     "Loss",
@@ -87,6 +97,7 @@ __all__ = [
     "ModelContext",
     "Norm",
     "Optimizer",
+    "OutputBaseline",
     "OutputMetric",
     "OutputType",
     "ParameterSize",

@@ -1,4 +1,4 @@
-"""Metrics: scores of a model's answers, with confidence intervals."""
+"""Metrics: scores of answers, with confidence intervals; and baselines, whose scores a model has to beat."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces.prediction import OutputType
+from plugformer.interfaces.prediction import Level, OutputType, Prediction
+from plugformer.interfaces.task_type import Example, TaskType
 
 
 class Metric(ABC):
@@ -121,3 +122,82 @@ class LikelihoodMetric(Metric):
             targets: Number of the example's targets, or of its characters or bytes, as `unit` says.
             correct: How many of them are the model's most probable answer.
         """
+
+
+class Baseline(ABC):
+    """A simple method for a task, learned in seconds from the training data of the model.
+
+    Derive a component from `OutputBaseline` or `LikelihoodBaseline`. It is constructed as
+    `SomeBaseline(**options)`. At the end of a training it is measured by the task's metrics, on the splits
+    that the model is measured on. The same examples give the same answers: it draws nothing from the random
+    generators of Python, NumPy and PyTorch that the whole process shares.
+
+    Attributes:
+        limit: The most that it learns from: training examples, evenly spread; or the tokens of these.
+    """
+
+    limit: ClassVar[int]
+
+    @classmethod
+    @abstractmethod
+    def fits(cls, task_type: TaskType) -> bool:
+        """Returns whether it can learn tasks of this type."""
+
+
+class OutputBaseline(Baseline):
+    """A baseline that answers. Metrics of outputs measure it.
+
+    Attributes:
+        accepts: The types of outputs that it can learn.
+    """
+
+    accepts: ClassVar[frozenset[str]]
+    limit = 50_000
+
+    @classmethod
+    def fits(cls, task_type: TaskType) -> bool:
+        """Returns whether it accepts the type of the outputs."""
+        return task_type.output_type in cls.accepts
+
+    @abstractmethod
+    def fit(self, questions: Sequence[Example], outputs: Sequence[Any]) -> None:
+        """Learns from examples: the values of their input columns by name, and the right output of each."""
+
+    @abstractmethod
+    def answer(
+        self, questions: Sequence[Example], candidates: Sequence[Any], n_best: int
+    ) -> list[Prediction]:
+        """Returns the answer to each question.
+
+        Args:
+            questions: The values of input columns by name.
+            candidates: The different outputs among which a task that ranks, such as retrieval, finds its
+                answers; none for other tasks.
+            n_best: How many outputs metrics look at: those after the best are its `alternatives`, if there
+                are any.
+        """
+
+
+class LikelihoodBaseline(Baseline):
+    """A baseline of generated tokens, without their inputs. Metrics of probabilities measure it.
+
+    A sequence is what a model predicts at once, such as a piece of a packed text: first a token that is
+    given, then those that are predicted, END included.
+    """
+
+    limit = 2_000_000
+
+    @classmethod
+    def fits(cls, task_type: TaskType) -> bool:
+        """Returns whether tasks of the type generate tokens."""
+        return task_type.level is Level.NEXT_TOKEN
+
+    @abstractmethod
+    def fit(self, sequences: Sequence[Int[ndarray, " length"]], vocabulary: int) -> None:
+        """Learns from sequences of token ids, which are less than `vocabulary`."""
+
+    @abstractmethod
+    def log_probabilities(
+        self, sequences: Sequence[Int[ndarray, " length"]]
+    ) -> list[Float[ndarray, " predicted"]]:
+        """Returns the log-probability of each token after the first, given those before it."""

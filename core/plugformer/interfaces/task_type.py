@@ -46,6 +46,7 @@ class TaskType(ABC):
         state_type: The type of the value that `learn` returns and a run keeps as JSON, such as `list[str]`.
         state: The value that `learn` has returned. The core sets it before anything is encoded.
         mask_tokens: Tokens that users write for masked words in questions; never reported as unknown.
+        baselines: Names of the baselines that models are compared with unless a task names others.
         check_examples: A few examples for `plugformer check`, if values of columns must fit one another.
     """
 
@@ -55,6 +56,7 @@ class TaskType(ABC):
     state_type: ClassVar[Any] = None
     state: Any = None
     mask_tokens: ClassVar[tuple[str, ...]] = ()
+    baselines: ClassVar[tuple[str, ...]] = ()
     check_examples: "ClassVar[Sequence[Example]]" = ()
 
     @property

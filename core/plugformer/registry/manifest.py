@@ -35,6 +35,7 @@ class Kind(StrEnum):
     DATA = "data"
     COLUMN = "column"
     METRIC = "metric"
+    BASELINE = "baseline"
     SCHEDULE = "schedule"
     OPTIMIZER = "optimizer"
     DECODING = "decoding"

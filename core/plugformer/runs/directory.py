@@ -6,15 +6,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NotRequired, cast
 
 from filelock import FileLock, Timeout
 from packaging.version import Version
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12, and brings it
 
 import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described, nearest
-from plugformer.runs.records import EVALUATIONS, LOGGED, SELF_CHECK, STATE
 from plugformer.runs.store import (
     RESTORE,
     parse_json,
@@ -28,6 +29,56 @@ from plugformer.runs.store import (
 
 TRAINING_LOCK = ".training.lock"
 """An empty file that stays in the run directory; the system releases its lock however the process ends."""
+
+
+class _Score(TypedDict):
+    value: float
+    low: float
+    high: float
+
+
+class _Baseline(TypedDict):
+    metrics: dict[str, _Score]
+    unbeaten: str
+
+
+class _Evaluation(TypedDict):
+    metrics: dict[str, _Score]
+    examples: int
+    unconstrained: NotRequired[dict[str, _Score]]
+    baselines: NotRequired[dict[str, _Baseline]]
+
+
+class _Answer(TypedDict):
+    input: dict[str, Any]
+    output: Any
+    score: float | None
+
+
+class _SelfCheckRecord(TypedDict):
+    passed: bool
+    answers: NotRequired[list[_Answer]]
+
+
+class _Logged(TypedDict):
+    event: str
+    step: int
+
+
+class _Progress(TypedDict):
+    seconds: float
+    tokens: NotRequired[int]
+
+
+class _State(TypedDict):
+    progress: _Progress
+
+
+EVALUATIONS = TypeAdapter(dict[str, _Evaluation])
+SELF_CHECK = TypeAdapter(_SelfCheckRecord)
+LOGGED = TypeAdapter(_Logged)
+STATE = TypeAdapter(_State)
+"""What records hold, as far as anything reads it; one that is damaged is refused by its name."""
 
 
 class RunDirectory:

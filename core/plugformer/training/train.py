@@ -19,6 +19,7 @@ from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.processor import Processor, save_tokenizers
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
+from plugformer.evaluation.baselines import measure_baselines
 from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.references import unreachable
 from plugformer.evaluation.report import Report, SelfCheck
@@ -75,6 +76,7 @@ def train(
     callbacks: Iterable[object] = (),
     notify: Notify = print,
     final: Final = "test",
+    baselines: bool = True,
 ) -> TrainedModel:
     """Trains a task's model, evaluates it on the test splits and saves everything in a run directory.
 
@@ -96,6 +98,7 @@ def train(
         notify: Receives messages for people, a line each.
         final: What the saved model is measured on in the end: the test splits, validation alone, as for
             trainings that settings are chosen by, or both.
+        baselines: Whether the task's baselines are measured, too, as studies do not.
 
     Returns:
         The trained model. Its `report` has the metrics on the `test` split, with those on further test splits
@@ -130,7 +133,9 @@ def train(
     processes.on_main(lambda: _make_directory(path, experiment, prepared, where))
     try:
         with training_lock(path, processes):
-            return _finish(trained, prepared, callbacks, notify, processes, final, started)
+            return _finish(
+                trained, prepared, callbacks, notify, processes, final, started, baselines=baselines
+            )
     except BaseException:
         if processes.main:
             RunDirectory(path).remove_if_begun_only()
@@ -150,6 +155,7 @@ def resume(
     callbacks: Iterable[object] = (),
     notify: Notify = print,
     final: Final = "test",
+    baselines: bool = True,
 ) -> TrainedModel:
     """Resumes a run after its last checkpoint; the end is the same as without the interruption.
 
@@ -167,6 +173,7 @@ def resume(
         callbacks: They are not saved in a run.
         notify: Receives messages about changes, too.
         final: As for `train`.
+        baselines: As for `train`.
 
     Raises:
         ConfigurationError: An override is of something else, or less than what has been trained already.
@@ -195,7 +202,7 @@ def resume(
             processes.on_main(lambda: _record(directory, experiment, now, changed))
         model = build(experiment.spec, processor.sizes)
         trained = TrainedModel(directory.path, experiment, model, processor)
-        return _finish(trained, prepared, callbacks, notify, processes, final, started)
+        return _finish(trained, prepared, callbacks, notify, processes, final, started, baselines=baselines)
 
 
 def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) -> Experiment:
@@ -265,6 +272,8 @@ def _finish(
     processes: Processes,
     final: Final,
     started: float,
+    *,
+    baselines: bool,
 ) -> TrainedModel:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
     directory = RunDirectory(trained.directory)
@@ -277,6 +286,9 @@ def _finish(
     for name in [*tests, *["validation"] * (final == "both" or not tests)]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
         reports[name] = trained.measure(data.splits[name], name, processes)
+    if baselines:
+        found = processes.on_main(lambda: measure_baselines(trained.experiment, data, reports, notify))
+        reports = {name: replace(report, baselines=found[name]) for name, report in reports.items()}
     evaluations = {**directory.evaluations(), **{name: report.as_json() for name, report in reports.items()}}
     processes.on_main(lambda: write_json(directory.path / "evaluation.json", evaluations))
     trainer.hooks.call("run_evaluated", run=trainer.run)

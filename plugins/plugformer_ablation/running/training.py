@@ -147,6 +147,7 @@ def train_cell(
         "registry": registry,
         "callbacks": [_ProgressCallback(progress)],
         "notify": notify,
+        "baselines": False,
         "final": "validation" if split == "validation" else "both" if chosen_on else "test",
     }
     task = cell.ingredients["task"]

@@ -21,6 +21,7 @@ class Classification(PredictionFromTexts):
 
     output_type = OutputType.LABEL
     state_type = list[str]
+    baselines = ("majority", "bag_of_words")
     output = Column("label", "label", "output")
 
     def learn(self, train: "Dataset") -> list[str]:

@@ -28,6 +28,7 @@ class MultiLabel(PredictionFromTexts):
 
     output_type = OutputType.LABELS
     state_type = list[str]
+    baselines = ("majority", "bag_of_words")
     output = Column("labels", "labels", "output")
 
     def __init__(

@@ -21,6 +21,7 @@ class Regression(PredictionFromTexts):
 
     output_type = OutputType.NUMBER
     state_type = dict[str, float]
+    baselines = ("mean", "bag_of_words")
     output = Column("number", "number", "output")
 
     def learn(self, train: "Dataset") -> dict[str, float]:
