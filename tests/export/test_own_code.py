@@ -84,6 +84,7 @@ MIXTURES = {
         ("model.residual=pre", "model.feed_forward=cubed", "model.head={name: classifier, pooling: max}"),
     ),
     "tags": ("ud-ewt", ("model.feed_forward=geglu",)),
+    "class of two texts": ("sick-entailment", ()),
 }
 
 

@@ -63,9 +63,8 @@ class TransformersEngine(SearchingModel):
             source = batch.source
             inputs = {"input_ids": self._numbers[source.ids], "attention_mask": source.mask.long()}
             segments = source.marks.get("segment")
-            if segments is not None:
-                most = self._model.config.type_vocab_size - 1
-                inputs["token_type_ids"] = segments.clamp(max=most)
+            if segments is not None and (types := getattr(self._model.config, "type_vocab_size", 0)):
+                inputs["token_type_ids"] = segments.clamp(max=types - 1)
             scores: Tensor = self._model(**inputs).logits
             tokens = scores.shape[-1] == self._model.config.vocab_size and self._predicts_tokens
             return scores[..., self._numbers] if tokens else scores
