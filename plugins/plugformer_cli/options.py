@@ -124,7 +124,7 @@ def load_run(
             installed(ctx, registry),
             overrides=[*(settings or ())],
             device=device,
-            engine=None if named is None else named.value,
+            engine=None if named is None else named.value or "",
             notify=partial(typer.echo, err=True),
         )
     if trained.device.type != "cpu":

@@ -33,6 +33,7 @@ class Verification:
         ties: Number of those whose outputs differ, but are equally probable within the tolerance.
         metrics: Of each metric, the score of the run and that of the export, on these examples.
         seconds: What the run and the export took to answer these examples together and one by one.
+        precision: What the run by itself computes in, if not in float32, in which it is compared.
     """
 
     target: str
@@ -45,6 +46,7 @@ class Verification:
     ties: int
     metrics: dict[str, tuple[Score, Score]]
     seconds: tuple[float, float]
+    precision: str | None
 
     @property
     def figures(self) -> dict[str, str]:
@@ -58,6 +60,8 @@ class Verification:
             "largest difference of scores": f"{self.difference:.2g}{bound}",
             "equal outputs": f"{self.equal} of {self.examples}{ties}",
         }
+        if self.precision is not None:
+            figures["compared with"] = f"the run in float32; by itself it computes in {self.precision}"
         figures["speed"] = f"{self.seconds[0] / self.seconds[1]:.2g} times that of the run on these examples"
         for name, (own, other) in self.metrics.items():
             figures[name] = f"{_in_words(own)} of the run, {_in_words(other)} of the export"
@@ -110,7 +114,9 @@ class Comparison:
         if not self.exact and equal < agreement * examples:
             self._fail(f"{equal} of {examples} outputs are equal; --agreement is {agreement:g}")
         kept = (target.name, target.compute_type, self.name, examples, target.tolerance)
-        return Verification(*kept, difference, equal, ties, metrics, self._seconds)
+        mixed = self.trained.predictor().format is not None
+        precision = self.trained.task.training.precision if mixed else None
+        return Verification(*kept, difference, equal, ties, metrics, self._seconds, precision)
 
     def _check_metric(self, name: str, own: Score, other: Score, ties: int) -> None:
         low, high, value = own["value"], own["value"], other["value"]
@@ -162,9 +168,9 @@ class Comparison:
         ties: set[int] = set()
         for how, answers in ways.items():
             for row, (one, two) in enumerate(zip(own, answers, strict=True)):
-                if self._same(one, two):
-                    continue
-                if not self.exact:
+                if _close(one.output, two.output, self.target.tolerance):
+                    self._check_score(row, one, two)
+                elif not self.exact:
                     different.add(row)
                 elif self._is_tie(row):
                     ties.add(row)
@@ -173,8 +179,11 @@ class Comparison:
                     self._fail(f"{self._example(row)}, {how}: the output is {outputs}")
         return count - len(different), len(ties)
 
-    def _same(self, one: Prediction, two: Prediction) -> bool:
-        return _close(one.output, two.output, self.target.tolerance)
+    def _check_score(self, row: int, own: Prediction, other: Prediction) -> None:
+        scored = self.exact and self.engine.has_scores
+        if scored and not _close(own.score, other.score, self.target.tolerance):
+            expected = f"the score of its output is {other.score}, expected {own.score}"
+            self._fail(f"{self._example(row)}: {expected}")
 
     def _is_tie(self, row: int) -> bool:
         """Returns whether both outputs of a generator are equally probable to the model, or their choice is.
@@ -204,7 +213,7 @@ class Comparison:
         return f"example {self.rows[row] + 1} of {self.name}, {self.split.input(row)!r:.80}"
 
     def _fail(self, words: str) -> None:
-        what = f"{self.target.name}: the export and the run compute different things; nothing was written"
+        what = f"{self.target.name}: the export and the run compute different things; it is not used"
         raise ExportError(f"{what}\n  {words}")
 
 

@@ -49,7 +49,10 @@ class LoadedModel(ABC):
 
     Attributes:
         trained: The model that it was made of.
+        has_scores: Whether outputs that it finds have scores.
     """
+
+    has_scores: ClassVar[bool] = True
 
     def __init__(self, trained: TrainedModel) -> None:
         self.trained = trained
@@ -85,6 +88,10 @@ class LoadedModel(ABC):
 class SearchingModel(LoadedModel):
     """An engine with a search of its own."""
 
+    def finds(self, batch: Batch) -> bool:  # noqa: ARG002
+        """Returns whether it searches the outputs of a batch; else the model does."""
+        return True
+
     def search(self, batch: Batch, allowed: AllowedOutputs, n_best: int) -> list[list[Hypothesis]]:
         """Returns each example's outputs, the best first; those with the same limit are searched together."""
         model: Any = self.trained.model
@@ -106,7 +113,7 @@ class SearchingModel(LoadedModel):
         if not isinstance(found, GenerativePredictor):
             return found
         given = {each.name: getattr(found, each.name) for each in fields(found) if each.init}
-        return _EnginePredictor(**given, engine=self)
+        return _EnginePredictor(**given, engine=self, own=predictor)
 
 
 class Format(ABC):
@@ -217,9 +224,12 @@ class _EnginePredictor(GenerativePredictor):
     """Continues sequences with an engine's own search."""
 
     engine: SearchingModel
+    own: GenerativePredictor
 
-    def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:  # noqa: ARG002 (no random choices)
+    def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each example's hypotheses, the best first."""
+        if not self.engine.finds(batch):
+            return self.own.search(batch, first)
         return self.engine.search(batch, self.allowed, self.n_best)
 
 

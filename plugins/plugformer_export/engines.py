@@ -37,8 +37,9 @@ class Auto(Engine):
             return _unchanged
         found: dict[str, float] = {}
         engines: dict[str, ExportEngine] = {}
-        for name, engine in _candidates(trained):
+        for name in _candidates(trained):
             try:
+                engine = trained.registry.create(Kind.ENGINE, name)
                 own, other = seconds(kept(engine, trained, notify))
             except PlugformerError as error:
                 notify(f"engine {name}: not used: {str(error).splitlines()[0]}")
@@ -52,15 +53,15 @@ class Auto(Engine):
         return engines[fastest].answering(trained, notify)
 
 
-def _candidates(trained: TrainedModel) -> Iterator[tuple[str, ExportEngine]]:
-    """Yields the engines of all plugins that `auto` may try."""
+def _candidates(trained: TrainedModel) -> Iterator[str]:
+    """Yields the names of the engines of all plugins that `auto` may try."""
     for entry in trained.registry.entries(Kind.ENGINE):
         try:
             kind: Any = trained.registry.load(Kind.ENGINE, entry.name)
         except PlugformerError:  # `plugformer list` says so
             continue
         if issubclass(kind, ExportEngine) and kind.automatic:
-            yield entry.name, kind()
+            yield entry.name
 
 
 def _unchanged(predictor: Any) -> Any:

@@ -92,9 +92,15 @@ def key(engine: Format, trained: TrainedModel) -> str:
         for path in files
         if path.name == directory.model.name or path.name.startswith(("lock", "tokenizer", "learned"))
     }
-    settings = trained.task.model_dump(
-        mode="json", include={"type", "model", "tokenizer", "decoding", "evaluation"}
-    )
+    named = {
+        "type",
+        "model",
+        "tokenizer",
+        "decoding",
+        "evaluation",
+        *(["data"] if trained.other_data else ()),
+    }
+    settings = trained.task.model_dump(mode="json", include=named)
     versions = {name: version(name) for name in (*engine.libraries, "torch")}
     packages = {plugformer.__name__, "plugformer_blocks", __name__, type(engine).__module__}
     code = code_hash([], *sorted(name.rpartition(".")[0] or name for name in packages))

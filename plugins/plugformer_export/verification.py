@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from plugformer.data import EncodedSplit
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import ConfigurationError, DataError, PlugformerError, described
 from plugformer.runs import TrainedModel, replacing
 from plugformer_export.comparison import Comparison, Verification
-from plugformer_export.engine import Format, UnsupportedExport
+from plugformer_export.engine import ExportError, Format, UnsupportedExport
 from plugformer_sharing import model_card
 
 Notify = Callable[[str], None]
@@ -63,9 +63,14 @@ def verified(
     split, rows, name = held_out(trained, examples, data, notify)
     with replacing(out) as folder:
         folder.mkdir(parents=True)
-        target.write(trained, folder)
-        comparison = Comparison(trained, target, target.load(trained, folder), split, rows, name)
-        result = comparison.result(agreement)
+        try:
+            target.write(trained, folder)
+            comparison = Comparison(trained, target, target.load(trained, folder), split, rows, name)
+            result = comparison.result(agreement)
+        except (PlugformerError, OSError):
+            raise
+        except Exception as error:  # those of engines and their converters
+            raise ExportError(f"{target.name}: it cannot compute this model ({described(error)})") from error
         card = model_card(trained, figures=result.figures, usage=target.usage(trained))
         (folder / "README.md").write_text(card, encoding="utf-8")
         (folder / RECORD).write_text(json.dumps(result.as_json(), indent=1), encoding="utf-8")

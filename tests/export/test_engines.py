@@ -9,7 +9,8 @@ from tests.export.copies import Copied, Copy
 from tests.export.test_ctranslate2 import SLOWLY
 
 from plugformer import load
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import ConfigurationError, DataError, PlugformerError
+from plugformer.interfaces import Hypothesis
 from plugformer_export import kept as keeping
 from plugformer_export.ctranslate2.engine import Translator
 from plugformer_export.engine import ExportError, UnsupportedExport
@@ -21,7 +22,7 @@ SEARCHES = {
     "greedy": (),
     "alone": ("model.architecture=decoder-only", "model.embeddings.shared=false", "model.max_length=80"),
 }
-QUESTIONS = ["March 5, 1996", "7/4/76", "2001-02-03"]
+QUESTIONS = ["March 5, 1996", "7/4/76", "2001-02-03", ""]
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_inputs_are_not_spelled_again_for_every_output(exportable, registry, cac
         return spell(self, row, side)
 
     monkeypatch.setattr(Translator, "_spell", counting)
-    fast.predict(QUESTIONS * 4)
+    fast.predict(QUESTIONS[:3] * 4)
     assert 12 <= spelled.count(0) <= 24  # once to search, and once more for an output whose score is computed
 
 
@@ -75,10 +76,16 @@ def test_options_of_an_engine_are_those_of_its_component(exportable, registry, c
         engine={"name": "ctranslate2", "compute_type": "int8"},
         notify=said.append,
     )
-    assert len(int8.predict(QUESTIONS)) == 3
+    assert len(int8.predict(QUESTIONS)) == 4
     assert "ctranslate2, int8" in "\n".join(said)
     with pytest.raises(ConfigurationError, match="int9"):
         load(exportable().directory, registry, engine={"name": "ctranslate2", "compute_type": "int9"})
+
+
+@pytest.mark.parametrize("named", ["", 5, ["ctranslate2"], {"compute_type": "int8"}, {"name": 3}])
+def test_an_engine_without_a_name_is_refused(exportable, registry, named):
+    with pytest.raises(PlugformerError, match="engine"):
+        load(exportable().directory, registry, engine=named)
 
 
 def made(cache):
@@ -95,6 +102,8 @@ def test_a_run_is_compared_once_and_again_when_it_has_changed(exportable, regist
     assert len(made(cache)) == 1
     load(run, registry, engine="ctranslate2", overrides=["decoding.max_length=5"])
     assert len(made(cache)) == 2  # other settings of the search are other answers
+    load(run, registry, engine="ctranslate2", overrides=["data.size=300"])
+    assert len(made(cache)) == 3  # other examples say something else
     record = json.loads(next(cache.glob(f"*/{keeping.RECORD}")).read_text())
     assert record["equal"] == record["examples"]
     assert len(record["seconds"]) == 2
@@ -108,7 +117,7 @@ def test_of_two_processes_the_first_export_stays(exportable, registry, cache, mo
 
     compare = keeping.verified
     monkeypatch.setattr(keeping, "verified", overtaken)
-    assert len(load(exportable().directory, registry, engine="ctranslate2").predict(QUESTIONS)) == 3
+    assert len(load(exportable().directory, registry, engine="ctranslate2").predict(QUESTIONS)) == 4
 
 
 def test_changed_code_of_an_engine_is_compared_again(exportable, registry, cache, monkeypatch):
@@ -147,6 +156,29 @@ def test_another_answer_is_refused_and_the_refusal_is_kept(exportable, cache, mo
         Copy(noise=0.01).answering(trained, lambda _: None)
 
 
+def test_a_wrong_score_of_a_right_answer_is_refused(exportable, cache, monkeypatch):
+    right = Copied.outputs
+
+    def half(self, *given):
+        return [[Hypothesis(each.tokens, each.score / 2) for each in row] for row in right(self, *given)]
+
+    monkeypatch.setattr(Copied, "outputs", half)
+    with pytest.raises(ExportError, match="the score of its output"):
+        Copy().answering(exportable(), lambda _: None)
+
+
+def test_a_run_in_16_bits_is_said_to_be_compared_in_32(exportable, registry, cache):
+    said = []
+    load(exportable("training.precision=bf16").directory, registry, engine="ctranslate2", notify=said.append)
+    assert "bf16" in "\n".join(said)
+
+
+def test_a_metric_of_choices_is_not_computed_without_them(exportable, registry, cache):
+    with pytest.raises(UnsupportedExport, match="evaluation.metrics: 'token_accuracy'"):
+        exact = ["evaluation.metrics=[exact_match, token_accuracy]"]
+        load(exportable().directory, registry, engine="ctranslate2", overrides=exact)
+
+
 def seconds(own, other):
     return lambda folder: (own, other)
 
@@ -159,6 +191,17 @@ def test_auto_takes_the_fastest(exportable, registry, cache, monkeypatch, times,
     fast = load(exportable().directory, registry, engine="auto", notify=said.append)
     assert f"engine {chosen} answers" in said[-1]
     assert answers(fast) == answers(exportable())
+
+
+def test_auto_survives_an_engine_that_fails(exportable, registry, cache, monkeypatch):
+    def broken(self, trained, folder):
+        raise RuntimeError("INVALID_GRAPH")
+
+    monkeypatch.setattr("plugformer_export.onnx.format.ONNX.load", broken)
+    monkeypatch.setattr("plugformer_export.ctranslate2.format.CTranslate2.load", broken)
+    said = []
+    assert answers(load(exportable().directory, registry, engine="auto", notify=said.append))
+    assert "INVALID_GRAPH" in "\n".join(said)
 
 
 def test_auto_says_why_an_engine_is_not_used(exportable, registry, cache, monkeypatch):

@@ -179,6 +179,8 @@ def test_the_model_and_no_engine_answers_streams_and_options_of_the_decoding(tra
     model.answered_by = answering
     server = Served(Service(model, ServerLimits()))
     body = {"prompt": "rain", "max_tokens": 12}
+    complete(server, prompt="rain", max_tokens=3)
+    assert not asked  # nobody has compared an engine with this limit
     whole = complete(server, **body)["choices"][0]["text"]
     assert server.post("/predict", inputs="rain").status_code == 200
     assert len(asked) == 2

@@ -393,7 +393,10 @@ def load(
 
 def _engine(named: str | Mapping[str, Any], registry: Registry) -> Engine:
     """Returns an engine by its name, alone or with options."""
-    options = {"name": named} if isinstance(named, str) else dict(named)
+    options = dict(named) if isinstance(named, Mapping) else {"name": named}
+    if not isinstance(options.get("name"), str):
+        example = "ctranslate2, or {name: ctranslate2, compute_type: int8}"
+        raise ConfigurationError(f"engine {named!r}: it has no name; expected one such as {example}")
     engine: Engine = registry.create(Kind.ENGINE, options.pop("name"), **options)
     return engine
 

@@ -78,7 +78,8 @@ class _Generates(SearchingModel):
                 found_sums = self._sums(batch, rows[place], [outputs[n] for n in again])
                 for n, score in zip(again, found_sums, strict=True):
                     sums[n] = score
-            answers.append([Hypothesis([*each], score) for each, score in zip(outputs, sums, strict=True)])
+            best = [Hypothesis([*each], score) for each, score in zip(outputs, sums, strict=True)]
+            answers.append(sorted(best, key=lambda each: -each.score / (len(each.tokens) + 1) ** penalty))
         return answers
 
     @abstractmethod
@@ -92,6 +93,11 @@ class _Generates(SearchingModel):
 
 class Translator(_Generates):
     """Of encoder and decoder; it gives the log-probabilities of right tokens, and no logits."""
+
+    def finds(self, batch: Batch) -> bool:
+        """Returns whether all texts have tokens: those without are passed over, and not answered."""
+        model: Any = self.trained.model
+        return bool((model.input_lengths(batch) > 0).all())
 
     def logits(self, batch: Batch) -> None:
         """Returns None."""

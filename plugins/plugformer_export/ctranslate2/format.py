@@ -1,8 +1,11 @@
 """The format of CTranslate2: a translator, a generator or an encoder, by what the model is."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from plugformer.interfaces import Level
+from plugformer.interfaces import Level, LikelihoodMetric
+from plugformer.registry import Kind
 from plugformer.runs import TrainedModel, own_tensors, save_tensors
 from plugformer_export.ctranslate2.card import program
 from plugformer_export.ctranslate2.engine import EncoderEngine, Generator, Translator
@@ -10,6 +13,14 @@ from plugformer_export.ctranslate2.specification import Parts, specification
 from plugformer_export.engine import LoadedModel, search_problems
 from plugformer_export.kept import ExportEngine
 from plugformer_export.tokenizer_files import save_tokenizers, spellings, tokenizer_problems
+
+
+def _metrics_of_choices(trained: TrainedModel) -> Iterator[str]:
+    """Yields the metrics that ask which token is the most probable one."""
+    for block in trained.task.evaluation.metrics:
+        metric: Any = trained.registry.load(Kind.METRIC, block.name)
+        if issubclass(metric, LikelihoodMetric) and not metric.probabilities:
+            yield block.name
 
 
 class CTranslate2(ExportEngine):
@@ -27,7 +38,10 @@ class CTranslate2(ExportEngine):
 
     def problems(self, trained: TrainedModel) -> list[str]:
         """Returns the parts and settings without a counterpart."""
-        return [*Parts(trained).problems(), *search_problems(trained), *tokenizer_problems(trained)]
+        found = [*Parts(trained).problems(), *search_problems(trained), *tokenizer_problems(trained)]
+        if len(trained.model.stacks) == 2:  # a translator scores right tokens alone
+            found += map("evaluation.metrics: {!r}".format, _metrics_of_choices(trained))
+        return found
 
     def write(self, trained: TrainedModel, folder: Path) -> None:
         """Writes the model, vocabularies and tokenizers."""

@@ -38,6 +38,8 @@ class TransformersEngine(SearchingModel):
         ExportError: Its tokenizer splits texts differently from that of the run.
     """
 
+    has_scores = False
+
     def __init__(
         self, trained: TrainedModel, folder: Path, class_name: str, exported: ExportedTokenizer, *, code: bool
     ) -> None:
