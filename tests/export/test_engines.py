@@ -174,7 +174,7 @@ def test_a_run_in_16_bits_is_said_to_be_compared_in_32(exportable, registry, cac
 
 
 def test_a_metric_of_choices_is_not_computed_without_them(exportable, registry, cache):
-    with pytest.raises(UnsupportedExport, match="evaluation.metrics: 'token_accuracy'"):
+    with pytest.raises(UnsupportedExport, match=r"evaluation\.metrics: 'token_accuracy'"):
         exact = ["evaluation.metrics=[exact_match, token_accuracy]"]
         load(exportable().directory, registry, engine="ctranslate2", overrides=exact)
 
