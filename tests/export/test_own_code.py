@@ -52,6 +52,7 @@ ALONE = (
     "model.max_length=80",
     "model.embeddings={shared: false, tied: true, scaled: true}",
 )
+STRANGE = 'From C:\\Users, "quoted", and """; 1 / 0; """'
 MIXTURES = {
     "rope, grouped, swiglu, rms": (
         "dates",
@@ -73,6 +74,7 @@ MIXTURES = {
             "model.feed_forward={name: cubed, power: 2}",
             "model.residual=post",
             "model.embeddings.tied=false",
+            f"description='{STRANGE}'",
         ),
     ),
     "parallel, sinusoidal": (
@@ -105,7 +107,8 @@ def test_it_computes_what_the_run_does(made, tmp_path, mixture):
     found = verified(made(*MIXTURES[mixture]), Transformers(code=True), tmp_path / "out", examples=9)
     assert found.difference < 1e-4
     assert found.equal == found.examples > 4
-    code = (tmp_path / "out" / "modeling_plugformer.py").read_text()
+    code = "".join(path.read_text() for path in (tmp_path / "out").glob("*.py"))
+    assert "quoted" not in code  # what a run says of itself would be executed
     assert "import plugformer" not in code.replace("configuration_plugformer", "")
     assert code.count("class Cubed") == ("its own" in mixture or mixture == "class")
 

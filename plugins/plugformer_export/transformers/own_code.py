@@ -188,7 +188,7 @@ class _Source:
         }
 
     def values(self, kind: str) -> dict[str, Any]:
-        """Returns the values of the template."""
+        """Returns the values of the template: no text of a run, which would be executed."""
         trained, spec, sources = self.trained, self.trained.experiment.spec, Transcription()
         norm = self._transcribed(sources, self.parts["norm"][0][1])
         feed_forward = self._transcribed(sources, self.parts["feed_forward"][0][1])
@@ -199,7 +199,6 @@ class _Source:
         residual = next(name for name in _RESIDUALS if is_built_in(trained, path, Kind.RESIDUAL, name))
         causal, head = self.stack.view == CAUSAL, self.model.head
         return {
-            "title": trained.task.description or "A model trained by Plugformer.",
             "kind": kind,
             "causal": causal,
             "mask": "create_causal_mask" if causal else "create_bidirectional_mask",
@@ -208,7 +207,7 @@ class _Source:
             "sources": [*sources.sources.values()],
             "position": position,
             "rope": position == "rope",
-            "base": self.parts["position"][0][1].options.get("base"),
+            "base": getattr(self.stack.position, "base", None),
             "bias": self.stack.layers[0].attention.query.bias is not None,
             "norm": norm,
             "final_norm": norm if any(path.endswith("final_norm") for path, _ in self.parts["norm"]) else "",
