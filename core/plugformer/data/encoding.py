@@ -347,9 +347,10 @@ class EncodedSplit:
         if not example:
             return [""]
         references: list[Any] = self._type.references(example)
-        targets = self._numbers.take(self._rows[[row]], self._limits).targets
+        targets = self._numbers.targets
         if isinstance(targets, Ragged) and isinstance(references[0], list):
-            kept = int(targets.present.sum())  # tags are cut with their words
+            within = targets.take(self._rows[[row]], self._limits.get("targets", sys.maxsize))
+            kept = int(within.present.sum())  # tags are cut with their words
             references = [list(tags)[:kept] for tags in references]
         return references
 
