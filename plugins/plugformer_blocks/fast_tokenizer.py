@@ -177,11 +177,10 @@ class FastTokenizer(PipelineTokenizer):
         """Returns token numbers; a word that spells a special token is an unknown word."""
         words = [self.split(text) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(words, is_pretokenized=True, add_special_tokens=False)
+        rows = [encoding.ids for encoding in encodings]  # a new list at each access
         return [
-            [UNKNOWN if token in _NO_TEXT else token for token in encoding.ids]
-            if not _NO_TEXT.isdisjoint(encoding.ids)
-            else encoding.ids
-            for encoding in encodings
+            row if _NO_TEXT.isdisjoint(row) else [UNKNOWN if token in _NO_TEXT else token for token in row]
+            for row in rows
         ]
 
     def unknown(self, text: str) -> list[str]:
