@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+import torch
 from rich.console import Console
 from tests.ablation.studies import Inline, declared, run
 
@@ -72,6 +73,27 @@ def test_what_differs_is_said_first_and_a_fallen_verdict_is_told(study, tmp_path
     assert [cell["same"] for cell in record["cells"]] == [False]
     assert not record["verdicts"][0]["stands"]
     assert "better: does not stand, it is not distinguishable" in reproduction_text(record)
+
+
+def test_trainings_have_the_threads_that_they_had(study, tmp_path):
+    """Sums are rounded by them: with others scores are not bit by bit the same."""
+    cells = json.loads((study / "report.json").read_text())["cells"]
+    assert [cell["threads"] for cell in cells] == [torch.get_num_threads()] * 4
+    three = changed(study, tmp_path, lambda record: [cell.update(threads=3) for cell in record["cells"]])
+    executor = Inline()
+    assert again(three, tmp_path, executor=executor, seeds=[1])["differs"] == []
+    assert executor.threads == 3
+
+
+def _without_threads(record):
+    record["cells"][0].pop("threads")
+
+
+def test_threads_that_are_not_known_are_told(study, tmp_path):
+    executor = Inline()
+    record = again(changed(study, tmp_path, _without_threads), tmp_path, executor=executor, seeds=[1])
+    (line,) = record["differs"]
+    assert f"{executor.threads} for unknown and {torch.get_num_threads()}" in line
 
 
 def test_a_training_that_fails_is_told(study, tmp_path):

@@ -57,6 +57,7 @@ class CellResult:
         peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
         seconds: Wall time of all updates.
         tokens: Source and target tokens read in all updates; 0 if unknown.
+        threads: With how many it was trained, which decides how sums are rounded; 0 if unknown.
         diverged: What was not finite, or None. A cell that diverged has the scores of its untrained model.
         failure: Why the cell has no result, or None.
     """
@@ -73,6 +74,7 @@ class CellResult:
     peak_memory_mb: float = 0.0
     seconds: float = 0.0
     tokens: int = 0
+    threads: int = 0
     directory: str = ""
     diverged: str | None = None
     failure: str | None = None

@@ -37,8 +37,9 @@ def reproduce(
 ) -> Record:
     """Trains the cells of a report again, from what it records, and compares scores and verdicts.
 
-    Settings that tuning or matching chose are those of the report; nothing is chosen again. Verdicts are
-    judged with the new cells in place of the old ones. The record is also written to `reproduction.json`.
+    Settings that tuning or matching chose are those of the report; nothing is chosen again. Trainings have as
+    many threads as they had, which decide how sums are rounded. Verdicts are judged with the new cells in
+    place of the old ones. The record is also written to `reproduction.json`.
 
     Args:
         report: The folder of a study with `report.json` and `cells.npz`.
@@ -63,7 +64,9 @@ def reproduce(
     for record in reversed(results.arms):  # what starts from an arm comes after it
         names |= {record["start"]} if record["name"] in names else set()
     here = {arm.name: arm for arm in _arms(results, names, registry, notify)}
+    chosen = [old for old in results.cells if old.arm in names and str(old.seed) in wanted]
     differs = list(_differences(results.made_of, made_of([*here.values()])))
+    differs += _set_threads(executor, {old.threads for old in chosen if old.failure is None})
     for line in differs:
         notify(f"other than in the report: {line}")
     trained: dict[tuple[str, int], CellResult] = {}
@@ -71,7 +74,7 @@ def reproduce(
         for stage in by_stage([*here.values()]):
             cells = []
             for arm in stage:
-                own = [old.seed for old in results.cells if old.arm == arm.name and str(old.seed) in wanted]
+                own = [old.seed for old in chosen if old.arm == arm.name]
                 cells += make_cells(arm, own, out, here)
             cells.sort(key=lambda cell: cell.seed)
             finished = train_cells(cells, out, results.metrics, executor, console)
@@ -162,6 +165,15 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
     for key, value in today.items():
         if then.get(key) != value:
             yield f"{key}: {str(value)[:12]} for {str(then.get(key))[:12]}"
+
+
+def _set_threads(executor: Executor, recorded: Collection[int]) -> Iterator[str]:
+    """Gives each training as many threads as it had; yields a line if that is unknown, or not one number."""
+    if len(recorded) == 1 and all(recorded):
+        (executor.threads,) = recorded
+    elif recorded:
+        before = " and ".join(str(number or "unknown") for number in sorted(recorded))
+        yield f"threads of each training: {executor.threads} for {before}; --workers decides them"
 
 
 def _compared(old: CellResult, new: CellResult, metric: str) -> Record:

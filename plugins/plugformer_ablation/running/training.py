@@ -224,6 +224,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
         peak_memory_mb=peak_memory(),
         seconds=directory.seconds(),
         tokens=directory.tokens(),
+        threads=torch.get_num_threads(),
         directory=str(cell.folder),
     )
 
@@ -257,6 +258,7 @@ def _diverged(
         metrics=_values(report),
         validation=_values(chosen_on and untrained.measure(data.splits[chosen_on], chosen_on)),
         statistics=report.statistics,
+        threads=torch.get_num_threads(),
         directory=str(cell.folder),
         diverged=reason.partition("\n")[0],
     )
