@@ -53,11 +53,13 @@ def test_the_same_scores_come_again_without_tuning(study, tmp_path):
     assert [verdict["stands"] for verdict in record["verdicts"]] == [True]
     assert json.loads((tmp_path / "again/reproduction.json").read_text()) == record
     assert reproduction_text(record).count("bit by bit as recorded") == 4
+    assert "the others as recorded" not in reproduction_text(record)
 
 
 def test_some_arms_and_seeds_are_chosen(study, tmp_path):
     record = again(study, tmp_path, arms=[GQA], seeds=[2])
     assert [(cell["arm"], cell["seed"], cell["same"]) for cell in record["cells"]] == [(GQA, 2, True)]
+    assert "with 1 of 4 trainings made again, the others as recorded:" in reproduction_text(record)
     assert record["verdicts"][0]["stands"]
 
 

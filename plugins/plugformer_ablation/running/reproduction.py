@@ -83,6 +83,7 @@ def reproduce(
     record = {
         "report": str(report / REPORT),
         "differs": differs,
+        "recorded_cells": len(results.cells),
         "cells": [
             _compared(old, new, here[new.arm].metric)
             for old, new in zip(results.cells, again.cells, strict=True)
@@ -101,6 +102,9 @@ def reproduction_text(record: Record) -> str:
         told = "bit by bit as recorded" if cell["same"] else f"recorded {cell['recorded']}"
         outcome = f"failed: {cell['failure']}" if cell["failure"] else f"{cell['now']}, {told}"
         lines.append(f"{cell['arm']}, seed {cell['seed']}: {outcome}")
+    if len(record["cells"]) < record["recorded_cells"]:
+        told = f"{len(record['cells'])} of {record['recorded_cells']} trainings made again"
+        lines.append(f"with {told}, the others as recorded:")
     for each in record["verdicts"]:
         now = "stands" if each["stands"] else f"does not stand, it is {each['now']}"
         lines.append(f"{each['arm']}: {each['recorded']}: {now}")
