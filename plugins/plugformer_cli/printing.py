@@ -115,7 +115,7 @@ def print_baselines(report: "Report") -> None:
                 words = f"{metric} {ours:.4f} on {split.split}, that of the baseline {simple:.4f}"
                 typer.secho(f"THE MODEL DOES NOT BEAT {name}: {words}", fg="red", bold=True)
     for name, baseline in report.baselines.items():
-        if baseline.available is None or baseline.examples < baseline.available:
+        if baseline.available is None or 0 < baseline.examples < baseline.available:
             of = "" if baseline.available is None else f" of {baseline.available:,}"
             typer.echo(f"{name} has learned from {baseline.examples:,}{of} training examples")
 

@@ -101,11 +101,12 @@ def _scores(
     columns: Mapping[str, Any]
     if isinstance(baseline, OutputBaseline):
         rows = range(len(split))
-        right = [split.references(row)[0] for row in rows]
-        candidates = [*dict.fromkeys(right)] if type(task_type).rank is not TaskType.rank else []
+        ranks, cut = type(task_type).rank is not TaskType.rank, task_type.level is Level.TOKEN
+        right = [split.references(row)[0] for row in rows if ranks or cut]
+        candidates = [*dict.fromkeys(right)] if ranks else []
         depth = max(1, *(metric.depth for metric in metrics.values()))
         answers = baseline.answer(_questions(task_type, split.examples(rows)), candidates, depth)
-        if task_type.level is Level.TOKEN:  # words that a model does not read have no reference
+        if cut:  # words that a model does not read have no reference
             pairs = zip(answers, right, strict=True)
             answers = [replace(answer, output=answer.output[: len(known)]) for answer, known in pairs]
         columns = arguments(metrics, split, rows, answers)

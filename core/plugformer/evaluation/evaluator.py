@@ -146,7 +146,8 @@ def arguments(
     """Returns the arguments of each metric's `statistics`; without `right` only of those of outputs."""
     ranked = [[output.output for output in (answer, *answer.alternatives)] for answer in answers]
     references = [split.references(row) for row in rows]
-    sources = [split.input(row) for row in rows]
+    reads_sources = any(isinstance(metric, SourceMetric) for metric in metrics.values())
+    sources = [split.input(row) for row in rows if reads_sources]
     columns: dict[K, tuple[Any, ...]] = {}
     for name, metric in metrics.items():
         if not isinstance(metric, LikelihoodMetric):

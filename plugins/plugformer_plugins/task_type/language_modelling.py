@@ -33,6 +33,7 @@ class LanguageModelling(TaskType):
 
     level = Level.NEXT_TOKEN
     packed = True
+    baselines = ("ngrams",)
     output_type = OutputType.TOKENS
     columns = (Column("text", "text", "output", tokenizer="source"),)
 

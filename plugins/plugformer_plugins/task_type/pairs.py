@@ -67,6 +67,7 @@ class Retrieval(TaskType):
 
     level = Level.VECTOR
     output_type = OutputType.TEXT
+    baselines = ("nearest_neighbour", "ibm1")
 
     def __init__(self, *, inputs: TwoColumns = ["first", "second"]) -> None:  # noqa: B006
         self._inputs = inputs

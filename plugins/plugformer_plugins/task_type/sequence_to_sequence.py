@@ -18,6 +18,7 @@ class SequenceToSequence(TaskType):
 
     level = Level.NEXT_TOKEN
     output_type = OutputType.TEXT
+    baselines = ("copy", "nearest_neighbour", "ngrams")
     columns = (
         Column("source", "text", "input", tokenizer="source"),
         Column("target", "text", "output", tokenizer="target"),

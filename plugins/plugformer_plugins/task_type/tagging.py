@@ -38,6 +38,7 @@ class Tagging(TaskType):
         Column("tags", "tags", "output", along="words"),
     )
     state_type = list[str]
+    baselines = ("frequent_tag",)
 
     def learn(self, train: "Dataset") -> list[str]:
         """Returns the tags, sorted."""
