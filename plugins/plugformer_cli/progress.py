@@ -102,7 +102,7 @@ class ProgressDisplay:
         verdict = "[green]better[/]" if evaluation.best else "[yellow]not better[/]"
         self._console.print(
             f"[bold]average of steps {', '.join(map(str, steps))}[/]  {_figures(evaluation)}  "
-            f"({verdict} than the single best: {run.task.training.monitor} {single_best:.4f})",
+            f"({verdict} than the single best: {run.task.monitor} {single_best:.4f})",
             highlight=False,
         )
 

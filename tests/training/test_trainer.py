@@ -230,6 +230,27 @@ def test_evaluations_say_whether_they_are_the_best(trainer, higher, value, best,
     assert made._improves(evaluation(value, 2.0)) is improves
 
 
+@pytest.mark.parametrize(
+    ("settings", "decides"),
+    [
+        ([], 0.5),
+        (["training.monitor=loss"], 2.0),
+        (["evaluation.metrics=[]"], 2.0),
+        (["evaluation.metrics=[bleu, {name: exact_match, as: share}]"], 30.0),
+        (["evaluation.metrics=[{name: exact_match, as: share}, bleu]"], 0.7),
+    ],
+)
+def test_the_first_metric_decides_which_evaluation_is_the_best_by_default(trainer, settings, decides):
+    made = trainer("training.monitor=null", *settings)
+    values = {"exact_match": 0.5, "bleu": 30.0, "share": 0.7}
+    assert made._monitored(EvaluationResult(1, 2.0, 0.0, values, [], best=False, seconds=0.0)) == decides
+
+
+def test_a_run_says_what_decided_in_it(train_tiny, tmp_path):
+    train_tiny(tmp_path / "run", "training.monitor=null", "training.steps=1")
+    assert "  monitor: exact_match\n" in (tmp_path / "run/task.yaml").read_text()
+
+
 def test_a_skipped_update_leaves_the_parameters_as_they_are(trainer):
     """With one in the middle, training ends as without it."""
 

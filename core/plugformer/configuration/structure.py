@@ -129,7 +129,7 @@ def contradictions(task: Task) -> Iterator[Finding]:
             message = f"{name!r} is a figure that every evaluation has; {advice}"
             yield ("evaluation", "metrics", index), message
         known.append(name)
-    monitor = task.training.monitor
+    monitor = task.monitor
     if monitor not in known:
         expected = " or ".join(map(repr, dict.fromkeys(known)))
         message = f"unknown metric {monitor!r}{nearest(monitor, known)}; expected {expected}"

@@ -333,7 +333,10 @@ class TrainingSettings(Settings):
         default=None,
         description="Updates between evaluations; by default an epoch, or 1000 if data are streamed.",
     )
-    monitor: str = Field(default="loss", description="The score of the best checkpoint; the loss at a tie.")
+    monitor: str | None = Field(
+        default=None,
+        description="The score of the best checkpoint, by default the first metric; the loss at a tie.",
+    )
     early_stopping: EarlyStopping | None = None
     keep_checkpoints: Count = Field(default=2, description="Number of newest checkpoints that are kept.")
     callbacks: list[Component] = Field(default=[], description="Components that take part in the training.")
@@ -432,3 +435,8 @@ class Task(Settings):
     training: TrainingSettings = TrainingSettings()
     decoding: DecodingBlock = DecodingBlock()
     evaluation: EvaluationSettings = EvaluationSettings()
+
+    @property
+    def monitor(self) -> str:
+        """The score of the best checkpoint: the loss where nothing is said and there is no metric."""
+        return self.training.monitor or next((each.score_name for each in self.evaluation.metrics), "loss")

@@ -53,7 +53,7 @@ class MetricsLog:
         self, run: Run, steps: list[int], evaluation: EvaluationResult, single_best: float
     ) -> None:
         """Writes a line about the average, with the best single evaluation."""
-        best = {run.task.training.monitor: single_best}
+        best = {run.task.monitor: single_best}
         RunDirectory(run.directory).log(_record("average", evaluation, steps=steps, single_best=best))
 
     def _write(self, run: Run, update: Update) -> None:

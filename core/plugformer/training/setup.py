@@ -56,7 +56,7 @@ def create_trainer(
         hooks.ask("model_built", run=run)  # before processes distribute the model
     strategy = strategy_of(trained.model, settings, processes)
     optimizer = optimizer_of(experiment, trained.model)
-    evaluator, name, whole = trained.evaluator(processes), settings.monitor, task.evaluation
+    evaluator, name, whole = trained.evaluator(processes), task.monitor, task.evaluation
     stream: BatchStream
     if data.streamed is not None:
         from plugformer.training.streamed import StreamedBatches  # few tasks stream

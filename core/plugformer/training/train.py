@@ -206,7 +206,7 @@ def resume(
 
 
 def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) -> Experiment:
-    """Returns the experiment with the size of its batches, and with batches for all processes."""
+    """Returns the experiment with what it monitors, and with batches of a size for all processes."""
     training = experiment.task.training
     batches = -(-training.batches_per_update // processes.count) * processes.count  # rounded up
     if batches != training.batches_per_update:
@@ -215,7 +215,8 @@ def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) 
             f"{processes.count} processes share the batches of an update"
         )
     tokens = training.batch_tokens if training.batch_size else training.batch_tokens or DEFAULT_BATCH_TOKENS
-    training = training.model_copy(update={"batches_per_update": batches, "batch_tokens": tokens})
+    decided = {"batches_per_update": batches, "batch_tokens": tokens, "monitor": experiment.task.monitor}
+    training = training.model_copy(update=decided)
     return experiment.with_task(experiment.task.model_copy(update={"training": training}))
 
 

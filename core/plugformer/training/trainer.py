@@ -296,7 +296,7 @@ class Trainer:
         return self.guard.evaluated(lambda: self.validation.evaluate(self.progress.step))
 
     def _monitored(self, evaluation: EvaluationResult) -> float:
-        name = self.settings.monitor
+        name = self.run.task.monitor
         return evaluation.loss if name == "loss" else evaluation.metrics[name]
 
     def _rank(self, evaluation: EvaluationResult) -> Rank:

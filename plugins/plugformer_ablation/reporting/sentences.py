@@ -368,10 +368,9 @@ def _selection(findings: Findings) -> Iterator[str]:
     cells = (cell for cell in findings.results.cells if cell.arm in on_validation)
     losses = [(cell.loss, [point["loss"] for point in cell.curve]) for cell in cells]
     if any(len(curve) > 1 and loss in curve for loss, curve in losses):  # an average is not chosen
-        monitor = findings.record["arms"][0]["task"].get("training", {}).get("monitor", "loss")
         yield (
-            "validation decides here and also chose the checkpoint of every training (the best evaluation by "
-            f"{monitor}), so that scores are slightly too good"
+            "validation decides here and also chose the checkpoint of every training, its best evaluation, "
+            "so that scores are slightly too good"
         )
 
 
