@@ -122,8 +122,8 @@ HEADER = (
     "one training agrees",
     "ceiling",
     "decided pairs",
-    "one training agrees",
-    "all its seeds agree",
+    "one training agrees on them",
+    "all its seeds agree on them",
 )
 
 
