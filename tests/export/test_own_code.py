@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -14,6 +15,8 @@ from plugformer_export.engine import UnsupportedExport
 from plugformer_export.transformers import Transformers
 from plugformer_export.transformers.transcription import Transcription, Untranscribable
 from plugformer_export.verification import verified
+
+transformers = pytest.importorskip("transformers")
 
 
 class Cubed(FeedForward):
@@ -64,7 +67,7 @@ MIXTURES = {
                 "model.attention=gqa",
                 "model.feed_forward=swiglu",
             ),
-            *("model.norm=rms_norm", "model.embeddings.scaled=false"),
+            *("model.norm=rms_norm", "model.embeddings.scaled=false", "model.attention_dropout=0.5"),
         ),
     ),
     "its own network, post-norm": (
@@ -86,7 +89,7 @@ MIXTURES = {
         ("model.residual=pre", "model.feed_forward=cubed", "model.head={name: classifier, pooling: max}"),
     ),
     "tags": ("ud-ewt", ("model.feed_forward=geglu",)),
-    "class of two texts": ("sick-entailment", ()),
+    "class of two texts": ("sick-entailment", ("model.head={name: classifier, pooling: last}",)),
 }
 
 
@@ -135,6 +138,63 @@ def test_a_pipeline_generates_without_plugformer(made, tmp_path):
     )
     found = json.loads(done.stdout.splitlines()[-1])
     assert found == [answer.output for answer in trained.predict(texts)]
+
+
+@pytest.fixture
+def read(made, tmp_path):
+    """Exports a mixture and reads it as transformers does, with its own attention in three steps."""
+
+    def read(mixture, auto):
+        target, out = Transformers(code=True), tmp_path / "out"
+        trained = made(*MIXTURES[mixture])
+        assert not target.problems(trained)
+        out.mkdir()
+        target.write(trained, out)
+        return auto.from_pretrained(out, trust_remote_code=True, attn_implementation="eager")
+
+    return read
+
+
+def test_it_returns_and_trains_as_other_models_of_transformers_do(read):
+    model, ids = (
+        read("rope, grouped, swiglu, rms", transformers.AutoModelForCausalLM),
+        torch.arange(4, 12).view(2, 4),
+    )
+    plain = model(ids, labels=ids, output_hidden_states=True, output_attentions=True)
+    assert len(plain.hidden_states) == len(plain.attentions) + 1 == model.config.num_hidden_layers + 1
+    assert torch.equal(model.lm_head(plain.hidden_states[-1]), plain.logits)
+    assert torch.equal(model(ids, logits_to_keep=torch.tensor([0, 2])).logits, plain.logits[:, [0, 2]])
+    assert isinstance(model(ids, return_dict=False), tuple)
+    assert (plain.attentions[0][..., -1, :] > 0).all()
+    steps = [model(row[None], labels=row[None], num_items_in_batch=6).loss for row in ids]
+    torch.testing.assert_close(sum(steps), plain.loss)
+
+    model.train()
+    dropped = model(ids, output_attentions=True).attentions[0]
+    assert (dropped[..., -1, :] == 0).any()
+    gradients = []
+    for change in (lambda: None, model.activation_checkpointing_enable):
+        change()
+        torch.manual_seed(1)
+        model.zero_grad()
+        model(ids, labels=ids).loss.backward()
+        gradients.append(model.model.layers[0].attention.query.weight.grad.clone())
+    assert torch.equal(*gradients)
+
+
+def test_a_classifier_reads_vectors_and_texts_padded_on_the_left(read):
+    model, ids = (
+        read("class of two texts", transformers.AutoModelForSequenceClassification),
+        torch.arange(4, 12)[None],
+    )
+    plain = model(ids, output_hidden_states=True)
+    assert len(plain.hidden_states) == model.config.num_hidden_layers + 1
+    torch.testing.assert_close(model(inputs_embeds=model.model.embedding(ids)).logits, plain.logits)
+    pad = torch.zeros(1, 3, dtype=torch.long)
+    ids, mask = torch.cat([pad, ids], dim=1), torch.cat([pad, torch.ones_like(ids)], dim=1)
+    padded = model(ids, mask, position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0))
+    torch.testing.assert_close(padded.logits, plain.logits)
+    assert model.accepts_loss_kwargs is False
 
 
 @pytest.mark.parametrize(

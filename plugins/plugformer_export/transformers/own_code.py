@@ -184,6 +184,7 @@ class _Source:
             "intermediate_size": spec.ffn_width,
             "max_position_embeddings": spec.max_length,
             "dropout": spec.dropout,
+            "attention_dropout": spec.attention_dropout,
             "tie_word_embeddings": bool(spec.tied_embeddings),
         }
 
@@ -203,7 +204,7 @@ class _Source:
             "causal": causal,
             "mask": "create_causal_mask" if causal else "create_bidirectional_mask",
             "outputs": ["BaseModelOutputWithPast" if causal else "BaseModelOutput", _CLASSES[kind]],
-            "imports": "\n".join(sorted(sources.imports)),
+            "imports": "\n".join(sorted(sources.imports, key=lambda line: (line.startswith("from"), line))),
             "sources": [*sources.sources.values()],
             "position": position,
             "rope": position == "rope",
