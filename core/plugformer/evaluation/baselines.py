@@ -25,7 +25,7 @@ from plugformer.interfaces import (
     TaskType,
 )
 from plugformer.registry import Kind
-from plugformer.reproducibility import random_stream
+from plugformer.reproducibility import generator_states, restore_generators
 
 Metrics = Mapping[str, OfFamily]
 
@@ -47,15 +47,18 @@ def measure_baselines(
     for block in experiment.baselines:
         baseline: Baseline = experiment.create(Kind.BASELINE, block)
         measured = {name: metric for name, metric in metrics.items() if _has_answers(baseline, metric)}
+        if not measured:
+            continue
+        before = generator_states()
         try:
-            with random_stream(0, "baselines"):
-                counts = _fit(baseline, data) if measured else (0, None)
-                for split, report in reports.items() if measured else ():
-                    scores = _scores(baseline, report.encoded, measured, data.processor.task_type)
-                    unbeaten = _unbeaten(measured, report.metrics, scores)
-                    found[split][block.name] = BaselineScores(scores, *counts, unbeaten)
+            counts = _fit(baseline, data)
+            for split, report in reports.items():
+                scores = _scores(baseline, report.encoded, measured, data.processor.task_type)
+                unbeaten = _unbeaten(measured, report.metrics, scores)
+                found[split][block.name] = BaselineScores(scores, *counts, unbeaten)
         except Exception as error:  # a training does not fail at its end for what it is compared with
             notify(f"WARNING: baseline {block.name!r} is left out: {described(error)}")
+        restore_generators(before)
     return found
 
 
