@@ -76,7 +76,8 @@ def print_report(report: "Report", *, as_json: bool) -> None:
         return
     figures = [(split.split, name, *_figures(score, split.examples)) for split, name, score in scores]
     print_table(("split", "metric", "value", "95 % interval"), figures, right=("value",))
-    signatures = {f"{name}  {score['signature']}" for _, name, score in scores if "signature" in score}
+    signed = [(name.partition(",")[0], score) for _, name, score in scores if "signature" in score]
+    signatures = {f"{name}  {score['signature']}" for name, score in signed}
     if signatures:
         typer.echo("\n" + "\n".join(sorted(signatures)))
     for split, name, score in scores:
