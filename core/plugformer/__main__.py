@@ -1,5 +1,6 @@
 """`python -m plugformer`, which `torchrun -m plugformer` needs: the command line, a package of its own."""
 
+import gc
 import os
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,8 @@ def main() -> None:
     # https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     limit_spinning()  # before torch is imported
+    # The million objects that imports make stay: the garbage collector would search them all seven times.
+    gc.set_threshold(*gc.get_threshold()[:2], 100)
     import_module("plugformer_cli.main").main()
 
 
