@@ -3,15 +3,17 @@
 It calls what the components call, and nothing lies between: no registry, no states, no contexts.
 """
 
+from collections.abc import Sequence
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from peers import DROPOUT, HEADS, HIDDEN, LAYERS, LONGEST, VOCABULARY, WIDTH, Ids
 from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces import PADDING
 from plugformer.model.layer import Dropout
-from plugformer_blocks import linear_cross_entropy
+from plugformer_blocks import IGNORED, linear_cross_entropy
 
 Hidden = Float[Tensor, "batch length width"]
 
@@ -26,13 +28,20 @@ class Attention(nn.Module):
 
     def forward(self, x: Hidden, memory: Hidden, mask: Tensor | None, *, causal: bool = False) -> Hidden:
         """Returns norm(x + dropout(attention(x, memory)))."""
-        query, key, value = (
-            part(of).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-            for part, of in ((self.query, x), (self.key, memory), (self.value, memory))
-        )
+        if memory is x:
+            query, key, value = _heads(x, self.query, self.key, self.value)
+        else:
+            (query,), (key, value) = _heads(x, self.query), _heads(memory, self.key, self.value)
         read = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
         output: Tensor = self.norm(self.dropout.added(x, self.output(read.transpose(1, 2).flatten(-2))))
         return output
+
+
+def _heads(x: Hidden, *maps: nn.Linear) -> Sequence[Tensor]:
+    """Returns the heads that linear maps make, by one product."""
+    weight, bias = (torch.cat([getattr(each, name) for each in maps]) for name in ("weight", "bias"))
+    made = functional.linear(x, weight, bias)
+    return made.unflatten(-1, (len(maps) * HEADS, -1)).transpose(1, 2).split(HEADS, dim=1)
 
 
 class FeedForward(nn.Module):
@@ -43,12 +52,10 @@ class FeedForward(nn.Module):
         self.up, self.down = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, WIDTH)
         self.dropout, self.norm = Dropout(DROPOUT), nn.LayerNorm(WIDTH)
 
-    def forward(self, x: Hidden, rows: Int[Tensor, " tokens"]) -> Hidden:
-        """Returns norm(x + dropout(network(x))), the network at real tokens only."""
-        tokens = x.flatten(0, 1)
-        made = self.down(functional.relu(self.up(tokens.index_select(0, rows)), inplace=True))
-        placed = made.new_zeros(tokens.shape).index_copy(0, rows, made).view(x.shape)
-        output: Tensor = self.norm(self.dropout.added(x, placed))
+    def forward(self, x: Hidden) -> Hidden:
+        """Returns norm(x + dropout(network(x)))."""
+        made = self.down(functional.relu(self.up(x), inplace=True))
+        output: Tensor = self.norm(self.dropout.added(x, made))
         return output
 
 
@@ -71,16 +78,15 @@ class HandWritten(nn.Module):
         """Returns the mean loss over the real targets."""
         real, before, after = source != PADDING, target[:, :-1], target[:, 1:]
         mask = None if real.all() else real[:, None, None, :]
-        rows = real.flatten().nonzero().squeeze(1)
         memory = self._embed(source)
         for attention, network in self.encoder:
-            memory = network(attention(memory, memory, mask), rows)
-        rows = (after != PADDING).flatten().nonzero().squeeze(1)
+            memory = network(attention(memory, memory, mask))
         x = self._embed(before)
         for attention, cross, network in self.decoder:
-            x = network(cross(attention(x, x, None, causal=True), memory, mask), rows)
-        hidden = x.flatten(0, 1).index_select(0, rows)
-        return linear_cross_entropy(hidden, self.embedding, after.flatten()[rows]) / len(rows)
+            x = network(cross(attention(x, x, None, causal=True), memory, mask))
+        wanted = after != PADDING
+        targets = after.masked_fill(~wanted, IGNORED).flatten()
+        return linear_cross_entropy(x.flatten(0, 1), self.embedding, targets) / wanted.sum()
 
     def _embed(self, ids: Ids) -> Hidden:
         embedded = functional.embedding(ids, self.embedding) * WIDTH**0.5
