@@ -3,11 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from math import sqrt as root
 
 import pytest
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import gelu as smooth
 
 from plugformer.interfaces import Context, FeedForward, ModelContext
 from plugformer.registry import Kind
@@ -222,4 +226,108 @@ def test_the_source_of_a_class_without_a_file_is_refused():
     made = type("Made", (Cubed,), {})
     made.__module__ = "builtins"
     with pytest.raises(Untranscribable, match="source of Made"):
-        Transcription().add(made)
+        Transcription().add(made, {})
+
+
+SIZES = ModelContext(width=4, heads=2, ffn_width=8)
+
+
+class Base(FeedForward):
+    """Two maps of `model.width`.
+
+    Args:
+        model: Sizes of the model.
+
+    Raises:
+        ConfigurationError: Never.
+    """
+
+    def __init__(self, sizes: ModelContext) -> None:
+        super().__init__()
+        self.up = nn.Linear(sizes.width, sizes.width)
+
+
+class Renaming(Base):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return smooth(self.up(x)) * root(2.0)
+
+
+class Shadowing(Base):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        model = self.up(x)
+        return model.relu() * HALF
+
+    def other(self) -> int:
+        HALF = self.up.in_features  # noqa: N806 (as the constant that the other method reads)
+        return HALF * 2
+
+
+class Sized:
+    size: int
+
+
+class Recursive(Base):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return self.up(x) if even(2) and Sized else x
+
+
+def even(n: int) -> bool:
+    return n == 0 or odd(n - 1)
+
+
+def odd(n: int) -> bool:
+    return n != 0 and even(n - 1)
+
+
+@pytest.mark.parametrize("part", [Renaming, Shadowing, Recursive])
+def test_sources_mean_what_they_mean_in_their_modules(part):
+    written = Transcription()
+    written.execute(written.add(part, {}), SIZES)
+    base = written.sources["Base"]
+    assert "config.hidden_size`" in base
+    assert "    config: Sizes" in base
+    assert "    ValueError: Never" in base
+
+
+INF = float("inf")
+MODE = StrEnum("Mode", ["a"]).a
+
+
+class Infinite(Base):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return self.up(x).clamp(max=INF)
+
+
+class Chosen(Base):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return self.up(x) if MODE == "a" else x
+
+
+@dataclass
+class Shape:
+    size: int
+
+
+class Shaped(Base):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return self.up(x) * Shape(2).size
+
+
+class Layer(Base):
+    """Its name is that of the template's layers."""
+
+
+@pytest.mark.parametrize(
+    ("part", "options", "named"),
+    [
+        (Infinite, {}, "it reads INF of .*: inf"),
+        (Chosen, {}, "it reads MODE of .*: <Mode.a: 'a'>"),
+        (Shaped, {}, "it fails with TypeError: Shape"),
+        (Layer, {}, "something else is called Layer"),
+        (Renaming, {"limit": INF}, "its limit is inf"),
+    ],
+)
+def test_sources_that_cannot_be_executed_are_refused(part, options, named):
+    written = Transcription(["Layer"])
+    with pytest.raises(Untranscribable, match=named):
+        written.execute(written.add(part, options), SIZES)

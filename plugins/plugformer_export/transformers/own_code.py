@@ -5,7 +5,9 @@ norm and feed-forward network.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +20,7 @@ from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
 from plugformer_export.engine import is_built_in, stack_problems, stated
 from plugformer_export.transformers.fit import Fit
-from plugformer_export.transformers.transcription import Transcription, Untranscribable, is_module
+from plugformer_export.transformers.transcription import Transcription, Untranscribable
 from plugformer_transformers.family import Config, Family, is_vocabulary
 from plugformer_transformers.weights import Vocabulary, Weight
 
@@ -114,6 +116,12 @@ def write_code(trained: TrainedModel, config: Mapping[str, Any], class_name: str
     (folder / "config.json").write_text(json.dumps(written, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
+def _taken() -> list[str]:
+    """Returns the names of the template's classes and functions."""
+    text = resources.files(__package__).joinpath("modeling.jinja").read_text(encoding="utf-8")
+    return re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)
+
+
 class _Source:
     """What the template needs of a model with one stack."""
 
@@ -125,11 +133,9 @@ class _Source:
         self.name, self.stack = next(iter(self.model.stacks.items()))
         self.parts: dict[str, list[tuple[str, Any]]] = {}
         for path, part in self.model.parts.items():
-            slot = (
-                "norm"
-                if ".norms." in path or path.endswith((".norm", "final_norm"))
-                else path.rpartition(".")[2]
-            )
+            slot = path.rpartition(".")[2]
+            if ".norms." in path or slot == "final_norm":
+                slot = "norm"
             self.parts.setdefault(slot, []).append((path, part))
 
     def problems(self) -> Iterator[str]:
@@ -146,17 +152,14 @@ class _Source:
                 if not any(is_built_in(trained, path, kind, name) for name in names):
                     yield stated(trained, path)
         for slot in ("attention", "feed_forward", "norm", "residual"):
-            if (
-                len(
-                    {(part.make, json.dumps(dict(part.options), default=str)) for _, part in self.parts[slot]}
-                )
-                > 1
-            ):
+            (_, first), *others = self.parts[slot]
+            if any(part != first for _, part in others):
                 yield f"model.{slot}: layers that differ"
+        sources = Transcription(_taken())
         for slot in ("feed_forward", "norm"):
             path, part = self.parts[slot][0]
             try:
-                self._transcribed(Transcription(), part)
+                sources.execute(sources.add(part.make, part.options), trained.experiment.spec)
             except Untranscribable as error:
                 yield f"{stated(trained, path)}: {error}; it"
         head = self.model.parts["head"]
@@ -164,14 +167,6 @@ class _Source:
             yield f"{stated(trained, 'head')} with a hidden layer"
         if trained.model.level is Level.TOKEN and is_built_in(trained, "head", Kind.HEAD, "language_model"):
             yield f"{stated(trained, 'head')} at level token"
-
-    def _transcribed(self, transcription: Transcription, part: Any) -> str:
-        """Returns the call that makes a part, and adds its source."""
-        if not is_module(part.make):
-            raise Untranscribable("it is made by a function")
-        name = transcription.add(part.make)
-        options = "".join(f", {key}={value!r}" for key, value in part.options.items())
-        return f"{name}(config{options})"
 
     def config(self) -> dict[str, Any]:
         """Returns the sizes."""
@@ -191,8 +186,8 @@ class _Source:
     def values(self, kind: str) -> dict[str, Any]:
         """Returns the values of the template: no text of a run, which would be executed."""
         trained, spec, sources = self.trained, self.trained.experiment.spec, Transcription()
-        norm = self._transcribed(sources, self.parts["norm"][0][1])
-        feed_forward = self._transcribed(sources, self.parts["feed_forward"][0][1])
+        parts = (self.parts[slot][0][1] for slot in ("feed_forward", "norm"))
+        feed_forward, norm = (sources.add(part.make, part.options) for part in parts)
         position = next(
             name for name in _POSITIONS if is_built_in(trained, f"{self.name}.position", Kind.POSITION, name)
         )
