@@ -349,17 +349,19 @@ def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path, consol
     assert begun == [], "it would diverge again"
 
 
-def test_a_training_that_ends_worse_than_untrained_has_diverged(registry, tmp_path, console):
+@pytest.mark.parametrize(("first", "diverged"), [("perplexity", True), ("token_accuracy", False)])
+def test_a_training_that_ends_worse_than_untrained_has_diverged(registry, tmp_path, console, first, diverged):
     settings = [
         "training.gradient_clipping=null",
         "training.evaluate_every=6",  # once
-        "evaluation.metrics=[perplexity]",
+        f"evaluation.metrics=[{first}]",
     ]
     study = declared("training.optimizer.lr=[0.001, 2.0]", settings=settings)
     results, _ = run(study, tmp_path / "s", registry, console)
-    assert [bool(cell.diverged) for cell in results.cells] == [False, False, True, True]
+    assert [bool(cell.diverged) for cell in results.cells] == [False, False, diverged, diverged]
     worse, better = results.cells[2], results.cells[0]
-    assert better.loss < worse.loss < worse.curve[0]["loss"]
+    assert better.loss < worse.loss <= worse.curve[0]["loss"]
+    assert (worse.loss < worse.curve[0]["loss"]) is diverged
 
 
 class Losing(Inline):

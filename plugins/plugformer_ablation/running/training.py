@@ -24,7 +24,7 @@ from plugformer.experiment import Experiment
 from plugformer.hooks import Run, Update, hookimpl, must_not_fail
 from plugformer.interfaces import Level
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs import RunDirectory, TrainedModel, is_being_trained, provenance
 from plugformer.validation import validate
 from plugformer_ablation.judging.results import CellResult
@@ -241,7 +241,7 @@ def _diverged(
 
     A loss that is capped at its initial value is what Wortsman et al. (2023) count, section 2.2,
     https://arxiv.org/abs/2309.14322. What was `trained` to its end is returned as it is if its loss is not
-    larger than that.
+    larger than that, or its first metric is better: a classifier becomes sure of its mistakes, too.
     """
     data = prepare(experiment)
     model = build(experiment.spec, data.processor.sizes)
@@ -251,6 +251,8 @@ def _diverged(
         return trained
     split, chosen_on = cell.ingredients["split"], cell.ingredients.get("chosen_on")
     report = untrained.measure(data.splits[split], split)
+    if trained and _is_better(experiment, trained.metrics, _values(report)):
+        return trained
     result = CellResult(
         arm=cell.arm,
         seed=cell.seed,
@@ -264,6 +266,14 @@ def _diverged(
     )
     kept = ("curve", "peak_memory_mb", "seconds", "tokens") if trained else ()
     return replace(result, **{name: getattr(trained, name) for name in kept})
+
+
+def _is_better(experiment: Experiment, scores: Mapping[str, float], others: Mapping[str, float]) -> bool:
+    """Returns whether the first metric of a task is better."""
+    for block in experiment.task.evaluation.metrics[:1]:
+        metric, name = experiment.create(Kind.METRIC, block), block.score_name
+        return bool((scores[name] > others[name]) == metric.higher_is_better and scores[name] != others[name])
+    return False
 
 
 def _reset_peak_memory() -> None:
