@@ -27,6 +27,7 @@ _KINDS = {
     **{kind.value: kind for kind in Kind},
     "type": Kind.TASK_TYPE,
     "metrics": Kind.METRIC,
+    "baselines": Kind.BASELINE,
     "callbacks": Kind.CALLBACK,
     "source": Kind.TOKENIZER,
     "target": Kind.TOKENIZER,
