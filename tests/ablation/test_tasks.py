@@ -127,13 +127,16 @@ def test_a_further_metric_that_no_task_has_is_refused_at_its_place(registry):
 def test_a_ladder_derives_sizes_and_updates(registry):
     ladder = {"layers": [1, 2], "width_per_layer": 16, "head_width": 8, "tokens_per_parameter": 2}
     kept = {"data.size": 60, "training.schedule": "constant"}
-    declared = study(registry, task="dates", ladder={**ladder, "batch_tokens": 64}, set=kept)
+    declared = study(
+        registry, task="dates", ladder={**ladder, "batch_tokens": 64, "evaluations": 4}, set=kept
+    )
     arms = resolve_arms(declared, registry)
     assert [arm.name for arm in arms[::2]] == ["1 layer: mha", "2 layers: mha"]
     for arm, layers in zip(arms[::2], (1, 2), strict=True):
         task, width = arm.resolved.task, 16 * layers
         assert (task.model.layers, task.model.width, task.model.heads) == (layers, width, 2 * layers)
-        assert task.training.steps == -(-2 * 12 * layers * width**2 // 64)
+        steps = -(-2 * 12 * layers * width**2 // 64)
+        assert (task.training.steps, task.training.evaluate_every) == (steps, -(-steps // 4))
     with pytest.raises(ConfigurationError, match="ladder: expected either"):
         study(registry, task="dates", ladder=ladder, scales={"small": {}}, set=kept)
 

@@ -177,6 +177,9 @@ class SizeLadder(Settings):
         description="Tokens that are trained on for each parameter; if null, updates are the task's.",
     )
     batch_tokens: int = Field(default=2048, gt=0, description="Tokens of an update.")
+    evaluations: int | None = Field(
+        default=None, gt=0, description="Evaluations of each training; if null, as often as the task says."
+    )
 
     @property
     def scales(self) -> dict[str, dict[str, Any]]:
@@ -192,9 +195,9 @@ class SizeLadder(Settings):
             }
             if self.tokens_per_parameter is not None:
                 tokens = self.tokens_per_parameter * 12 * layers * width**2
-                settings |= {
-                    "training.batch_tokens": self.batch_tokens,
-                    "training.steps": ceil(tokens / self.batch_tokens),
-                }
+                steps = ceil(tokens / self.batch_tokens)
+                settings |= {"training.batch_tokens": self.batch_tokens, "training.steps": steps}
+                if self.evaluations is not None:
+                    settings["training.evaluate_every"] = ceil(steps / self.evaluations)
             scales[f"{layers} layer{'s' * (layers > 1)}"] = settings
         return scales
