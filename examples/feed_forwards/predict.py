@@ -54,7 +54,7 @@ def main(study: str, layers: str) -> None:
         low, high = np.percentile(bands[:, arm], [2.5, 97.5])
         ends = np.percentile(bands[:, arm] / bands[:, 0] - 1, [2.5, 97.5])
         more = "" if arm == 0 else f"  {middle[arm] / middle[0] - 1:+.2%} [{ends[0]:+.2%}, {ends[1]:+.2%}]"
-        print(f"{arms[arm]:42} {middle[arm]:.4f} [{low:.4f}, {high:.4f}]{more}")  # noqa: T201
+        print(f"{arms[arm]:42} {middle[arm]:.4f} [{low:.4f}, {high:.4f}]{more}")
 
 
 if __name__ == "__main__":
