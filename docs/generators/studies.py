@@ -1,0 +1,57 @@
+"""Tables of published studies, made from their `report.json`."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from generators.markdown import table
+
+from plugformer_ablation.design.arms import SCALE, TASK
+
+Record = Mapping[str, Any]
+
+
+def study_table(docs: Path, name: str) -> str:
+    """Returns a row for each arm of a study at each task and scale: what it chose, its score and verdict."""
+    report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
+    verdicts = {each["arm"]: each for each in report["comparisons"]}
+    tuned = sorted({path for arm in report["arms"] for path in arm["tuned"]})
+    header = ["at", "arm", *(f"`{path.rpartition('.')[2]}`" for path in tuned), report["arms"][0]["metric"]]
+    header += ["difference [interval]", "verdict", "speedup in operations [95 %]"]
+    rows = []
+    for arm in report["arms"]:
+        place = " ".join(str(arm["values"][key]) for key in (TASK, SCALE) if key in arm["values"])
+        plain = arm["arm"].removeprefix(f"{place}: ").rpartition("=")[2]
+        chosen = [f"{arm['tuned'][path]:g}{'*' if path in arm['edges'] else ''}" for path in tuned]
+        score = "{mean:.4g} ± {deviation:.2g}, {seeds}".format(**arm["score"])
+        rows.append([place, f"`{plain}`", *chosen, score, *_judged(verdicts.get(arm["arm"]), report)])
+    return table(header, rows)
+
+
+def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
+    """Yields the difference of an arm in percent of the baseline, the verdict and the speedup."""
+    if verdict is None:
+        yield from ("", "", "")
+        return
+    mean = next(arm["score"]["mean"] for arm in report["arms"] if arm["arm"] == verdict["baseline"])
+    ends = [100 * verdict[key] / mean for key in ("difference", "low", "high")]
+    yield "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*ends)
+    yield verdict["verdict"]
+    speedup = (verdict["speedup"] or {}).get("operations")
+    yield "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**speedup) if speedup else "–"
+
+
+def law_table(docs: Path, name: str) -> str:
+    """Returns a row for each arm's power law: the loss that smaller scales predict, and what it is worth."""
+    report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
+    rows = []
+    for law in report["laws"]:
+        measured, more = law["scales"]["loss"][-1], law.get("multiplier")
+        worth = "" if more is None else "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**more)
+        numbers = [f"{law[key]:.2f}" for key in ("irreducible", "reducible", "exponent")]
+        error = 100 * (law["predicted"] / measured - 1)
+        arm = law["arm"].rpartition("=")[2]
+        rows.append([f"`{arm}`", *numbers, f"{law['predicted']:.4f}", f"{measured:.4f}", f"{error:+.2f} %", worth])
+    header = ["arm", "E", "A", "a", "predicted loss", "measured", "error", "worth in operations [95 %]"]
+    return table(header, rows)
