@@ -138,10 +138,6 @@ def test_temperature_seed_and_top_p_are_those_of_the_decoding(served):
     ("body", "status", "reason"),
     [
         ({"prompt": None}, 400, "prompt: Field required"),
-        ({"prompt": [1, 2]}, 400, "prompt."),
-        ({"prompt": "rain", "n": "2"}, 400, "n: "),
-        ({"prompt": "rain", "stop": [""]}, 400, "stop."),
-        ({"prompt": "rain", "max_tokens": 1e9}, 400, "max_tokens: "),
         ({"prompt": "rain", "temperature": -1}, 400, "temperature: "),
         ({"prompt": "rain", "best_of": 2}, 400, "best_of: "),
         ({"prompt": "rain", "model": "other"}, 404, "no model 'other'"),
