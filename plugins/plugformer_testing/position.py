@@ -99,14 +99,3 @@ def the_order_of_tokens_matters(subject: Subject) -> None:
         turned = placed.read(x.roll(1, 1)).roll(-1, 1)
         same = torch.allclose(turned, placed.read(x), atol=1e-9)
         require.that(not same, "tokens read the same whatever their order is")
-
-
-@contract_check()
-def rotation_keeps_lengths(subject: Subject) -> None:
-    """A rotated head has the length that it had, or that length times one factor for all heads and positions.
-
-    Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
-    """
-    heads = _heads(subject, 7)
-    factors = full(1, 7).at(subject.perturbed()).rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
-    require.close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")

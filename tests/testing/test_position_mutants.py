@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import torch
 from tests.testing.mutants import after, fault_test, instead
-from tests.testing.outcomes import unsound
 
 from plugformer.errors import LengthError
 from plugformer.interfaces import PositionalEncoding
@@ -38,10 +37,6 @@ class FlatBias(PositionalEncoding):
 
     def bias(self, query, key):
         return torch.full((1, self.heads, query.length, key.length), 0.5)
-
-
-def stretched(self, heads, *_):
-    return torch.linspace(1, 2, heads.shape[1], dtype=heads.dtype)[:, None, None] * heads
 
 
 class Answers(PositionalEncoding):
@@ -79,19 +74,7 @@ MUTANTS = {
     ),
     "the_order_of_tokens_matters": FlatBias,
     "long_sequences_work_or_are_refused": TooShort,
-    "rotation_keeps_lengths": after("Stretches", Rotary, rotate=stretched),
 }
 
 
 test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.POSITION)
-
-
-def test_one_factor_for_all_heads_is_no_fault():
-    """As in YaRN."""
-    assert "rotation_keeps_lengths" not in unsound(
-        after("Scales", Rotary, rotate=lambda self, heads, *_: 1.1 * heads)
-    )
-
-
-def test_a_bias_that_depends_on_the_query_keeps_the_contract():
-    assert not unsound(Answers)
