@@ -179,13 +179,3 @@ def losses_add_up(training: _SmallTraining) -> None:
     """The loss of a batch is the sum of those of its examples, so that processes can share a batch."""
     whole, *parts = (training.loss(training.examples.batch(rows)).total for rows in ([0, 1], [0], [1]))
     require.close(torch.stack(parts).sum(), whole, "the losses of two examples do not add up", tolerance=1e-4)
-
-
-@contract_check(given=_SmallTraining)
-def evaluated_parameters_fit(training: _SmallTraining) -> None:
-    """Values for evaluation have names and shapes of parameters, and parameters are not changed."""
-    parameters = training.updated().parameters()
-    for name, value in training.evaluated().items():
-        require.that(name in parameters, f"it wants {name!r} evaluated, not one of {[*parameters]}")
-        require.equal(value.shape, parameters[name].shape, f"the shape of its value of {name}")
-    require.same(training.parameters(), parameters, "after `evaluated_parameters`, which returns values")

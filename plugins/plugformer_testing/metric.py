@@ -150,17 +150,3 @@ def any_joint_reference_counts(subject: Subject, references: str) -> None:
         several, one = (metric.aggregate(_statistics(metric, case)) for case in cases)
         close = math.isclose(several, one, rel_tol=1e-6)
         require.that(close, f"a prediction that equals one of 2 references scores {several}, expected {one}")
-
-
-@contract_check(cases=EXAMPLES)
-def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored) -> None:
-    """A signature is one line of text; a table has a whole number for each column in every row."""
-    metric: Metric = subject.create()
-    given = _arguments(metric, case)
-    signature = metric.signature(given[1]) if isinstance(metric, OutputMetric) else ""
-    one_line = isinstance(signature, str) and len(signature.splitlines()) <= 1
-    require.that(one_line, f"the signature is {signature!r}, expected one line of text")
-    table = metric.table(*given) if isinstance(metric, OutputMetric | SourceMetric) else None
-    for name, numbers in table["rows"].items() if table else ():
-        fits = table is not None and [type(number) for number in numbers] == [int] * len(table["columns"])
-        require.that(fits, f"the table's row {name!r} is {numbers}, expected a whole number for each column")

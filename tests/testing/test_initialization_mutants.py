@@ -19,25 +19,12 @@ class Copies(Initialization):
         values.data = torch.randn(values.shape, dtype=torch.float64)
 
 
-class DrawsOnce(Initialization):
-    """Keeps what it has drawn; the first is larger."""
-
-    def __init__(self):
-        self.drawn = {}
-
-    def draw(self, values, path, module, residual_layers):
-        if path not in self.drawn:
-            self.drawn[path] = torch.randn_like(values) / (1 + len(self.drawn))
-        values.copy_(self.drawn[path])
-
-
 MUTANTS = {
     "values_are_finite": drawing("DividesByAxes", lambda values: values.normal_().div_(values.dim())),
     "parameters_stay_what_they_are": Copies,
     "values_follow_the_seed": drawing(
         "NumPy", lambda values: values.copy_(torch.from_numpy(np.random.normal(size=values.shape)))
     ),
-    "each_parameter_is_drawn_alone": DrawsOnce,
 }
 
 
