@@ -1,6 +1,5 @@
 """The contracts of norms, feed-forward networks and residual connections, see plugformer.interfaces.layer."""
 
-import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, cast
@@ -14,7 +13,6 @@ from plugformer.interfaces import (
     Context,
     FeedForward,
     Norm,
-    Place,
     PositionalEncoding,
     Positions,
     Residual,
@@ -25,7 +23,7 @@ from plugformer_testing import architecture, require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.probes import PADDED, Function
 from plugformer_testing.small import CASES, EncodedCase
-from plugformer_testing.subject import DECODER, ENCODER, PLACES, SUBLAYERS, Subject
+from plugformer_testing.subject import DECODER, ENCODER, SUBLAYERS, Subject
 
 _AXES = {Kind.NORM: (1, 2, 3), Kind.FEED_FORWARD: (3,), Kind.RESIDUAL: (3,)}
 
@@ -186,16 +184,6 @@ def models_keep_their_contract(subject: Subject, case: tuple[str, EncodedCase]) 
     if all(residual.takes == "all" for residual in made):
         return
     architecture.check_residual(name, examples, PartSpec(subject.component, subject.options))
-
-
-@contract_check(Kind.RESIDUAL, cases=PLACES)
-def says_what_it_needs(subject: Subject, place: Place) -> None:
-    """`final_norm` is true or false, and `gain` a finite number above zero, in any place of a model."""
-    residual: Residual = subject.create(place=place)
-    final, gain = residual.final_norm, residual.gain
-    require.that(isinstance(final, bool), f"final_norm is {final!r}, expected a bool")
-    sound = isinstance(gain, int | float) and math.isfinite(gain) and gain > 0
-    require.that(sound, f"gain is {gain!r}, expected a finite number above zero")
 
 
 def sublayers(names: Sequence[str], x: Tensor, real: Tensor | None = None) -> dict[str, Function]:
