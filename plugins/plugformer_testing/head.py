@@ -1,7 +1,5 @@
 """The contract of heads, see plugformer.interfaces.head."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -397,8 +395,7 @@ def everything(subject: Subject, head: Head, hidden: Tensor, real: Tensor) -> Te
     hidden = hidden[:, : real.shape[1]]
     context = _context(head, real, hidden)
     targets = _targets(subject, real)[0]
-    with _noting_what_is_absent(head):
-        logits = head.logits(hidden, context)
+    logits = head.logits(hidden, context)
     if not head.output_types <= _NUMBERS:  # of which some heads have one, whatever the model's outputs
         _require_shape(head, logits, real, OUTPUTS)
     logits = logits.masked_fill(logits == -torch.inf, 0.0)  # of absent candidates
@@ -407,14 +404,3 @@ def everything(subject: Subject, head: Head, hidden: Tensor, real: Tensor) -> Te
     targets = targets.to(hidden.dtype) if targets.is_floating_point() else targets
     loss, _ = head.loss(hidden, targets, context)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])
-
-
-@contextmanager
-def _noting_what_is_absent(head: Head) -> Iterator[None]:
-    """Adds to an exception about None that `reads` does not name all of the context."""
-    try:
-        yield
-    except Exception as error:
-        if "NoneType" in str(error) and (absent := sorted({"memory", "cross_attention"} - head.reads)):
-            error.add_note(f"without {' and '.join(absent)}, which `reads` does not name,")
-        raise

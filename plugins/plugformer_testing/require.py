@@ -1,7 +1,6 @@
 """Requirements of contracts: each fails the check with one sentence unless it holds."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import pytest
 import torch
@@ -51,13 +50,3 @@ def same(
     equal(sorted(actual), sorted(expected), f"{how}, what there is")
     for name, value in expected.items():
         close(actual[name], value, f"{how}, {name} is different", tolerance=tolerance)
-
-
-@contextmanager
-def works(what: str) -> Iterator[None]:
-    """Adds what was tried to an exception that a component raises; a report shows it."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(what)
-        raise

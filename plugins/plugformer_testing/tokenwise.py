@@ -101,8 +101,7 @@ def an_auxiliary_loss_is_a_scalar(subject: Subject) -> None:
     x = subject.tokens(*mask.shape)
     for hidden, real in ((x[mask][None], None), (x, mask), (x[:, :0], None)):
         count = hidden.shape[1]
-        with require.works(f"in training, with {count or 'no'} tokens{' at all' * (not count)},"):
-            compute(network, hidden, real)
+        compute(network, hidden, real)
         loss = getattr(network, "auxiliary_loss", None)
         if loss is None:
             continue

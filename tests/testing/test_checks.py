@@ -11,12 +11,10 @@ from tests.testing.outcomes import outcomes, unsound
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import ModelContext, Schedule
-from plugformer.registry import Kind
 from plugformer_plugins.attention.grouped import GroupedQueryAttention, MultiHeadAttention
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.schedule.warmup import Constant
 from plugformer_testing import check, parametrize_with_checks, require
-from plugformer_testing.checks import checks_of
 from plugformer_testing.contract import Check
 from plugformer_testing.subject import Subject
 
@@ -61,14 +59,6 @@ def test_a_declared_failure_is_expected(check):
     check()
 
 
-def test_a_failure_is_reported_by_pytest_and_the_others_run(capfd):
-    assert not check(StartsAtZero)
-    printed = capfd.readouterr().out
-    assert f"schedule/StartsAtZero::{CHECK} FAILED" in printed
-    assert "the factor of update 1 of 2 is zero: nothing is learned there [smallest case: 2]" in printed
-    assert "1 failed, 2 passed" in printed
-
-
 def test_a_declared_failure_that_passes_is_a_wrong_declaration_without_options(capfd):
     declared = {"factors_are_numbers": "slow"}
     assert not check(StartsAtZero, expected_failures={**declared, CHECK: "it warms up"})
@@ -92,12 +82,6 @@ def test_what_cannot_run_is_said_once(component, method, change, named):
     assert first.startswith("failed: ")
     assert named in first
     assert set(others) == {"skipped: not run, since constructs failed"}
-
-
-def test_a_head_is_told_what_it_does_not_declare(capfd):
-    mutant = after("Mutant", LanguageModel, logits=lambda self, found, hidden, at: found + at.memory.sum())
-    assert not check(mutant)
-    assert "memory, which `reads` does not name" in capfd.readouterr().out
 
 
 def test_a_class_is_checked_that_is_defined_in_a_function_or_a_notebook(monkeypatch):
@@ -168,10 +152,3 @@ def test_a_check_is_repeatable_and_does_not_affect_the_caller():
     assert torch.equal(*drawn)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_num_threads() == threads
-
-
-@pytest.mark.parametrize("kind", Kind)
-def test_every_check_has_a_sentence(kind):
-    checks = checks_of(kind)
-    assert len({found.name for found in checks}) == len(checks) > 0
-    assert all(found.function.__doc__.rstrip().endswith(".") for found in checks)

@@ -139,12 +139,6 @@ def test_examples_that_become_no_batch_are_named_once(message):
     assert set(others) == {"skipped: not run, since examples_become_batches failed"}
 
 
-def test_a_label_that_is_looked_up_without_a_word_is_told_what_to_raise():
-    look_up = instead("LooksUp", Classification, target=lambda self, row, value: self.state.index(value))
-    message = failure(look_up, "unseen_labels_are_refused", raises=True)
-    assert message.endswith("in label, for which an ExampleError has its row,")
-
-
 def test_a_type_with_one_answer_is_told_to_refuse_more():
     def answer(self, model, batch, tokenizers, n_best):
         return Classification.answer(self, model, batch, tokenizers, 1)
