@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer.registry.options import checked_options
 from plugformer_testing import require
@@ -212,34 +211,6 @@ def saved_and_loaded_is_the_same(subject: Subject) -> None:
         json.loads(file.read_text(encoding="utf-8"))
 
     _require_same(_loaded(subject, save), trained(subject), "saved and loaded")
-
-
-@contract_check(cases=("missing", "", "{", "[]", "\x00\xff"))
-def broken_files_are_refused(subject: Subject, content: str) -> None:
-    """Loading a file that is missing or damaged is a RunError."""
-
-    def write(file: Path) -> None:
-        if content != "missing":
-            file.write_bytes(content.encode("latin-1"))
-
-    raised = _raised(lambda: _loaded(subject, write))
-    require.that(isinstance(raised, RunError), f"loading such a file raises {raised!r}, expected a RunError")
-
-
-@contract_check(cases=(0, 2))
-def no_text_is_refused(subject: Subject, blank: int) -> None:
-    """Training without any text is a DataError, unless there is nothing to train."""
-    raised = _raised(lambda: _train(subject, [""] * blank))
-    fits = raised is None or isinstance(raised, DataError)
-    require.that(fits, f"training on {blank} blank texts raises {raised!r}, expected a DataError")
-
-
-def _raised(action: Callable[[], object]) -> Exception | None:
-    try:
-        action()
-    except Exception as error:
-        return error
-    return None
 
 
 def _loaded(subject: Subject, write: Callable[[Path], object]) -> Tokenizer:
