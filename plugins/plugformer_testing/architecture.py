@@ -51,7 +51,6 @@ from plugformer_testing.small import (
 from plugformer_testing.subject import Subject
 
 _GENERATED = tuple(case for case in CASES if case.level is Level.NEXT_TOKEN)
-_APART = tuple(case for case in CASES if case.level is Level.VECTOR)
 _STEPS = 3
 _NOTHING = 1e-9
 
@@ -307,40 +306,6 @@ def positions_cover_a_batch(small: _SmallExperiment) -> None:
             positions, times = sequences_of(small.architecture, lengths[rows], counts[rows], case.level)
             most = int((positions.max(axis=0) * np.broadcast_to(times, positions.shape).sum(axis=0)).sum())
             require.that(found <= most, f"positions and rows make {most}, a batch has {found} positions")
-
-
-@contract_check(cases=_APART)
-def rows_stay_with_their_example(subject: Subject, case: EncodedCase) -> None:
-    """At level vector another row of an example changes its own vector, and none of another example.
-
-    Where an input has many rows, its vectors are the last columns, in the order of the rows, and no others
-    are marked. Without an input that is optional, the vectors that are left are the same.
-    """
-    if not _fits(subject.create(), case):
-        return
-    small = _SmallExperiment.of(subject, case)
-    encoded, real = small.encoded, small.model.targets(small.batch())[1]
-    hidden = small.model.hidden(small.batch())
-    for name, part in encoded.inputs.items():
-        counts = np.ones(len(encoded), dtype=np.int64) if part.counts is None else part.counts
-        first, starts = real.shape[1] - counts.max(), np.cumsum(part.lengths) - part.lengths
-        if part.counts is not None:
-            marked = real[:, first:].sum(dim=1).tolist()
-            require.equal(marked, counts.tolist(), f"the number of {name} that each example has")
-        places = [(owner, place) for owner, count in enumerate(counts) for place in range(count)]
-        for (owner, place), start in zip(places, starts, strict=True):
-            other = small.model.hidden(small.batch(encoded=_with_other_token(encoded, name, start)))
-            changed = real & ((other - hidden).abs().amax(dim=-1) > _NOTHING)
-            own = changed[owner] if part.counts is None else changed[owner, first + place]
-            require.that(own.any(), f"row {place} of {name} in example {owner} does not change its vector")
-            changed[owner] = False
-            require.that(not changed.any(), f"a row of {name} in example {owner} changes other examples")
-    if "second" in encoded.inputs:
-        batch = small.batch(encoded=replace(encoded, inputs={"input": encoded.inputs["input"]}))
-        left = small.model.targets(batch)[1]
-        require.close(
-            small.model.hidden(batch)[left], hidden[left], "without the second input, vectors differ"
-        )
 
 
 @contract_check(cases=_GENERATED)

@@ -81,17 +81,6 @@ class LastOfTheLongest(DecoderModel):
         return past, self.step(batch.target, past)[:, -1]
 
 
-class OwnedByTheNext(EncoderOnly):
-    """Gives the last row of an example to the next one."""
-
-    def collate(self, encoded, level, **padding):
-        batch = super().collate(encoded, level, **padding)
-        for tokens in batch.reads.values():
-            if tokens.rows_of is not None:
-                object.__setattr__(tokens, "rows_of", tokens.rows_of.roll(1))
-        return batch
-
-
 def viewing(name, architecture, view):
     """Returns an architecture whose decoder has another view than its stack."""
 
@@ -130,7 +119,6 @@ MUTANTS = {
     "all_that_is_given_is_read": LeavesOutTheBeginning,
     "every_parameter_gets_a_gradient": after("TwoEmbeddings", EncoderOnly, build=add_an_embedding),
     "positions_cover_a_batch": after("ForgetsEnd", DecoderOnly, positions=lambda self, found, *_: found - 1),
-    "rows_stay_with_their_example": OwnedByTheNext,
     "continuing_equals_reading": building(DecoderOnly, LastOfTheLongest),
     "the_view_is_what_it_says": building(PrefixLM, LosesMarks),
 }
