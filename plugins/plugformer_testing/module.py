@@ -160,12 +160,11 @@ def runs_in_bfloat16(subject: Subject) -> None:
 
 @contract_check(*_STREAM)
 def keeps_the_format(subject: Subject) -> None:
-    """Of bfloat16 it makes bfloat16, whether its parameters are, too, or float32 under autocast."""
-    for parameters in (torch.bfloat16, torch.float32):
-        with torch.autocast("cpu", torch.bfloat16, enabled=parameters is torch.float32):
-            output = exercise(subject, subject.perturbed(parameters), torch.bfloat16)
-        message = f"with {parameters} parameters it makes {output.dtype} of bfloat16"
-        require.that(output.dtype is torch.bfloat16, f"{message}: convert what it adds, `.to(x.dtype)`")
+    """Of bfloat16 it makes bfloat16 under autocast, where its parameters are float32."""
+    with torch.autocast("cpu", torch.bfloat16):
+        output = exercise(subject, subject.perturbed(torch.float32), torch.bfloat16)
+    message = f"under autocast it makes {output.dtype} of bfloat16: convert what it adds, `.to(x.dtype)`"
+    require.that(output.dtype is torch.bfloat16, message)
 
 
 def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
@@ -187,19 +186,15 @@ def _require_near(output: Tensor, expected: Tensor, tolerance: float, what: str)
 
 @contract_check()
 def saves_and_loads(subject: Subject) -> None:
-    """Saved as safetensors and loaded into a new component, it computes the same; so does a deep copy."""
+    """Saved as safetensors and loaded into a new component, it computes the same."""
     module, fresh = subject.perturbed(), subject.perturbed()
-    copied, expected = copy.deepcopy(module), exercise(subject, module)
+    expected = exercise(subject, module)
     with tempfile.TemporaryDirectory() as folder:
         save_tensors(own_tensors(module), file := Path(folder, "component.safetensors"))
         missing = fresh.load_state_dict(load_file(file), strict=False).missing_keys
     require.that(not missing, f"{', '.join(missing)} is not saved")
     message = "after saving and loading it computes something else: a part of it is not in its state_dict"
     require.close(exercise(subject, fresh), expected, message, tolerance=1e-9)
-    require.close(exercise(subject, copied), expected, "a deep copy computes otherwise", tolerance=1e-9)
-    for parameter in copied.parameters():
-        parameter.data.add_(1.0)
-    require.close(exercise(subject, module), expected, "a deep copy shares parameters", tolerance=1e-9)
 
 
 @contract_check(Kind.POSITION, *_STREAM, cases=BATCHES)
