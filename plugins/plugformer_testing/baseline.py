@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy import ndarray
 
 from plugformer.interfaces import Example, LikelihoodBaseline, OutputBaseline, Prediction, TaskType
 from plugformer.registry import Kind
-from plugformer.reproducibility import generator_states
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
@@ -84,11 +82,10 @@ def answers_are_repeatable(subject: Subject, case: str) -> None:
     """The same examples give the same answers, and nothing is drawn from the generators of the process."""
     if not issubclass(subject.component, OutputBaseline):
         return
-    before = generator_states()
-    fitted = [_fitted(subject, case) for _ in range(2)]
-    found = [baseline.answer(questions, candidates, 2) for baseline, questions, candidates in fitted]
+    with require.undrawn():
+        fitted = [_fitted(subject, case) for _ in range(2)]
+        found = [baseline.answer(questions, candidates, 2) for baseline, questions, candidates in fitted]
     require.equal(found[1], found[0], "the answers of a second object")
-    _require_undrawn(before)
 
 
 @contract_check()
@@ -96,8 +93,9 @@ def probabilities_are_of_tokens(subject: Subject) -> None:
     """Each token after the first has a probability, which is 0 nowhere; those of all tokens sum to 1."""
     if not issubclass(subject.component, LikelihoodBaseline):
         return
-    before, baseline = generator_states(), _of_tokens(subject)
-    found = baseline.log_probabilities(_SEQUENCES)
+    with require.undrawn():
+        baseline = _of_tokens(subject)
+        found = baseline.log_probabilities(_SEQUENCES)
     for sequence, row in zip(_SEQUENCES, found, strict=True):
         fits = np.shape(row) == (len(sequence) - 1,) and np.isfinite(row).all()
         require.that(fits, f"{sequence.tolist()} has {row}, expected {len(sequence) - 1} finite numbers")
@@ -105,7 +103,6 @@ def probabilities_are_of_tokens(subject: Subject) -> None:
         following = [np.array([*given, token]) for token in range(VOCABULARY)]
         total = float(np.exp([row[-1] for row in baseline.log_probabilities(following)]).sum())
         require.that(abs(total - 1) < 1e-6, f"the probabilities after {given} sum to {total}, expected 1")
-    _require_undrawn(before)
 
 
 @contract_check()
@@ -118,16 +115,3 @@ def probabilities_look_at_nothing_later(subject: Subject) -> None:
     for sequence, row in zip(_SEQUENCES, whole, strict=True):
         part = baseline.log_probabilities([sequence[:-1]])[0] if len(sequence) > 2 else row[:-1]
         require.that(np.allclose(part, row[:-1]), f"without its last token {sequence.tolist()} has {part}")
-
-
-def _require_undrawn(before: Mapping[str, Any]) -> None:
-    for name, state in generator_states().items():
-        same = all(
-            bool(torch.equal(one, two)) if isinstance(one, torch.Tensor) else one == two
-            for one, two in zip(_parts(before[name]), _parts(state), strict=True)
-        )
-        require.that(same, f"it draws from the random generator of {name}; use one of its own")
-
-
-def _parts(state: Any) -> Sequence[Any]:
-    return state if isinstance(state, tuple) else [state]

@@ -1,7 +1,10 @@
 """Requirements of contracts: each fails the check with one sentence unless it holds."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -50,3 +53,15 @@ def same(
     equal(sorted(actual), sorted(expected), f"{how}, what there is")
     for name, value in expected.items():
         close(actual[name], value, f"{how}, {name} is different", tolerance=tolerance)
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Requires that nothing is drawn from the random generators of the process."""
+    before = _generators()
+    yield
+    that(_generators() == before, "it draws from a generator of the process; it must use one of its own")
+
+
+def _generators() -> tuple[object, ...]:
+    return torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state())
