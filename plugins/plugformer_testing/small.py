@@ -325,7 +325,6 @@ class SmallTask:
     def answers(self, questions: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:
         """Returns the answers of its model to questions, by default the task's."""
         questions = questions or self.questions
-        require.that(questions, "it has no input column: there is nothing that a question could ask")
         split = self.split(questions, inference=True)
         model = self.model()
         with evaluating(model):

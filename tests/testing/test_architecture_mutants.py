@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
 from tests.testing.mutants import after, fault_test, instead
-from tests.testing.outcomes import failure
 
-from plugformer.interfaces import ABSENT, BIDIRECTIONAL, Level, Ragged
+from plugformer.interfaces import ABSENT, Level, Ragged
 from plugformer.registry import Kind
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
@@ -81,28 +79,6 @@ class LastOfTheLongest(DecoderModel):
         return past, self.step(batch.target, past)[:, -1]
 
 
-def viewing(name, architecture, view):
-    """Returns an architecture whose decoder has another view than its stack."""
-
-    def build(self, made, *_):
-        made.decoder.view = view
-        return made
-
-    return after(name, architecture, build=build)
-
-
-def marking(name, prefix):
-    """Returns a prefix LM with another prefix: `prefix(tokens, number of given ones)`."""
-
-    def collate(self, batch, encoded, *_):
-        if encoded.input is None or batch.given is None:
-            return batch
-        marks = {"in_prefix": prefix(batch.target, batch.given[:, None]).long()}
-        return replace(batch, target=replace(batch.target, marks=marks))
-
-    return after(name, PrefixLM, collate=collate)
-
-
 class LosesMarks(DecoderModel):
     """Forgets the marks when it cuts off the last token."""
 
@@ -125,18 +101,3 @@ MUTANTS = {
 
 
 test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.ARCHITECTURE)
-
-VIEWS = {
-    "examples_are_independent": marking(
-        "OnePrefix", lambda tokens, given: tokens.mask.cumsum(dim=1) < given[:1]
-    ),
-    "nothing_reads_what_it_predicts": marking(
-        "OutputInPrefix", lambda tokens, given: tokens.mask.cumsum(dim=1) <= given + 1
-    ),
-    "the_view_is_what_it_says": viewing("Leaks", DecoderOnly, BIDIRECTIONAL),
-}
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_faults_of_views_are_caught(name):
-    failure(VIEWS[name], name)

@@ -2,17 +2,12 @@
 
 import random
 
-import numpy as np
-import pytest
 from tests.testing.mutants import after, fault_test
-from tests.testing.outcomes import failure
 
 from plugformer.interfaces import Prediction
 from plugformer.registry import Kind
-from plugformer_plugins.baseline.alignment import IBMModel1
 from plugformer_plugins.baseline.constant import Majority
 from plugformer_plugins.baseline.ngrams import NGrams
-from plugformer_plugins.baseline.tagging import FrequentTag
 
 
 def drawing(self, found, *_):
@@ -34,22 +29,3 @@ FAULTS = {
     ),
 }
 test_every_check_catches_a_fault = fault_test(FAULTS, Kind.BASELINE)
-
-OTHERS = {
-    "number of tags": after(
-        "Shortens", FrequentTag, answer=lambda self, found, *_: [Prediction(one.output[:1]) for one in found]
-    ),
-    "'no candidate'": after(
-        "Invents", IBMModel1, answer=lambda self, found, *_: [Prediction("no candidate")] * len(found)
-    ),
-    "number of answers": after("Forgets", Majority, answer=lambda self, found, *_: found[1:]),
-    "expected 6 finite numbers": after(
-        "Starts", NGrams, log_probabilities=lambda self, found, *_: [np.append(row, -1.0) for row in found]
-    ),
-}
-
-
-@pytest.mark.parametrize("words", OTHERS)
-def test_what_is_wrong_is_named(words):
-    check = "probabilities_are_of_tokens" if "finite" in words else "answers_are_outputs_of_the_task"
-    assert words in failure(OTHERS[words], check)

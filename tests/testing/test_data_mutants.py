@@ -5,7 +5,6 @@ import random
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from tests.columns import LABELS, PAIRS
 from tests.testing.mutants import fault_test, instead
-from tests.testing.outcomes import failure, unsound
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data
@@ -61,11 +60,3 @@ MUTANTS = {
 
 
 test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.DATA)
-
-
-def test_a_refusal_of_every_task_type_is_told_once():
-    assert failure(ServesNothing, "serves_a_type_of_task") == "it serves no task type: not today"
-
-
-def test_sound_data_pass():
-    assert not unsound(Pairs)

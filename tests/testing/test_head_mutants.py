@@ -38,14 +38,6 @@ class SmoothInEvaluation(LanguageModel):
         return loss
 
 
-class Earlier(Contrastive):
-    """Gives the first example of a batch more weight."""
-
-    def likelihoods(self, hidden, targets, context):
-        found = super().likelihoods(hidden, targets, context)
-        return found._replace(losses=found.losses / torch.arange(1, len(targets) + 1))
-
-
 class IgnoresWeights(TokenClassifier):
     """Weighs targets in evaluation alone."""
 
@@ -136,7 +128,6 @@ test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.HEAD)
 @pytest.mark.parametrize(
     ("name", "mutant"),
     [
-        ("the_loss_adds_up", Earlier),
         ("the_loss_adds_up", NotInBatch),
         ("padding_does_not_count", AveragesTheMemory),
         (

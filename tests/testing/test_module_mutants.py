@@ -6,7 +6,6 @@ from tests.testing.mutants import SHARED, after, instead
 from tests.testing.outcomes import failure, outcomes
 from torch import nn
 
-from plugformer.interfaces import Norm
 from plugformer_plugins.norm.norms import RMSNorm
 
 
@@ -29,17 +28,6 @@ def growing(name, grow, forward=lambda self, output, x: output, **members):
 
 def returning(name, change):
     return after(name, RMSNorm, forward=change)
-
-
-class HiddenValues(Norm):
-    """Holds parameters that nobody draws."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(model.width))
-
-    def forward(self, x):
-        return nn.functional.normalize(x, dim=-1) * self.gain
 
 
 class Table(nn.Module):
@@ -127,7 +115,3 @@ def test_roles_are_compared_with_what_grows(role, outputs, message):
         assert message in failure(mutant, "parameters_have_roles")
     else:
         assert outcomes(mutant)["parameters_have_roles"] == "passed"
-
-
-def test_parameters_that_nobody_draws_are_named():
-    assert "reset_parameters" in failure(HiddenValues, "draws_initial_values", raises=True)

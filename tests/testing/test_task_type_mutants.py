@@ -8,7 +8,7 @@ from tests.testing.mutants import after, fault_test, instead
 from tests.testing.outcomes import failure, outcomes
 
 from plugformer.errors import ExampleError
-from plugformer.interfaces import Column, Input
+from plugformer.interfaces import Column
 from plugformer.registry import Kind
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
@@ -137,21 +137,3 @@ def test_examples_that_become_no_batch_are_named_once(message):
     first, *others = outcomes(UNUSABLE[message]).values()
     assert message in first
     assert set(others) == {"skipped: not run, since examples_become_batches failed"}
-
-
-def test_a_type_with_one_answer_is_told_to_refuse_more():
-    def answer(self, model, batch, tokenizers, n_best):
-        return Classification.answer(self, model, batch, tokenizers, 1)
-
-    message = failure(instead("AnswersOnce", Classification, answer=answer), "alternatives_follow_the_best")
-    assert message.endswith("raise a ConfigurationError if there are fewer than `n_best`")
-
-
-def test_a_type_without_questions_is_named_and_not_unpacked():
-    members = {
-        "columns": (Column("text", "text", "output", tokenizer="source"),),
-        "inputs": (Input(),),
-        "example_from_text": lambda self, text: {"text": text},
-    }
-    task_type = instead("OutputsOnly", MaskedLanguageModelling, **members)
-    assert "no input column" in failure(task_type, "answers_are_of_their_type")

@@ -1,12 +1,10 @@
 """Every check of tokenizers catches a fault that it is there for."""
 
-import subprocess
-import sys
 from copy import copy
 
 from tests.testing.mutants import after, before, fault_test, instead
 
-from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
+from plugformer.interfaces import BEGIN, UNKNOWN
 from plugformer.registry import Kind
 from plugformer_plugins.tokenizer.subwords import BPE
 from plugformer_plugins.tokenizer.word_level import Characters, Whitespace
@@ -78,28 +76,12 @@ class RemembersTraining(Characters):
         return [row[:: self.trainings] for row in super().encode(texts)]
 
 
-class OrderOfAHashTable(Tokenizer):
-    """A vocabulary in the order in which a set yields it."""
+class OrderOfAHashTable(Whitespace):
+    """Learns the words that a set yields first."""
 
     def train(self, texts):
-        self.words = ["", "", "", "", *{word for text in texts for word in text.split()}]
-
-    def encode(self, texts):
-        return [[self.words.index(w) if w in self.words else 1 for w in t.split()] for t in texts]
-
-    def decode(self, rows):
-        return [" ".join("<unk>" if n == 1 else self.words[n] for n in row if n != 0) for row in rows]
-
-    def tokens(self, row):
-        return [self.words[number] for number in row]
-
-    size = property(lambda self: len(self.words))
-
-    def save(self, file):
-        file.write_text("\n".join(self.words))
-
-    def load(self, file):
-        self.words = file.read_text().split("\n")
+        words = {word for text in texts for word in text.split()}
+        super().train([" ".join([*words][:20])])
 
 
 class LearnsACase(Whitespace):
@@ -142,23 +124,4 @@ MUTANTS = {
 }
 
 
-test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.TOKENIZER, raising=("OrderOfAHashTable",))
-
-SCRIPT = """
-from plugformer_plugins.tokenizer.word_level import Characters
-from plugformer_testing.checks import component_checks
-from plugformer_testing.subject import Subject
-
-class Mine(Characters):
-    pass
-
-if __name__ == "__main__":
-    (check,) = (c for c in component_checks(Subject.of(Mine)) if c.name.startswith("trained_in_another"))
-    check()
-"""
-
-
-def test_another_process_finds_the_class_of_a_script(tmp_path):
-    (tmp_path / "mine.py").write_text(SCRIPT)
-    command = [sys.executable, "mine.py"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.TOKENIZER)
