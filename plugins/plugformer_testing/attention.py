@@ -20,7 +20,7 @@ from plugformer.interfaces import (
 from plugformer_blocks import Prefix, Within
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
-from plugformer_testing.placed_attention import Observer, PlacedAttention, Steps, attentions, tokens_of
+from plugformer_testing.placed_attention import PlacedAttention, Steps, attentions, tokens_of
 from plugformer_testing.probes import (
     BATCHES,
     FULL,
@@ -197,51 +197,20 @@ def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
 
 
 @contract_check(cases=BATCHES[:4])
-def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
-    """The recorded weights are the ones by which the output is computed.
-
-    Shown in one of two ways: with one head, what a query reads from several keys is the sum of what it reads
-    from each alone, times its weight; or with the weights set to zero, the memory has no effect.
-    """
+def shown_weights_fit_the_mask(subject: Subject, batch: PaddedBatch) -> None:
+    """Weights that it records are (batch, heads, query, key), finite, and zero at padding."""
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
-    there, keys = subject.at(CROSS), batch.at(PositionalEncoding())
-    with torch.no_grad():
-        try:
-            used = _recomputes(PlacedAttention(there.perturbed(heads=1), CROSS, keys), memory, query)
-        except ConfigurationError:  # it needs more heads
-            used = False
-        used = used or _erases(PlacedAttention(there.perturbed(), CROSS, keys), memory, query)
-    require.that(used, "the output is not the sum over keys by the recorded weights, nor read through them")
-
-
-def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
-    """Returns whether weighted single reads add up to the output of an attention with one head."""
-    output, (weights, *more) = _read_with_weights(placed, memory, query)
-    alone = placed.at(full(len(memory), 1).at(PositionalEncoding()))
-    reads = torch.stack([alone.read(key[:, None], query) for key in memory.unbind(1)], dim=-1)
-    one = not more and weights.shape[1] == 1
-    return one and torch.allclose(output, (reads * weights[:, 0, :, None]).sum(-1), atol=1e-5, rtol=1e-5)
-
-
-def _erases(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
-    """Returns whether nothing is read from the memory if the recorded weights are zero."""
-
-    def depends(observer: Observer | None) -> bool:
-        output, other = (placed.read(values, query, observer) for values in (memory, memory + 1.0))
-        return not torch.allclose(output, other, atol=1e-5, rtol=1e-5)
-
-    return depends(None) and not depends(lambda _, value: value.detach().zero_())
-
-
-def _read_with_weights(
-    placed: PlacedAttention, x: Tensor, query: Tensor | None = None
-) -> tuple[Tensor, list[Tensor]]:
-    """Returns the output and the recorded weights, which not every attention has."""
-    taken: list[Tensor] = []
-    output = placed.read(x, query, lambda name, value: taken.append(value) if name == "weights" else None)
-    if not taken:
+    shown: list[Tensor] = []
+    placed = PlacedAttention(subject.at(CROSS).perturbed(), CROSS, batch.at(PositionalEncoding()))
+    placed.read(memory, query, lambda name, value: shown.append(value) if name == "weights" else None)
+    if not shown:
         pytest.skip('it records no "weights": nothing is shown that could be wrong')
-    return output, taken
+    for weights in shown:
+        found, expected = (len(weights), *weights.shape[2:]), (len(memory), query.shape[1], memory.shape[1])
+        require.equal(found, expected, "the shape of weights that it records, without their heads,")
+        require.finite(weights, "a weight that it records")
+        hidden = weights.masked_select(~batch.mask[:, None, None])
+        require.that((hidden == 0).all(), "it records weights of padding, where nothing is read")
 
 
 @contract_check(cases=BATCHES)
