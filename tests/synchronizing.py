@@ -46,10 +46,6 @@ class Synchronizations(TorchDispatchMode):
         self.calls = Counter()
         self._model = model
 
-    @property
-    def total(self):
-        return self.calls.total()
-
     def __enter__(self):
         for tensor in (*self._model.parameters(), *self._model.buffers()):
             tensor.of_device = True

@@ -103,9 +103,7 @@ def test_vectors_and_similarities(served, client):
     ("name", "body", "reason"),
     [
         ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "parameters.top: "),
-        ("classes", {"inputs": "rain", "parameters": {"top_k": 0}}, "parameters.top_k: "),
         ("classes", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}, "compares no sentences"),
-        ("tags", {"inputs": "rain", "parameters": {"aggregation_strategy": "best"}}, "aggregation_strategy"),
         ("source", {"inputs": ["rain", "x" * 99]}, "inputs[1]: "),
         ("vectors", {"inputs": {"first": "rain"}}, "vectors are those of texts"),
         ("continuation", {"inputs": "rain", "parameters": {"details": True}}, "details"),
