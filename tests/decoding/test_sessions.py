@@ -118,34 +118,16 @@ def test_a_padded_batch_equals_single_sentences(model, registry, sentences, sear
     assert_same(batch, singles)
 
 
-def test_tokens_in_pieces_equal_one_pass(model, sentences):
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        ([2, 0, 2, 2], [2, 0, 2, 2]),  # repeats, a drop, another order, and more rows than before
+        ([2, 2, 0, 0], [2, 0]),  # beams that share a source
+    ],
+)
+def test_rows_that_move_in_the_middle_equal_recomputing_them(model, sentences, rows, kept):
     source, target = sentences(), sentences("none", begin=True)
-    whole = model.decoder(target, model.encoder(source))
-    cache, pieces = model.decoder.start(model.encoder(source)), []
-    for ids in target.ids.split([1, 3, 2], dim=1):
-        piece = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), full=True)
-        pieces.append(model.decoder(piece, cache=cache))
-    torch.testing.assert_close(torch.cat(pieces, dim=1), whole)
-
-
-def test_rows_that_move_in_the_middle_equal_recomputing_them(model, sentences):
-    source, target = sentences(), sentences("none", begin=True)
-    rows = torch.tensor([2, 0, 2, 2])  # repeats, a drop, another order, and more rows than before
-    cache = model.decoder.start(model.encoder(source))
-    model.decoder(part(target, slice(0, 3)), cache=cache)
-    cache.select(rows, rows)
-    moved = [
-        model.decoder(part(target, slice(positions, positions + 1), rows), cache=cache)
-        for positions in (3, 4, 5)
-    ]
-    again = model.encoder(Tokens(source.ids[rows], source.mask[rows]))
-    whole = model.decoder(part(target, slice(None), rows), again)
-    torch.testing.assert_close(torch.cat(moved, dim=1), whole[:, 3:])
-
-
-def test_beams_that_share_a_source_equal_rows_with_a_source_each(model, sentences):
-    source, target = sentences(), sentences("none", begin=True)
-    rows, kept = torch.tensor([2, 2, 0, 0]), torch.tensor([2, 0])
+    rows, kept = torch.tensor(rows), torch.tensor(kept)
     cache = model.decoder.start(model.encoder(source))
     model.decoder(part(target, slice(0, 3)), cache=cache)
     cache.select(rows, kept)
@@ -168,9 +150,8 @@ def plain(tiny_model):
     return lively(tiny_model(*HEAD))
 
 
-@pytest.mark.parametrize("kind", [Session, RecomputingSession])
-def test_what_can_never_be_output_and_where_outputs_end(plain, sentences, kind):
-    opened = session(kind, plain, sentences())
+def test_what_can_never_be_output_and_where_outputs_end(plain, sentences):
+    opened = session(Session, plain, sentences())
     assert opened.sentences.tolist() == [0, 1, 2]
     assert opened.sentence_ids == [0, 1, 2]
     for length in range(max(LIMITS) + 1):
@@ -182,9 +163,8 @@ def test_what_can_never_be_output_and_where_outputs_end(plain, sentences, kind):
         opened.extend(torch.full((3,), 5))
 
 
-@pytest.mark.parametrize("kind", [Session, RecomputingSession])
-def test_selected_rows_keep_their_sentence_and_limit(plain, sentences, kind):
-    opened = session(kind, plain, sentences())
+def test_selected_rows_keep_their_sentence_and_limit(plain, sentences):
+    opened = session(Session, plain, sentences())
     for _ in range(2):
         opened.extend(torch.full((3,), 5))
     before = opened.log_probabilities
@@ -204,16 +184,6 @@ def test_the_encoder_runs_once_and_finished_rows_are_not_computed(plain, registr
     steps = [len(hypotheses[0].tokens) + 1 for hypotheses in found]  # END is a step, too
     assert rows == [sum(step > positions for step in steps) for positions in range(max(steps))]
     assert len(encoded) == 1
-
-
-def test_top_is_what_log_probabilities_have(plain, sentences):
-    opened = session(Session, plain, sentences())
-    for length in range(3):
-        values, tokens = opened.top(3)
-        expected = opened.log_probabilities.topk(3, dim=-1)
-        assert torch.equal(values, expected.values)
-        assert torch.equal(tokens, expected.indices)
-        opened.extend(torch.full((3,), 5 + length))
 
 
 def lengths(tokens):

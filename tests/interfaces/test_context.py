@@ -13,7 +13,6 @@ from plugformer.interfaces import (
     Positions,
     Tokens,
 )
-from plugformer.interfaces.context import State
 from plugformer.model import Cache
 
 
@@ -103,34 +102,6 @@ def test_only_some_tokens_are_queries_and_keys(causal):
     assert (context.view, context.observer) == (whole.view, notes)
 
 
-def test_the_bias_from_content_is_asked_for_in_every_layer():
-    class Told(PositionalEncoding):
-        calls = 0
-
-        def content_bias(self, query_heads, key_heads, query, key):
-            self.calls += 1
-            return query_heads.sum(-1, keepdim=True) + key_heads.sum(-1)[:, :, None]
-
-    encoding = Told()
-    positions = at(["xx"], encoding)
-    context = Context(positions, positions, view=BIDIRECTIONAL)
-    heads = torch.tensor([[[[1.0], [2.0]]]])
-    assert context.content_bias(heads, heads).tolist() == [[[[2.0, 3.0], [3.0, 4.0]]]]
-    context.content_bias(heads, heads)
-    assert encoding.calls == 2
-
-
-def test_merged_is_none_when_nothing_is_masked():
-    positions = at(["xx"])
-    assert Context(positions, positions, view=BIDIRECTIONAL).attn_mask is None
-
-
-def test_merged_is_the_mask_without_a_bias():
-    positions = at(["x."])
-    context = Context(positions, positions, view=BIDIRECTIONAL)
-    assert context.attn_mask is context.mask
-
-
 def test_merged_is_the_bias_where_allowed():
     positions = at(["xx"], Distance())
     full = Context(positions, positions, view=BIDIRECTIONAL)
@@ -199,14 +170,3 @@ def test_a_backward_hook_of_a_map_is_called():
     maps[1].register_full_backward_hook(lambda module, inputs, outputs: seen.append(outputs[0].shape))
     product(maps, torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)).sum().backward()
     assert seen == [(2, 3, 4)]
-
-
-def test_decoding_joins_the_weights_of_maps_once(monkeypatch):
-    joined, cat = [], torch.cat
-    monkeypatch.setattr(torch, "cat", lambda tensors, **options: joined.append(1) or cat(tensors, **options))
-    context, maps, x = behind(["xx"], 1), linears(), torch.randn(1, 1, 6, dtype=torch.float64)
-    context.state = State()
-    expected = cat([part(x) for part in maps], dim=-1)
-    for _ in range(3):
-        torch.testing.assert_close(context.product(x, *maps), expected)
-    assert len(joined) == 2  # weights and biases
