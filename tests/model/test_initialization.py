@@ -6,9 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.errors import RegistryError
-from plugformer.interfaces import FeedForward
-from plugformer.model.build import draw_own_values
 from plugformer.reproducibility import random_stream
 
 
@@ -47,12 +44,6 @@ def test_arms_share_what_they_have_in_common(tiny_model):
     assert different == {"key", "value"}
 
 
-def test_more_layers_leave_lower_ones_as_they_are(tiny_model):
-    one, three = values(tiny_model()), values(tiny_model("model.layers=3"))
-    assert one.keys() < three.keys()
-    assert all(torch.equal(one[name], three[name]) for name in one)
-
-
 def test_default_values_are_those_of_torch(tiny_model):
     """torch.nn.Linear: uniform on ±1 / sqrt(inputs); embeddings: normal with deviation one."""
     model = tiny_model("model.width=64", "model.ffn_width=256")
@@ -81,38 +72,6 @@ def test_xavier_fills_its_bounds(tiny_model):
     assert torch.equal(
         plain.encoder.layers[0].feed_forward.up.bias, model.encoder.layers[0].feed_forward.up.bias
     )
-
-
-class Scale(FeedForward):
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(3))
-
-    def forward(self, x, context):
-        return x * self.scale
-
-
-def test_parameters_that_nothing_draws_are_refused():
-    with pytest.raises(
-        RegistryError, match=r"model\.1 \(.*:Scale\) holds the parameters scale but has no reset"
-    ):
-        draw_own_values(nn.Sequential(nn.Linear(3, 3), Scale()), 1)
-
-
-def test_a_parent_may_draw_its_childrens_values():
-    class Parent(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.child = Scale()
-
-        def reset_parameters(self) -> None:
-            nn.init.normal_(self.child.scale)
-
-    models = [Parent(), Parent()]
-    for model in models:
-        draw_own_values(model, 1)
-    assert torch.equal(models[0].child.scale, models[1].child.scale)
-    assert models[0].child.scale.std() > 0
 
 
 def test_a_random_stream_depends_on_seed_and_name_and_leaves_no_trace():

@@ -55,11 +55,3 @@ def test_a_function_that_fails_is_named(registry, task):
     encoder = replace(spec.stacks["encoder"], layers=(first, *others))
     with pytest.raises(RegistryError, match=r"locals>\.attention: .*KeyError: 16"):
         build(replace(spec, stacks={**spec.stacks, "encoder": encoder}), Sizes(12, 12))
-
-
-def test_parts_are_compared_by_what_they_make(registry, task):
-    spec = Experiment.of(task, registry).spec
-    first, second = spec.stacks["encoder"].layers
-    assert first.sublayers["attention"] == second.sublayers["attention"]
-    assert first.sublayers["attention"] == PartSpec(GroupedQueryAttention, {"kv_heads": 2, "bias": True})
-    assert first.sublayers["attention"] != PartSpec(GroupedQueryAttention, {"kv_heads": 1, "bias": True})

@@ -9,15 +9,13 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import Attention, Batch, FeedForward, Level, ModelContext, Tokens
+from plugformer.interfaces import Attention, FeedForward, Level, ModelContext, Tokens
 from plugformer.model import PartSpec, Sizes, build
-from plugformer_cli.model_summary import summarize
 from plugformer_inspection.attention import AttentionLocation, _weights, observing
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.attention.grouped import MultiHeadAttention
-from plugformer_testing.architecture import check_residual
-from plugformer_testing.small import CASES, small_model
+from plugformer_testing.small import small_model
 
 SIZES = Sizes(13, 13)
 LENGTH = 12
@@ -36,11 +34,6 @@ class HalfOfThem(EverySecond):
 
     def most(self, length):
         return -(-length // 2)
-
-
-class Everything(ByToken):
-    def chosen(self, scores, real):
-        return torch.ones_like(real)
 
 
 def model_of(residual, kind=WRITING, **changes):
@@ -120,22 +113,6 @@ class Masked(nn.Module):
 
 def masked(forward, taken):
     return lambda x, context: forward(x, replace(context, key=replace(context.key, mask=taken)))
-
-
-def test_a_prefix_is_read_both_ways_by_what_is_taken():
-    """Also in pieces and with padding: the marks move with the tokens."""
-    check_residual("prefix", CASES[0], PartSpec(ByToken))
-
-
-def test_operations_are_counted_as_they_are_computed():
-    batch = Batch(target=tokens_of(LENGTH, LENGTH), given=torch.ones(2, dtype=torch.long))
-    half, whole = (
-        {row.path: row.flops for row in summarize(model_of(residual), batch)}
-        for residual in (HalfOfThem, Everything)
-    )
-    for part in ("attention", "feed_forward"):
-        path = f"decoder.layers.0.{part}"
-        assert 0 < half[path] <= 0.55 * whole[path]  # six of the eleven tokens that something follows
 
 
 def test_weights_are_shown_where_the_tokens_are():
