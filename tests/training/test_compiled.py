@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from tests.training.test_resuming import metrics
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.errors import ConfigurationError
-from plugformer.training import setup
-from plugformer.training.strategy import TrainingStrategy, compile_model, compiler_errors_explained, compiles
+from plugformer.training.strategy import compile_model, compiler_errors_explained, compiles
 
 PROGRAM = Path(__file__).with_name("compiled.py")
 COMPILER = shutil.which(os.environ.get("CXX", "g++"))
@@ -68,20 +66,6 @@ def test_layers_are_compiled_for_training_alone_and_stay_what_they_are(tiny_mode
     assert traced == []
     model.train().encoder(sentences())
     assert traced == list(model.encoder.layers)
-
-
-def test_the_model_that_is_trained_is_compiled(train_tiny, tmp_path, monkeypatch):
-    """With `training.shard` it is a copy."""
-    made, compiled = [], []
-
-    def copied(model, *arguments):
-        made.append(TrainingStrategy(deepcopy(model), *arguments))
-        return made[-1]
-
-    monkeypatch.setattr(setup, "strategy_of", copied)
-    monkeypatch.setattr(setup, "compile_model", lambda model, *_, **__: compiled.append(model))
-    train_tiny(tmp_path / "run", "training.compile=true", "training.steps=1")
-    assert compiled == [made[0].trained]
 
 
 def test_an_error_of_the_compiler_names_the_setting():

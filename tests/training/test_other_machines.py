@@ -1,17 +1,10 @@
-"""A run goes on where there are other devices or other processes: what cannot be the same is said."""
-
-import json
-import signal
+"""A run goes on where there are other devices: what cannot be the same is said."""
 
 import pytest
 import torch
-from tests.training.test_resuming import Interrupter
 from torch import nn
 
-from plugformer.errors import InterruptedRunError
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from plugformer.runs.store import load_tensors, save_tensors
-from plugformer.training.train import resume
 
 
 class FakeGenerator:
@@ -60,21 +53,3 @@ def test_the_state_of_a_device_is_for_one_of_its_type(monkeypatch, tmp_path, bef
     else:
         assert restored.draw() == FakeGenerator(monkeypatch, seed=2).draw()
         assert [each in notices[0] for each in types] == [True, True]
-
-
-def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
-    """Its checkpoint has two processes' states of GPUs, and the settings of an optimizer that was there."""
-    out, notices = tmp_path / "run", []
-    with pytest.raises(InterruptedRunError):
-        train_tiny(out, callbacks=[Interrupter(signal.SIGINT, [3])])
-    (checkpoint,) = (out / "checkpoints").iterdir()
-    file = checkpoint / "training.safetensors"
-    tensors, record = load_tensors(file), json.loads((checkpoint / "state.json").read_text())
-    tensors["gpu"] = torch.arange(16, dtype=torch.uint8)
-    save_tensors(tensors, file)
-    generators = dict(record["parts"]["mapping"])["generators"]
-    generators[0]["mapping"].append(["cuda", {"tensor": "gpu"}])
-    generators.append(generators[0])
-    (checkpoint / "state.json").write_text(json.dumps(record))
-    assert resume(out, notify=notices.append).report.metrics
-    assert any("from 2 on cuda to 1 on cpu" in notice for notice in notices)

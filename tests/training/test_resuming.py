@@ -157,26 +157,3 @@ def test_what_a_killed_process_left_is_removed(run_copy, trained):
     assert {path.name for path in run_copy.rglob(".*")} == {".mine", ".training.lock"}
     assert sorted((run_copy / "checkpoints").iterdir()) == kept
     assert_same_end(run_copy, trained.directory)
-
-
-def test_a_disk_that_fills_up_while_saving(train_tiny, trained, tmp_path, monkeypatch):
-    """The message says what to do; with room made again, the run ends as if nothing had happened."""
-
-    class FullDisk:
-        @hookimpl
-        def step_ended(self, update):
-            if update.step == 8:
-                monkeypatch.setattr("plugformer.runs.store.save_file", full)
-
-    def full(tensors, path, metadata):
-        path.write_bytes(b"half of it")
-        raise OSError(28, "No space left on device")
-
-    out = tmp_path / "run"
-    with pytest.raises(RunError, match=r"cannot be written: No space left on device"):
-        train_tiny(out, callbacks=[FullDisk()])
-    monkeypatch.undo()
-    assert load(out).predict(["May 1, 2001"])
-    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]
-    resume(out, notify=str)
-    assert_same_end(out, trained.directory)

@@ -6,9 +6,7 @@ import pytest
 from tests import batches
 from tests.training.trainers import make_trainer
 
-from plugformer.configuration import resolve
 from plugformer.interfaces import Batch
-from plugformer.validation import validate
 
 STEPS, KILLED = 6, 3
 SETTINGS = (
@@ -52,19 +50,3 @@ def assert_exact(registry, tmp_path):
 def test_every_part(assert_exact, tiny_task, any_parts):
     examples = [batches.pairs(text, [row[::-1] for row in text]) for text in TEXTS]
     assert_exact(tiny_task(*SETTINGS, *any_parts), examples)
-
-
-def test_classifier(assert_exact, registry, tmp_path):
-    """The language model's head is in the test above."""
-    file = tmp_path / "task.yaml"
-    file.write_text(
-        "type: classification\n"
-        "data: {name: dates}\n"
-        "tokenizer: characters\n"
-        "model: {architecture: encoder-only, width: 16, heads: 2, layers: 2, head: classifier}\n"
-    )
-    examples = [
-        batches.labeled(text, [n % 3 for n in each], range(len(each)))
-        for text, each in zip(TEXTS, LENGTHS, strict=True)
-    ]
-    assert_exact(validate(resolve(str(file), SETTINGS, registry), data=False).task, examples)

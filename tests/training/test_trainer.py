@@ -2,8 +2,6 @@
 
 import math
 import threading
-from collections import Counter
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -308,23 +306,3 @@ def test_the_thread_of_the_stream_counts(trainer, monkeypatch, hooks, again):
     assert (len(main), len(threads)) == (2 * again, 3 + 2 * again)
     expected = made.run.model.count(OTHER if again else ONE)
     assert [update.targets for update in made.seen.updates] == [expected, expected]
-
-
-def test_batches_for_a_gpu_are_in_pinned_memory(trainer, monkeypatch):
-    """All tensors are, through the device of this process: a thread begins with the first one."""
-    devices = []
-
-    @contextmanager
-    def chosen(device):
-        devices.append(device)
-        yield
-        devices.append(None)
-
-    monkeypatch.setattr(torch.cuda, "device", chosen)
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: devices.append(tensor.shape) or tensor)
-    made = trainer()
-    monkeypatch.setattr(made.strategy, "device", torch.device("cuda", 1))
-    made._counted(replace(ONE, source=replace(ONE.source, marks={"segment": torch.zeros(7)})))
-    assert (devices[0], devices[-1]) == (torch.device("cuda", 1), None)
-    tokens = [ONE.source.ids.shape, ONE.source.mask.shape, ONE.target.ids.shape, ONE.target.mask.shape]
-    assert Counter(devices[1:-1]) >= Counter([*tokens, torch.Size([7])])
