@@ -13,7 +13,6 @@ from plugformer.data.arrow import ragged
 from plugformer.data.processor import refuse_incomplete
 from plugformer.errors import ExampleError
 from plugformer.interfaces import ABSENT, BEGIN, END, PADDING, Encoded, Ragged
-from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small import SmallTask
 
@@ -23,34 +22,6 @@ ROWS = [[5, 6], [], [7, 8, 9]]
 @pytest.mark.parametrize("rows", [[[4], [], [5, 6]], [[], []], []])
 def test_sequences_come_one_by_one_as_they_went_in(rows: list[list[int]]) -> None:
     assert Ragged.of(rows).rows() == rows
-
-
-def test_end_follows_every_sequence() -> None:
-    tokens = pad(Ragged.of(ROWS))
-    assert tokens.ids.tolist() == [
-        [5, 6, END, PADDING],
-        [END, PADDING, PADDING, PADDING],
-        [7, 8, 9, END],
-    ]
-    assert tokens.mask.tolist() == (tokens.ids != PADDING).tolist()
-    assert not tokens.full
-    assert tokens.count == 8
-
-
-def test_a_batch_is_full_only_without_padding() -> None:
-    assert pad(Ragged.of([[5], [6]])).full
-    assert not pad(Ragged.of([[5], [6]]), length=3).full
-    assert pad(Ragged.of([[5], [6]]), length=1).ids.shape == (2, 2)
-
-
-def test_a_batch_holds_the_same_tokens_as_its_rows_alone() -> None:
-    whole = pairs(ROWS, ROWS[::-1], rows=[4, 5, 6])
-    for number in range(3):
-        single = pairs([ROWS[number]], [ROWS[2 - number]])
-        for one, many in ((single.source, whole.source), (single.target, whole.target)):
-            assert many.ids[number][many.mask[number]].tolist() == one.ids[0].tolist()
-    assert whole.rows == [4, 5, 6]
-    assert whole.tokens == 8 + 11
 
 
 def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,14 +44,6 @@ def test_targets_go_from_begin_to_end_and_classified_texts_too() -> None:
     assert batch.source.ids.tolist() == [[BEGIN, 5, END, PADDING], [BEGIN, 6, 7, END]]
     assert batch.targets.dtype == torch.int64
     assert batch.targets.tolist() == [2, 0]
-
-
-def test_a_batch_moves_as_a_whole() -> None:
-    batch = pairs(ROWS, ROWS, rows=[1, 2, 3]).to("meta")
-    assert {batch.source.ids.device.type, batch.target.mask.device.type, batch.targets.device.type} == {
-        "meta"
-    }
-    assert batch.rows == [1, 2, 3]
 
 
 def test_a_column_in_several_chunks_is_one() -> None:

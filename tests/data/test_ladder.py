@@ -70,14 +70,6 @@ def test_batches_are_full_but_one(lengths: Lengths, tokens: int, size: int | Non
     assert sum(found < most for found, most in zip(rows, full, strict=True)) <= 1
 
 
-@given(LENGTHS, st.integers(1, 600))
-@settings(deadline=None)
-def test_rungs_are_a_chain(lengths: Lengths, tokens: int) -> None:
-    first, _ = epochs(lengths, tokens=tokens)
-    rungs = np.array(sorted({tuple(batch.lengths) for batch in first}))
-    assert (np.diff(rungs, axis=0) >= 0).all()
-
-
 @given(LENGTHS, st.integers(0, 3), st.integers(1, 600))
 @settings(deadline=None)
 def test_the_rows_of_examples_count(lengths: Lengths, seed: int, tokens: int) -> None:
@@ -98,14 +90,6 @@ def test_examples_of_the_next_rung_complete_a_batch() -> None:
         for batches in (first, second)
     )
     assert one != other
-
-
-def test_an_example_over_the_budget_is_a_batch_by_itself() -> None:
-    first, _ = epochs(np.array([[5, 5], [90, 90], [5, 5]]), tokens=20)
-    assert sorted((sorted(batch.rows), batch.lengths) for batch in first) == [
-        ([0, 2], [5, 5]),
-        ([1], [90, 90]),
-    ]
 
 
 @pytest.mark.parametrize(("seed", "epoch"), [(1, 1), (2, 0)])

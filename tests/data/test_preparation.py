@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from plugformer.configuration.task import Task
-from plugformer.data.encoding import evaluation_order
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
@@ -67,15 +66,6 @@ def test_texts_can_be_read_back_from_batches(tmp_path: Path, registry: Registry)
     ]
     assert (train.input(0), train.references(0)) == ("1+1", ["2"])
     assert batch.target.ids[:, 0].tolist() == [BEGIN] * 3
-
-
-def test_lengths_are_those_of_batches(tmp_path: Path, registry: Registry) -> None:
-    train = prepare(Experiment.of(pairs(tmp_path), registry)).splits["train"]
-    for rows in evaluation_order(train.lengths, range(len(train)), tokens=64):
-        batch = train.batch(rows)
-        assert batch.source.ids.shape[1] == train.lengths[rows, 0].max()
-        assert batch.target.ids.shape[1] == train.lengths[rows, 1].max()
-        assert batch.tokens == train.lengths[rows].sum()
 
 
 def test_a_seed_draws_a_training_set_with_replacement(tmp_path: Path, registry: Registry) -> None:
@@ -198,18 +188,6 @@ def test_refused_examples_are_named(tmp_path: Path, registry: Registry) -> None:
         DataError, match=r"test, example 7 \('[0-9+]{11}'\): its input has 11 tokens, the limit is 8 \(2 "
     ):
         prepare(Experiment.of(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}), registry))
-
-
-@pytest.mark.parametrize(("characters", "fits"), [(19, True), (20, False)])
-def test_the_models_limit_leaves_room_for_one_special_token(
-    tmp_path: Path, registry: Registry, characters: int, fits: bool
-) -> None:
-    task = pairs(tmp_path, extra=f"{'1' * characters}\t2\n")
-    if fits:
-        assert prepare(Experiment.of(task, registry)).splits["test"].lengths[:, 0].max() == 20
-    else:
-        with pytest.raises(DataError, match="the limit is 19"):
-            prepare(Experiment.of(task, registry))
 
 
 def test_no_example_left_is_an_error(tmp_path: Path, registry: Registry) -> None:

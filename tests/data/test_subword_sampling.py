@@ -13,7 +13,6 @@ from plugformer.interfaces import ABSENT
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
-from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
 
@@ -127,16 +126,6 @@ def test_tags_go_with_their_words(over):
         assert batch.targets.shape == batch.source.ids.shape
         assert batch.targets[1][batch.targets[1] != ABSENT].tolist() == [1]
         assert batch.source.ids.shape[1] <= 10
-
-
-def test_masks_are_drawn_of_what_was_drawn():
-    examples = {"text": SOURCES}
-    batch = split(MaskedLanguageModelling(), EncoderOnly(), examples).batch([0, 1, 2], epoch=[1, 0])
-    assert batch.targets.shape == batch.source.ids.shape
-    masked = (batch.targets != ABSENT).sum(1)
-    lengths = batch.source.mask.sum(1) - 2
-    assert masked.tolist() == [round(0.15 * length) for length in lengths.tolist()]
-    assert len(set(lengths.tolist())) > 1
 
 
 def test_tokenizers_that_draw_nothing_encode_nothing_again(monkeypatch):

@@ -6,19 +6,15 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import datasets
 import pytest
-from tests.columns import LABELS, with_kinds
+from tests.columns import LABELS
 
 from plugformer.configuration.task import Task
-from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.streaming import open_streams, stored
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
@@ -124,27 +120,6 @@ def test_a_pass_has_every_example_once(make: Any, reader: Any, counts: tuple[int
     assert first != second
 
 
-def test_what_is_drawn_depends_on_seed_share_pass_and_block(
-    make: Any, reader: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    batch = EncodedSplit.batch
-
-    def watched(self: EncodedSplit, *args: Any, epoch: Any, **kwargs: Any) -> Any:
-        seen.append(tuple(epoch))
-        return batch(self, *args, epoch=epoch, **kwargs)
-
-    monkeypatch.setattr(EncodedSplit, "batch", watched)
-    for seed in (1, 2):
-        task, _ = make(64, training={"seed": seed})
-        data = prepare(Experiment.of(task, REGISTRY))
-        for share in (0, 1):
-            stream = reader(data, task, share, 2)
-            while stream.position.passes < 2:
-                stream.next()
-    assert {each[:3] for each in seen} == {*product((1, 2), (0, 1), (0, 1, 2))}
-
-
 @pytest.mark.parametrize(("counts", "shares"), [((100,), 2), ((50, 40, 7), 2), ((30, 20), 3), ((40, 41), 2)])
 def test_shares_are_disjoint_and_together_all(
     make: Any, reader: Any, counts: tuple[int, ...], shares: int
@@ -230,27 +205,6 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
     assert "train0.en:70: the target is empty" in notice
 
 
-def test_what_is_too_long_is_dropped_and_counted(make: Any, reader: Any) -> None:
-    task, made = make(64, data={"length": {"max": 3, "over": "drop"}})
-    data = prepare(Experiment.of(task, REGISTRY))
-    stream = reader(data, task)
-    long = [len(source.split()) > 3 for source, _ in made]
-    kept = [pair for pair, dropped in zip(made, long, strict=True) if not dropped]
-    assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(kept)
-    count = stream.stats  # of that pass, and of the first block of another one
-    assert (count.rows, count.dropped, count.longest) == (64 + 32, sum(long) + sum(long[:32]), 6)
-    assert str(count) == f"96 examples, longest side 6 tokens, {count.dropped} dropped"
-
-
-def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_path: Path) -> None:
-    task, _ = make(64, data={"length": {"max": 5}})
-    write(tmp_path, "validation", [("v", "v")])
-    write(tmp_path, "train0", [("a", "b")] * 40 + [("a b c d e f", "b")])
-    data = prepare(Experiment.of(task, REGISTRY))
-    with pytest.raises(DataError, match=r"train0.de:41: its input has 6 tokens, the limit is 5 \(1 of 9 "):
-        a_pass(data, reader(data, task))
-
-
 def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> None:
     task, _ = make(40, data={"length": {"max": 1, "over": "drop"}})
     write(tmp_path, "validation", [("v", "v")])
@@ -260,16 +214,6 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
         DataError, match=r"train: none of its 40 rows can be used \(40 examples.*40 dropped\)"
     ):
         reader(data, task).next()
-
-
-def test_an_empty_stream(make: Any, tmp_path: Path) -> None:
-    task, _ = make(3, data={"bad_rows": "skip"})
-    write(tmp_path, "train0", [(" ", "x")] * 3)
-    with pytest.raises(DataError, match=r"split 'train' has no examples; check its files\n.*de:1"):
-        prepare(Experiment.of(task, REGISTRY))
-    (tmp_path / "train0.de").write_text("")
-    with pytest.raises(DataError, match=r"train0.de: is empty, expected at least one line"):
-        prepare(Experiment.of(task, REGISTRY))
 
 
 def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> None:
@@ -361,46 +305,9 @@ def test_a_data_set_laid_out_as_on_the_hub(
     assert [resumed.next().rows for _ in range(5)] == [stream.next().rows for _ in range(5)]
 
 
-@pytest.mark.parametrize(
-    ("task_type", "value"), [("tagging", ["A", "B"]), ("multi-label", ["A"]), ("regression", 2.5)]
-)
-def test_a_data_set_of_the_hub_with_other_than_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task_type: str, value: Any
-) -> None:
-    """What the stream holds is known before its first row is: a split that is stored needs the types."""
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    columns = with_kinds(REGISTRY.create("task_type", task_type).columns)
-    given, found = (column.name for column in columns)
-    row = {given: ["a", "b"] if task_type == "tagging" else "a b", found: value}
-    (tmp_path / "data").mkdir()
-    for name in ("train", "validation"):
-        (tmp_path / "data" / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
-    data = REGISTRY.create("data", "hub", dataset=str(tmp_path / "data"))
-    experiment: Any = SimpleNamespace(data=data, columns=columns, task_type=SimpleNamespace(columns=columns))
-    splits, *_ = stored(open_streams(experiment), experiment, 1)
-    assert splits["validation"][:] == {given: [row[given]] * 3, found: [value] * 3}
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "error", "message"),
-    [
-        (  # there is no option in which they could be named
-            [{"text": "x", "label": 0}],
-            {},
-            ConfigurationError,
-            r"the classes are not known .* leave out data\.streaming",
-        ),
-        (
-            [{"text": "x", "label": 0}],
-            {"columns": {"text": "txt"}},
-            ConfigurationError,
-            "no column 'txt' .did",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_data_set_is_named(
-    tmp_path: Path, rows: Any, options: Any, error: type[Exception], message: str
-) -> None:
-    (tmp_path / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    with pytest.raises(error, match=message):
-        REGISTRY.create("data", "hub", dataset=str(tmp_path), **options).stream(LABELS)
+def test_a_data_set_of_the_hub_that_names_no_classes_cannot_be_streamed(tmp_path: Path) -> None:
+    """There is no option in which they could be named."""
+    (tmp_path / "train.jsonl").write_text(json.dumps({"text": "x", "label": 0}))
+    data = REGISTRY.create("data", "hub", dataset=str(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"the classes are not known .* leave out data\.streaming"):
+        data.stream(LABELS)

@@ -1,16 +1,12 @@
 """Training on streamed data: resuming is exact, and processes that share a stream train as one."""
 
-import json
-import shutil
 import signal
 
 import pytest
-import torch
 from tests.training.processes import differences, ends, launched
+from tests.training.test_resuming import Interrupter, assert_same_end, state
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
-from plugformer.hooks import hookimpl
-from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume, train
 
 LENGTHS = (3, 7, 4, 9, 2, 6)
@@ -43,49 +39,25 @@ evaluation: {limit: 2, samples: 0}
     return str(tmp_path / "task.yaml")
 
 
-class Interrupter:
-    def __init__(self, *steps):
-        self.steps = steps
-
-    @hookimpl
-    def step_ended(self, update):
-        if update.step in self.steps:
-            signal.raise_signal(signal.SIGINT)
-
-
-def end(out):
-    """Returns everything that training left, but for times."""
-    (last,) = sorted((out / "checkpoints").iterdir())[-1:]
-    progress = json.loads((last / "state.json").read_text())["progress"]
-    for each in (progress, progress["unlogged"]):
-        each.pop("seconds", None)
-    log = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    log = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in log]
-    tensors = {**load_tensors(last / "model.safetensors"), **load_tensors(last / "training.safetensors")}
-    return progress, log, tensors
-
-
-def assert_same_end(one, other):
-    (progress, log, tensors), (progress_, log_, tensors_) = end(one), end(other)
-    assert (progress, log) == (progress_, log_)
-    assert tensors.keys() == tensors_.keys()
-    assert all(torch.equal(tensors[name], tensors_[name]) for name in tensors)
+def stream(out):
+    """Returns the places in the stream."""
+    return state(out)[2]["progress"]["stream"]
 
 
 def test_resumed_equals_uninterrupted(task, tmp_path):
     """Interrupted in the middle of a block, where an evaluation is due, and in another pass."""
     notices = []
     train(task, out=tmp_path / "whole", notify=notices.append)
-    places = end(tmp_path / "whole")[0]["stream"]
+    places = stream(tmp_path / "whole")
     assert [place["passes"] > 0 for place in places] == [True, True]
     assert "train: read " in "\n".join(notices)
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError, match="step 1/16"):
-        train(task, out=out, callbacks=[Interrupter(1)], notify=str)
+        train(task, out=out, callbacks=[Interrupter(signal.SIGINT, [1])], notify=str)
     for step in (2, 5, 15):
         with pytest.raises(InterruptedRunError, match=f"step {step}/16"):
-            resume(out, callbacks=[Interrupter(step)], notify=str)
-        assert any(place["batch"] > 0 for place in end(out)[0]["stream"])
+            resume(out, callbacks=[Interrupter(signal.SIGINT, [step])], notify=str)
+        assert any(place["batch"] > 0 for place in stream(out))
     resume(out, notify=str)
     assert_same_end(out, tmp_path / "whole")
 
@@ -101,45 +73,13 @@ def test_processes_share_a_stream_and_train_as_one(task, tmp_path):
     with launched(2, *command) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
     assert differences(one, two) < 1e-6
-    assert end(one)[0]["stream"] == end(two)[0]["stream"]
-
-
-@pytest.mark.long
-def test_another_number_of_processes_goes_on_with_the_same_batches(task, tmp_path):
-    """Three, of which one is idle, after one that had both shares."""
-    still = ["model.dropout=0.0", "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}"]
-    one, two = tmp_path / "one", tmp_path / "two"
-    train(task, overrides=still, out=one, notify=str)
-    shutil.copytree(one, two)
-    shutil.rmtree(max((two / "checkpoints").iterdir()))
-    with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(two)) as processes:
-        main, *_ = ends(processes)
-    assert main.status == 0, main.messages
-    assert differences(one, two) < 1e-6
-    assert end(one)[0]["stream"] == end(two)[0]["stream"]
-
-
-@pytest.mark.long
-def test_a_bad_row_in_the_share_of_one_process_ends_all(task, tmp_path):
-    (tmp_path / "two.tsv").write_text("a\tb\n" * 30 + "a\t \n")
-    steps = [
-        "--set",
-        "data.streaming={buffer: 20, tokenizer_examples: 20}",
-        "--set",
-        "training.batch_size=20",
-    ]
-    command = ["-m", "plugformer", "train", task, "--set", "training.batch_tokens=null", *steps]
-    with launched(2, *command, "--out", str(tmp_path / "run")) as processes:
-        main, other = ends(processes)
-    assert (main.status, other.status) == (2, 2)
-    assert "process 1 of 2: " in main.messages
-    assert "two.tsv:31: the target is empty" in main.messages
+    assert stream(one) == stream(two)
 
 
 def test_changed_data_are_refused(task, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        train(task, out=out, callbacks=[Interrupter(3)], notify=str)
+        train(task, out=out, callbacks=[Interrupter(signal.SIGINT, [3])], notify=str)
     file = tmp_path / "two.tsv"
     file.write_text(file.read_text().replace("a a", "a b"))
     with pytest.raises(RunError, match=r"components or data have changed since the run began:\n  train: "):
@@ -149,7 +89,7 @@ def test_changed_data_are_refused(task, tmp_path):
 def test_another_number_of_batches_is_refused(task, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        train(task, out=out, callbacks=[Interrupter(3)], notify=str)
+        train(task, out=out, callbacks=[Interrupter(signal.SIGINT, [3])], notify=str)
     file = out / "task.yaml"
     file.write_text(file.read_text().replace("batches_per_update: 2", "batches_per_update: 3"))
     with pytest.raises(RunError, match=r"places for 2 batches of an update, the task makes 3"):
