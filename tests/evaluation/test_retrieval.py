@@ -65,20 +65,6 @@ def test_texts_are_found_among_the_whole_split(trained, split):
     assert report["mrr"]["value"] > 0.5  # by chance below 0.1
 
 
-def test_equal_vectors_find_nothing(trained, split):
-    """Where all are equally near, each question finds the same texts."""
-    evaluator = trained.evaluator()
-    vectors = torch.ones(len(split), 2, 4)
-    examples = [split.example(row) for row in range(len(split))]
-    answers = trained.experiment.task_type.rank(vectors[:, 0], vectors, examples, 1)
-    assert len({answer.output for answer in answers}) == 1
-    metric = replace(evaluator).metrics["mrr"]
-    statistics = metric.statistics(
-        [[answer.output] for answer in answers], [[row["second"]] for row in examples]
-    )
-    assert metric.aggregate(statistics) < 0.1
-
-
 @pytest.mark.parametrize(("group", "tokens"), [(8, 10), (8, 1000), (40, 10), (100, 10)])
 def test_a_loss_of_batches_has_fixed_groups(trained, split, group, tokens):
     """The last group of 37 rows in groups of 8 is the last 8, of which 5 are new."""

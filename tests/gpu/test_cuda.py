@@ -76,10 +76,6 @@ def test_muon_moves_matrices_nearly_as_on_the_cpu():
     torch.testing.assert_close(moved["cuda"], moved["cpu"], rtol=0.05, atol=0.04)
 
 
-def test_every_attention_learns_as_on_the_cpu(tiny_model, any_attention):
-    assert_learns_as_on_the_cpu(tiny_model(f"model.attention={any_attention}"), pairs(SOURCES, TARGETS))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_every_attention_learns_in_16_bits(tiny_model, any_attention, any_position, dtype):
     settings = (f"model.attention={any_attention}", f"model.position={any_position}", "model.layers=2")
@@ -224,15 +220,6 @@ def test_an_update_that_is_not_logged_waits_for_nothing(train_tiny, tmp_path, se
     waits = Waits()
     train_tiny(tmp_path / "run", *few, *settings, callbacks=[waits])
     assert [waits.counts[step] for step in range(4, 10)] == [0, 0, 2, 0, 0, 2]
-
-
-def test_a_model_in_python_is_made_on_it():
-    import plugformer
-
-    model = plugformer.create_model("encoder-decoder", vocabulary=14, width=16, heads=2, layers=1, device=GPU)
-    loss = model(model.batch(inputs=[[5, 6], [7]], outputs=[[6, 5], [7]]))
-    assert loss.total.device.type == GPU.type
-    loss.total.backward()
 
 
 def test_the_processor_is_chosen_although_there_is_a_gpu(train_tiny, tmp_path):
