@@ -77,6 +77,11 @@ def test_a_prefix_is_what_takes_the_fused_kernel_away():
     assert key.mark("in_prefix").tolist() == [[1, 0, 0]]
 
 
+def test_rows_with_positions_of_their_own_are_selected_with_them():
+    at = Positions(torch.tensor([[0, 1], [4, 5], [2, 3]]), None, NONE)
+    assert at.select(torch.tensor([2, 0, 2])).index.tolist() == [[2, 3], [0, 1], [2, 3]]
+
+
 def test_marks_travel_with_tokens():
     marked = tokens([[5, 6, 7]], in_prefix=[[1, 0, 0]])
     for device in ("cpu", "meta"):
