@@ -12,16 +12,8 @@ def drawing(name, draw):
     return instead(name, Initialization, draw=lambda self, values, *_: draw(values))
 
 
-class Copies(Initialization):
-    """Puts another tensor into the parameter's place."""
-
-    def draw(self, values, path, module, residual_layers):
-        values.data = torch.randn(values.shape, dtype=torch.float64)
-
-
 MUTANTS = {
     "values_are_finite": drawing("DividesByAxes", lambda values: values.normal_().div_(values.dim())),
-    "parameters_stay_what_they_are": Copies,
     "values_follow_the_seed": drawing(
         "NumPy", lambda values: values.copy_(torch.from_numpy(np.random.normal(size=values.shape)))
     ),
