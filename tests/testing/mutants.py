@@ -12,8 +12,10 @@ from plugformer_testing.checks import checks_of
 from plugformer_testing.contract import Check
 
 _VALUES = (*vars(module).values(), *vars(widths).values())
-SHARED = [value for value in _VALUES if isinstance(value, Check) and not value.kinds]
-"""The checks that all torch modules share."""
+OF_MODULES = [value for value in _VALUES if isinstance(value, Check)]
+"""The checks that several kinds of torch modules share."""
+SHARED = [check for check in OF_MODULES if not check.kinds]
+"""Those that all share."""
 
 
 def instead(name: str, base: type, **members: object) -> type:
@@ -52,11 +54,13 @@ def fault_test(
 ) -> Callable[[str], None]:
     """Returns a test with a case for each check of some kinds: it catches the faulty component of its name.
 
-    Checks that all torch modules share are tested with norms, in `test_module_mutants.py`.
+    Checks that all torch modules share are tested with norms, in `test_module_mutants.py`; those that some
+    share, with attentions, and with other kinds of which there are faulty ones.
     """
-    names = {check.name for kind in kinds for check in checks_of(kind) if check not in SHARED}
+    shared = SHARED if Kind.ATTENTION in kinds else OF_MODULES
+    names = {check.name for kind in kinds for check in checks_of(kind) if check not in shared}
 
-    @pytest.mark.parametrize("name", sorted(names))
+    @pytest.mark.parametrize("name", sorted(names | faulty.keys()))
     def test_every_check_catches_a_fault(name: str) -> None:
         failure(faulty[name], name, raises=faulty[name].__name__ in raising)
 

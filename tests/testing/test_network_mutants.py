@@ -43,11 +43,6 @@ MUTANTS = {
     "each_token_is_alone": WrongAxis,
     "the_ffn_width_is_honored": FixedFFNWidth,
     "an_auxiliary_loss_is_a_scalar": instead("BalancesPadding", MixtureOfExperts, _balance_loss=balance),
-    "rows_are_independent": after("CountsPadding", GELU, forward=lambda self, y, x, at: y * at.query.length),
-    "exports": after("LooksAtValues", GELU, forward=lambda self, y, x, _: y if x.amax() < 1e9 else 2 * y),
-    "keeps_the_format": after("OfItsWeight", RMSNorm, forward=lambda self, y, x: y.to(self.weight.dtype)),
-    "last_map_is_linear": instead("MapsTwice", GELU, residual_path=("down", "up")),
-    "updates_keep_their_size": after("GrowsWithTheWidth", GELU, forward=lambda _, y, x, __: y * x.shape[-1]),
     "training_mode_changes_nothing": after(
         "Drops", GELU, forward=lambda self, output, *_: functional.dropout(output, 0.5, self.training)
     ),

@@ -117,7 +117,6 @@ def test_what_others_cannot_import_is_no_fault_of_a_type(registry, tmp_path):
 
 
 UNUSABLE = {
-    "`draw` returns None": MUTANTS["examples_become_batches"],
     "Weighs: `encode` or `draw` returns weights of the shape [5]": instead(
         "Weighs",
         Classification,
