@@ -154,7 +154,8 @@ def study(
 
 def judged(comparisons: list[PairedComparison]) -> list[Judged]:
     """Returns the comparisons of one study, each with its record."""
-    return list(zip(comparisons, judge(comparisons, higher_is_better=True), strict=True))
+    (look,) = planned_looks((max(each.pairs for each in comparisons),), ALPHA / len(comparisons))
+    return [(each, judge(each, look, higher_is_better=True)) for each in comparisons]
 
 
 def verdicts(

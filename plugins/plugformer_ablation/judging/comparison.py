@@ -257,13 +257,9 @@ def _smallest_effect(declared: float | str | None, baseline: Scores, seeds: Sequ
 
 
 def judge(
-    comparisons: Sequence[PairedComparison],
-    looks: Sequence[Look] | None = None,
-    effects: Sequence[float | None] | None = None,
-    *,
-    higher_is_better: bool,
-) -> list[Judged]:
-    """Judges all comparisons of a study together, and returns a record of each for the study's report.
+    comparison: PairedComparison, look: Look, smallest: float | None = None, *, higher_is_better: bool
+) -> Judged:
+    """Judges a comparison, and returns a record of it for the study's report.
 
     One correction, Bonferroni's, is made for p, intervals and verdicts: Dunn (1961),
     https://doi.org/10.1080/01621459.1961.10482090. Comparisons that cannot be tested count among those
@@ -273,47 +269,41 @@ def judge(
     one comparison alone, and one look.
 
     Args:
-        comparisons: Of each arm with its baseline.
-        looks: At which look each was decided, or was last seen; the only one by default.
-        effects: The smallest difference that matters in each; arms that differ by less are equivalent.
+        comparison: Of an arm with its baseline.
+        look: At which it was decided, or was last seen; its levels are those of one comparison of the study.
+        smallest: The smallest difference that matters; arms that differ by less are equivalent.
         higher_is_better: The direction of the metric.
     """
-    number = len(comparisons)
-    effects = effects or [None] * number
-    looks = looks or [Look(each.pairs, ALPHA / number, 2 * ALPHA / number) for each in comparisons]
 
     def error(test: StudentT | None) -> float | None:
         return None if test is None else test.total_error
 
-    return [
-        {
-            "look": look.seeds,
-            "pairs": comparison.pairs,
-            "failed_seeds": dict(zip(("arm", "baseline"), map(list, comparison.failed), strict=True)),
-            "diverged_seeds": dict(zip(("arm", "baseline"), map(list, comparison.diverged), strict=True)),
-            "p_diverged": comparison.p_diverged,
-            "difference": comparison.difference,
-            "level": 1 - look.alpha,
-            **_ends(comparison.interval(1 - look.alpha)),
-            "interval_95": _ends(comparison.interval(1 - ALPHA)),
-            "p": {
-                "single": comparison.p,
-                "corrected": None if comparison.p is None else min(1.0, comparison.p * ALPHA / look.alpha),
-            },
-            "standard_error": {
-                "seeds": error(comparison.seeds),
-                "examples": error(comparison.examples),
-                "both": error(comparison.both),
-            },
-            "effect_size_dz": comparison.effect_size,
-            "smallest_effect": smallest,
-            "equivalence": None if smallest is None else _ends(comparison.interval(1 - look.equivalence)),
-            "verdict": str(comparison.verdict(look, smallest, higher_is_better=higher_is_better)),
-            "would_decide": comparison.would_decide(look, smallest, higher_is_better=higher_is_better),
-            "notes": list(comparison.notes),
-        }
-        for comparison, look, smallest in zip(comparisons, looks, effects, strict=True)
-    ]
+    return {
+        "look": look.seeds,
+        "pairs": comparison.pairs,
+        "failed_seeds": dict(zip(("arm", "baseline"), map(list, comparison.failed), strict=True)),
+        "diverged_seeds": dict(zip(("arm", "baseline"), map(list, comparison.diverged), strict=True)),
+        "p_diverged": comparison.p_diverged,
+        "difference": comparison.difference,
+        "level": 1 - look.alpha,
+        **_ends(comparison.interval(1 - look.alpha)),
+        "interval_95": _ends(comparison.interval(1 - ALPHA)),
+        "p": {
+            "single": comparison.p,
+            "corrected": None if comparison.p is None else min(1.0, comparison.p * ALPHA / look.alpha),
+        },
+        "standard_error": {
+            "seeds": error(comparison.seeds),
+            "examples": error(comparison.examples),
+            "both": error(comparison.both),
+        },
+        "effect_size_dz": comparison.effect_size,
+        "smallest_effect": smallest,
+        "equivalence": None if smallest is None else _ends(comparison.interval(1 - look.equivalence)),
+        "verdict": str(comparison.verdict(look, smallest, higher_is_better=higher_is_better)),
+        "would_decide": comparison.would_decide(look, smallest, higher_is_better=higher_is_better),
+        "notes": list(comparison.notes),
+    }
 
 
 def _ends(interval: Interval | None) -> Ends:

@@ -230,7 +230,7 @@ def _comparisons(
                 "metric": arm["metric"],
                 "higher_is_better": higher,
                 "parameters": {"arm": parameters[name], "baseline": parameters[baseline]},
-                **judge([found], [look], [smallest], higher_is_better=higher)[0],
+                **judge(found, look, smallest, higher_is_better=higher),
                 "further": further.get(name, {}),
                 "loss_difference": _loss_difference(results, name, baseline),
                 "speedup": speedup(results.cells_of(name), results.cells_of(baseline), arm, arms[baseline]),

@@ -77,7 +77,6 @@ def judge_over_tasks(
         directions = [results.metrics[arm["name"]][arm["metric"]].higher_is_better for arm in each.arms]
         higher = directions[0] if each.metric else True
         found, look, smallest = _compared(each, results.study, scores, looks[each.name], directions)
-        (judged,) = judge([found], [look], [smallest], higher_is_better=higher)
         tasks = [arm["values"][TASK] for arm in each.arms]
         told = [verdicts[arm["name"]] for arm in each.arms]
         records.append(
@@ -87,7 +86,7 @@ def judge_over_tasks(
                 "tasks": tasks,
                 "metric": each.metric or PERCENT,
                 "higher_is_better": higher,
-                **judged,
+                **judge(found, look, smallest, higher_is_better=higher),
                 "better_on": [task for task, one in zip(tasks, told, strict=True) if one == Verdict.BETTER],
                 "worse_on": [task for task, one in zip(tasks, told, strict=True) if one == Verdict.WORSE],
             }
