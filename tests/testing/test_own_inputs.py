@@ -52,12 +52,17 @@ class ForgetsHeads(TreeEncoder):
     def collate(self, encoded, level, **padding):
         batch = super().collate(encoded, level, **padding)
         return replace(batch, source=replace(batch.source, marks={}))
+
+class CountsInputs(TreeEncoder):
+    def rows(self, counts, level):
+        return counts[:, :-1]
 '''
 COMPONENTS = """
 components:
   architecture:
     tree: {class: 'own_tree:TreeEncoder'}
     forgets: {class: 'own_tree:ForgetsHeads'}
+    counts: {class: 'own_tree:CountsInputs'}
   task_type: {heads: {class: 'own_tree:Tree'}}
 """
 
@@ -73,5 +78,12 @@ def test_it_is_checked():
     assert not unsound("architecture/local:tree")
 
 
-def test_a_fault_is_found():
-    assert "heads" in failure("architecture/local:forgets", "all_that_is_given_is_read")
+@pytest.mark.parametrize(
+    ("name", "sentence", "named"),
+    [
+        ("forgets", "all_that_is_given_is_read", "heads"),
+        ("counts", "positions_cover_a_batch", "own_tree:CountsInputs: `rows`"),
+    ],
+)
+def test_a_fault_is_found(name, sentence, named):
+    assert named in failure(f"architecture/local:{name}", sentence)
