@@ -63,7 +63,8 @@ def assert_same_end(one, other):
 )
 def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, steps):
     out, observers = tmp_path / "run", [Interrupter(number, steps)]
-    with pytest.raises(InterruptedRunError, match=f"Interrupted at step {steps[0]}/10"):
+    resume_it = f"Resume with `plugformer train --resume --out {out}`"
+    with pytest.raises(InterruptedRunError, match=f"Interrupted at step {steps[0]}/10.*{resume_it}"):
         train_tiny(out, callbacks=observers)
     for step in steps[1:]:
         with pytest.raises(InterruptedRunError, match=f"Interrupted at step {step}/10"):
@@ -78,31 +79,10 @@ def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, ste
     assert report.metrics == trained.report.metrics
 
 
-def test_a_training_on_drawn_examples_goes_on_with_them(train_tiny, trained, tmp_path):
-    setting = "training.resample=true"
-    train_tiny(tmp_path / "whole", setting)
-    with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", setting, callbacks=[Interrupter(signal.SIGINT, [5])])
-    resume(tmp_path / "run", notify=str)
-    assert_same_end(tmp_path / "run", tmp_path / "whole")
-    with pytest.raises(AssertionError):
-        assert_same_end(tmp_path / "run", trained.directory)
-
-
 def test_the_seed_decides_dropout_too(train_tiny, trained, tmp_path):
     torch.manual_seed(123)
     train_tiny(tmp_path / "again")
     assert_same_end(tmp_path / "again", trained.directory)
-
-
-def test_an_interrupted_run_is_usable(train_tiny, tmp_path):
-    out = tmp_path / "run"
-    with pytest.raises(InterruptedRunError) as caught:
-        train_tiny(out, callbacks=[Interrupter(signal.SIGINT, [2])])
-    assert f"Resume with `plugformer train --resume --out {out}`" in str(caught.value)
-    answers = load(out).predict(["May 1, 2001", ""])
-    assert len(answers) == 2
-    assert all(answer.score < 0 for answer in answers)
 
 
 @pytest.mark.parametrize("step", [3, 7])  # before the first checkpoint, and after it
