@@ -44,18 +44,21 @@ def picture(mask: torch.Tensor) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "causal", "expected"),
+    ("rows", "causal", "expected", "unmasked"),
     [
-        (["xxx"], False, [["xxx"]]),
-        (["xx."], False, [["xx."]]),
-        (["xxx"], True, [["x..", "xx.", "xxx"]]),
-        (["xx."], True, [["x..", "xx.", "xx."]]),
-        (["xxx", "..."], False, [["xxx"], ["..."]]),
+        (["xxx"], False, [["xxx"]], True),
+        (["xx."], False, [["xx."]], False),
+        (["xxx"], True, [["x..", "xx.", "xxx"]], False),
+        (["xx."], True, [["x..", "xx.", "xx."]], False),
+        (["xxx", "..."], False, [["xxx"], ["..."]], False),
     ],
 )
-def test_allowed(rows, causal, expected):
+def test_whole_sequences(rows, causal, expected, unmasked):
+    """What is allowed, and which kernel shortcuts are right."""
     positions = at(rows)
-    assert picture(Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL).mask) == expected
+    context = Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL)
+    assert picture(context.mask) == expected
+    assert (context.is_causal, context.unmasked) == (causal, unmasked)
 
 
 def test_a_step_against_a_cache_sees_everything_before_it():
@@ -73,21 +76,6 @@ def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
     assert picture(context.mask) == [["xxx.", "xxxx"], ["xx..", "xxx."]]
     assert not context.is_causal
     assert not context.unmasked
-
-
-@pytest.mark.parametrize(
-    ("rows", "causal", "is_causal", "unmasked"),
-    [
-        (["xxx"], False, False, True),
-        (["xxx"], True, True, False),
-        (["xx."], False, False, False),
-        (["xx."], True, True, False),
-    ],
-)
-def test_shortcuts_of_whole_sequences(rows, causal, is_causal, unmasked):
-    positions = at(rows)
-    context = Context(positions, positions, view=CAUSAL if causal else BIDIRECTIONAL)
-    assert (context.is_causal, context.unmasked) == (is_causal, unmasked)
 
 
 @pytest.mark.parametrize("causal", [False, True])
