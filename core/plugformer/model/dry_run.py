@@ -1,7 +1,7 @@
 """Tries a model before any data is read: builds it, and computes a few tokens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from traceback import walk_tb
 from typing import Any
@@ -94,18 +94,6 @@ class _Refused(nn.Identity):
     takes, final_norm = "all", True
 
 
-@dataclass
-class _Recorder:
-    """Stands for a positional encoding; notes the methods that are called."""
-
-    encoding: PositionalEncoding
-    called: set[str] = field(default_factory=set)
-
-    def __call__(self, method: str, *arguments: Any) -> Any:
-        self.called.add(method)
-        return self.encoding(method, *arguments)
-
-
 class _Trial(Builder):
     """Makes parts that are checked when they compute.
 
@@ -113,6 +101,7 @@ class _Trial(Builder):
         refused: What parts refused at the first of their places that they did, by the id of the part.
         read: Encodings with an attention that calls a method through which they work, by what would be said.
         unread: The same of an attention that does not call it.
+        called: The methods of encodings that the present attention has called.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -120,6 +109,7 @@ class _Trial(Builder):
         self.refused: dict[int, Failure] = {}
         self.read: dict[tuple[int, str], Failure] = {}
         self.unread: dict[tuple[int, str], Failure] = {}
+        self.called: set[str] = set()
 
     def make(self, part: PartSpec, context: ModelContext, sublayer: str = "") -> Any:
         """Returns a component, or what stands for one that refuses."""
@@ -133,8 +123,10 @@ class _Trial(Builder):
         except PlugformerError as error:
             self.refused.setdefault(id(part), (part, f"{where}{error}"))
             return _Refused()
+        if isinstance(component, PositionalEncoding):
+            component.register_forward_pre_hook(lambda _, arguments: self.called.add(arguments[0]))
         if sublayer in ("attention", "cross_attention"):  # further ones need not read positions
-            component.register_forward_pre_hook(_record_methods)
+            component.register_forward_pre_hook(self._begin)
             component.register_forward_hook(partial(self._note_methods, part))
         component.register_forward_hook(partial(_refuse_misshapen, self.spec.level, context))
         return component
@@ -155,24 +147,22 @@ class _Trial(Builder):
         where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
         return part, f"{part.label} failed: {described(error)}" + (f"\nraised in {where}" if where else "")
 
+    def _begin(self, _: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gives an attention a context of its own, which has computed nothing yet."""
+        self.called.clear()
+        x, context = arguments
+        return x, replace(context)
+
     def _note_methods(self, part: PartSpec, _: nn.Module, arguments: tuple[Any, ...], output: object) -> None:  # noqa: ARG002
         """Notes through which methods the encoding works, and whether an attention has called them."""
         context = arguments[1]
-        recorder = context.query.encoding
-        position = dict(self.parts)[recorder.encoding]
+        encoding = context.query.encoding
+        position = dict(self.parts)[encoding]
         for method in ("embed", *_METHODS) if context.cross else _METHODS:
-            if getattr(type(recorder.encoding), method) is not getattr(PositionalEncoding, method):
+            if getattr(type(encoding), method) is not getattr(PositionalEncoding, method):
                 message = f"{position.label} works through `{method}`, which {part.label} never reads here"
                 failure = position, f"{message}: it would make no difference; choose other ones"
-                (self.read if method in recorder.called else self.unread)[id(position), message] = failure
-
-
-def _record_methods(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Gives an attention a context of its own, which notes the methods that are called."""
-    x, context = arguments
-    recorder: Any = _Recorder(context.query.encoding)
-    query, key = (replace(each, encoding=recorder) for each in (context.query, context.key))
-    return x, replace(context, query=query, key=key)
+                (self.read if method in self.called else self.unread)[id(position), message] = failure
 
 
 def _refuse_misshapen(
