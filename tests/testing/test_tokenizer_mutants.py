@@ -65,17 +65,6 @@ class DrawsFromElsewhere(Whitespace):
         return drawing
 
 
-class RemembersTraining(Characters):
-    trainings = 0
-
-    def train(self, texts):
-        self.trainings += 1
-        super().train(texts)
-
-    def encode(self, texts):
-        return [row[:: self.trainings] for row in super().encode(texts)]
-
-
 class OrderOfAHashTable(Whitespace):
     """Learns the words that a set yields first."""
 
@@ -118,7 +107,6 @@ MUTANTS = {
     ),
     "drawn_tokens_spell_the_same_text": DrawsOtherTexts,
     "draws_follow_the_generator": DrawsFromElsewhere,
-    "trained_twice_is_the_same": RemembersTraining,
     "trained_in_another_process_is_the_same": OrderOfAHashTable,
     "saved_and_loaded_is_the_same": before("KeepsACase", LearnsACase, encode=in_its_case),
 }
