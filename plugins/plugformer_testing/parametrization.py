@@ -37,4 +37,4 @@ def updates_keep_their_size_at_any_width(subject: Subject) -> None:
     All other sizes stay, so that heads grow with the width.
     """
     parametrization = subject.component, dict(subject.options)
-    require_one_size(subject.registry, {"parametrization": parametrization, "ffn_width": 64})
+    require_one_size({"parametrization": parametrization, "ffn_width": 64})
