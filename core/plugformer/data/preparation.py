@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -23,16 +24,11 @@ from pydantic import BaseModel, Field, ValidationError
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
 from plugformer.data.arrow import PLACE, ColumnTexts, TextSplits, encode_to_file, encoded_examples, limited
+from plugformer.data.classes import doubtful_classes
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, files_version, fingerprint
 from plugformer.data.processor import Processor, create_tokenizers, load_processor, save_tokenizers
-from plugformer.data.splitting import (
-    doubtful_classes,
-    overlaps,
-    refuse_other_classes,
-    refuse_other_order,
-    split,
-)
+from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import as_text
@@ -123,11 +119,8 @@ def _prepared(
         if processor is None:
             processor = _learn_processor(experiment, train())
         refuse_other_order(next(iter(texts.values())).features, processor.classes or ())
-        notices = [
-            *notices,
-            *overlaps(texts, experiment.columns),
-            *doubtful_classes(texts, experiment.columns),
-        ]
+        notices = [*notices, *overlaps(texts, experiment.columns)]
+        notices += doubtful_classes(processor.task_type, experiment.columns, texts)
         entry = PreparedEntry.make(keys[-1] if keys else None, texts, processor, notices)
     elif processor is None:
         processor = load_processor(experiment, entry.folder, entry.task_type)
@@ -184,7 +177,19 @@ def _read(experiment: Experiment) -> TextSplits:
             raise DataError(f"data {block.name!r}: split {name!r} has no examples; check its files")
     splits = split(examples, block.split, experiment.task_type)
     refuse_other_classes({name: data.features for name, data in splits.items()}, columns)
-    return splits, lambda: splits["train"], experiment.data.notices()
+    notices = [*experiment.data.notices(), *_read_twice(block.options.get("columns"))]
+    return splits, lambda: splits["train"], notices
+
+
+def _read_twice(columns: object) -> list[str]:
+    """Returns notices of the task's columns that are read from one column of the data."""
+    return [
+        f"WARNING: data.columns: {one} and {other} are both read from {column!r}; name another column for one"
+        for (one, column), (other, second) in combinations(
+            columns.items() if isinstance(columns, Mapping) else (), 2
+        )
+        if column == second
+    ]
 
 
 OtherData = tuple[EncodedSplit, SplitStats, Sequence[str]]

@@ -1,4 +1,4 @@
-"""Splits: taken out of the training examples, compared with each other, and their classes."""
+"""Splits: taken out of the training examples, compared with each other, and the classes that they share."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -12,9 +12,6 @@ from plugformer.configuration.task import Split
 from plugformer.data.arrow import ColumnTexts
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.interfaces import Column, TaskType
-
-MANY, SELDOM = 50, 3
-"""So many labels with fewer examples each are probably numbers that measure something."""
 
 
 def split(examples: DatasetDict, settings: Split | None, task_type: TaskType) -> DatasetDict:
@@ -117,24 +114,3 @@ def overlaps(splits: Mapping[str, Dataset], columns: Sequence[Column]) -> list[s
         for name, same in shared.items()
         if same.any()
     ]
-
-
-def doubtful_classes(splits: Mapping[str, Dataset], columns: Sequence[Column]) -> list[str]:
-    """Returns notices about labels of `train` that are all the same, or too many; none if it is streamed."""
-    notices = []
-    classes = [column.name for column in columns if isinstance(column.kind.feature, ClassLabel)]
-    for label in classes if "train" in splits else ():
-        train = splits["train"]
-        names, used = train.features[label].names, train.unique(label)
-        if len(used) == 1:
-            notices.append(
-                f"WARNING: {names[used[0]]!r} is the only {label} in train: every answer is right; name the "
-                "right column in data.columns, or add other examples"
-            )
-        elif len(names) >= MANY and len(train) < SELDOM * len(names):
-            notices.append(
-                f"WARNING: {len(train):,} training examples have {len(names):,} different labels, such as "
-                f"{names[0]!r}, and each becomes a class; name the column with the classes in data.columns, "
-                "or choose the task type regression"
-            )
-    return notices
