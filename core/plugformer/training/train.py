@@ -21,6 +21,7 @@ from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.baselines import measure_baselines
 from plugformer.evaluation.evaluator import unscored
+from plugformer.evaluation.references import unreachable
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment, by_split
 from plugformer.model import build
@@ -127,6 +128,8 @@ def train(
         experiment.raise_for(unscored(experiment, prepared.splits["validation"]))
     model = build(experiment.spec, prepared.processor.sizes)
     trained = TrainedModel(path, experiment, model, prepared.processor)
+    for notice in unreachable(trained.predictor(), prepared.splits["validation"], experiment.task):
+        notify(notice)
     processes.on_main(lambda: _make_directory(path, experiment, prepared, where))
     try:
         with training_lock(path, processes):
