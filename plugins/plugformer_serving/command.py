@@ -1,6 +1,7 @@
 """`plugformer serve`: a trained model behind HTTP."""
 
 import contextlib
+import itertools
 import logging
 from typing import Annotated
 
@@ -78,6 +79,8 @@ def command(
     from plugformer_serving.service import Service
 
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    full = itertools.count()  # asyncio says at every attempt that no file is free for a connection
+    logging.getLogger("asyncio").addFilter(lambda it: "system resource" not in str(it.msg) or not next(full))
     limits = ServerLimits(body, items, tokens, seconds, queue)
     with contextlib.closing(bind(host, port)) as listening:
         leave_core()

@@ -4,14 +4,42 @@ import gc
 import os
 import signal
 import socket
+import time
+from collections.abc import Mapping
 from ipaddress import ip_address
-from types import FrameType
+from types import FrameType, MappingProxyType
+from typing import Any
 
 import torch
 import uvicorn
 from starlette.types import ASGIApp
 
 from plugformer.errors import ConfigurationError
+
+HEAD_SECONDS = 10.0
+"""Seconds in which the head of a connection's next request has to arrive."""
+
+_FILES = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 512  # Windows; -1 if there is no limit
+WAITING = min(1000, max(256, _FILES) // 2)
+"""Connections without a request, at most: half of the files that a process may have open."""
+
+
+class Server(uvicorn.Server):  # type: ignore[misc]  # mypy leaves uvicorn out
+    """Closes connections whose next request does not arrive in time, and of too many the oldest."""
+
+    _waiting: Mapping[tuple[Any, Any], float] = MappingProxyType({})
+    """Since when each connection has waited after its last request, in seconds; the oldest first."""
+
+    async def on_tick(self, counter: int) -> bool:
+        """Is called ten times a second; returns whether the server ends."""
+        now, last = time.monotonic(), {each: each.cycle for each in self.server_state.connections}
+        waiting = [pair for pair in last.items() if pair[1] is None or pair[1].response_complete]
+        since = {pair: self._waiting.get(pair, now) for pair in waiting}
+        self._waiting = dict(sorted(since.items(), key=lambda item: item[1]))
+        for place, ((connection, _), began) in enumerate(self._waiting.items()):
+            if now - began > HEAD_SECONDS or place < len(since) - WAITING:
+                connection.transport.close()
+        return bool(await super().on_tick(counter))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -76,7 +104,7 @@ def serve(app: ASGIApp, listening: socket.socket, *, seconds: float) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=int(seconds) + 5,
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
 
     def end(_: int, __: FrameType | None) -> None:
         server.should_exit = True
