@@ -31,7 +31,8 @@ from plugformer.interfaces.decoding import not_finite
 
 T = TypeVar("T")
 
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""The formats that are mixed with float32."""
 
 
 def evaluation_tokens(task: Task) -> int:
@@ -70,7 +71,7 @@ class Predictor:
     @property
     def format(self) -> torch.dtype | None:
         """The format of 16 bits that the precision names, if the device has it (float16: only on a GPU)."""
-        device, dtype = self.model.device.type, _DTYPES.get(self.precision or "")
+        device, dtype = self.model.device.type, LOWER.get(self.precision or "")
         there = torch.amp.is_autocast_available(device) and (device, dtype) != ("cpu", torch.float16)
         return dtype if there else None
 

@@ -11,14 +11,12 @@ from torch.nn.parallel import DistributedDataParallel
 from plugformer.configuration.task import TrainingSettings
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError, RegistryError, described
+from plugformer.evaluation.predictor import LOWER
 from plugformer.interfaces import Batch, Loss, Model
 from plugformer.model.layer import Layer
 
 LONG = 2000
 """Updates from which a training on a GPU is compiled: compiling takes as long as some hundred of them."""
-
-LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""The formats that are mixed with float32."""
 
 Objective = Callable[[Model, Batch], Loss]
 """Computes a batch's loss by a model's methods."""
