@@ -14,7 +14,6 @@ from plugformer_blocks.pooling import Pooling, pool
 from plugformer_blocks.retrieval import nearest_texts
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
 from plugformer_blocks.tables import TableColumn, find_column, table_cells
-from plugformer_blocks.tracing import untraceable
 from plugformer_blocks.views import Prefix, Within
 
 __all__ = [
@@ -52,5 +51,4 @@ __all__ = [
     "table_cells",
     "tensors_of",
     "token_targets",
-    "untraceable",
 ]

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from traceback import walk_tb
+from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -11,7 +13,6 @@ from torch import Tensor, nn
 
 from plugformer.errors import NotExportableError, described
 from plugformer.interfaces import Batch, Generative, HeadInput, Level, Model, Tokens, evaluating
-from plugformer_blocks.tracing import frames_of, untraceable
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -209,8 +210,7 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
     """Returns a traced program.
 
     Raises:
-        NotExportableError: A part of the model cannot be traced with dynamic shapes; it names the part, or
-            the line that decides by a size.
+        NotExportableError: A part of the model cannot be traced with dynamic shapes; it names the part.
     """
     import torch.export
 
@@ -222,8 +222,7 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
     except NotExportableError as error:
         raise NotExportableError(f"{part_of(model, error)}: {described(error)}") from error
     except Exception as error:
-        reason = untraceable(error, names=list(program.arguments))
-        raise NotExportableError(f"{part_of(model, error)} cannot be traced: {reason}") from error
+        raise NotExportableError(f"{part_of(model, error)} cannot be traced: {described(error)}") from error
 
 
 def part_of(model: Model, error: BaseException) -> str:
@@ -231,9 +230,17 @@ def part_of(model: Model, error: BaseException) -> str:
     modules = dict(model.named_modules())
     labels = {id(vars(modules[path])): part.label for path, part in model.parts.items()}
     # The exporter calls stand-ins of modules, which share their attributes.
-    frames = reversed([frame for frame, _ in frames_of(error)])
+    frames = reversed([*_frames_of(error)])
     found = [labels.get(id(getattr(frame.f_locals.get("self"), "__dict__", None))) for frame in frames]
     return next((label for label in found if label), f"architecture {type(model).__name__}")
+
+
+def _frames_of(error: BaseException) -> Iterator[FrameType]:
+    """Yields the frames of an error and of its causes, since what is raised again loses them."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield from (frame for frame, _ in walk_tb(cause.__traceback__))
+        cause = cause.__cause__ or cause.__context__
 
 
 @contextmanager

@@ -16,12 +16,12 @@ from jaxtyping import config
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from plugformer.errors import ConfigurationError, NotExportableError
+from plugformer.errors import ConfigurationError, NotExportableError, described
 from plugformer.interfaces import Positions
 from plugformer.model.build import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
-from plugformer_blocks import exporting, untraceable
+from plugformer_blocks import exporting
 from plugformer_testing import head, require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.placed_attention import (
@@ -299,19 +299,16 @@ def exports(subject: Subject) -> None:
     program = _Program(subject)
     axes = (dict.fromkeys((0, 1), Dim.DYNAMIC),)
     given = [(subject.tokens(*shape),) for shape in ((2, 5), (3, 4), (5, 9))]
-    traced: Any = None
     with torch.no_grad():
         try:
             with exporting():
                 program(*given[0])
-            traced = export(program, given[0], dynamic_shapes=axes, strict=False)
-            call = traced.module()
+            call = export(program, given[0], dynamic_shapes=axes, strict=False).module()
             outputs = [call(*each) for each in given]
         except NotExportableError as error:
             pytest.skip(f"it refuses to be exported: {error}")
         except Exception as error:
-            reason = untraceable(error, traced)
-            pytest.fail(f"it cannot be traced for any batch and length: {reason}", pytrace=False)
+            pytest.fail(f"it cannot be traced for any batch and length: {described(error)}", pytrace=False)
         for found, expected in zip(chain(*outputs), chain(*(program(*each) for each in given)), strict=True):
             require.close(found, expected, "exported, it computes something else")
 

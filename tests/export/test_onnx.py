@@ -92,23 +92,6 @@ def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, m
     assert not list(tmp_path.iterdir())
 
 
-def test_a_size_that_a_part_fixes_is_refused_with_its_line(exportable, tmp_path, monkeypatch):
-    forward = GELU.forward
-
-    def decided(self, x, context):
-        return forward(self, x, context) if len(x) else x
-
-    trained = exportable()
-    monkeypatch.setattr(GELU, "forward", decided)
-    with pytest.raises(
-        UnsupportedExport, match=r"axis 0 of source_ids.*; in .*test_onnx\.py:\d+ Python"
-    ) as refused:
-        verified(trained, ONNX(), tmp_path / "out", examples=4)
-    line = decided.__code__.co_firstlineno + 1
-    assert f"{__file__}:{line} " in str(refused.value)
-    assert len(str(refused.value)) < 400
-
-
 def test_a_part_can_say_that_it_cannot_be_exported(exportable, tmp_path, monkeypatch):
     def refusing(self, x, context):
         raise NotExportableError("it asks a person")

@@ -1,7 +1,6 @@
 """Every check of feed-forward networks and of norms catches a fault that it is there for."""
 
 from tests.testing.mutants import after, before, fault_test, instead
-from tests.testing.outcomes import failure
 from torch import nn
 from torch.nn import functional
 
@@ -53,12 +52,3 @@ MUTANTS = {
 test_every_check_catches_a_fault = fault_test(
     MUTANTS, Kind.FEED_FORWARD, Kind.NORM, raising=("MatricesOnly",)
 )
-
-
-def test_a_size_that_is_fixed_while_it_is_traced_is_reported_with_its_line():
-    def forward(self, output, x, context):
-        return output if len(x.flatten(0, 1)) else x
-
-    message = failure(after("Decides", GELU, forward=forward), "exports")
-    assert "Guard failed" in message
-    assert f"; in {__file__}:{forward.__code__.co_firstlineno + 1} Python" in message
