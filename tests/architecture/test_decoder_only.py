@@ -1,9 +1,8 @@
 """A decoder alone: how sequences are arranged, and what is predicted."""
 
 import numpy as np
-import torch
 
-from plugformer.interfaces import BEGIN, END, PADDING, Encoded, Level, Ragged
+from plugformer.interfaces import BEGIN, END, Encoded, Level, Ragged
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 
 
@@ -17,25 +16,7 @@ def test_input_and_output_are_one_sequence():
     assert batch.given.tolist() == [4, 3]
 
 
-def test_questions_stop_where_the_output_begins():
-    encoded = Encoded({"input": Ragged.of([[7, 8], [9]])})
-    batch = DecoderOnly().collate(encoded, Level.NEXT_TOKEN)
-    assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END], [BEGIN, 9, END, PADDING]]
-
-
-def test_a_piece_begins_with_the_token_before_it_and_has_no_end():
-    encoded = Encoded(output=Ragged.of([[7, 8]]), start=Ragged.of([[6]]), complete=False)
-    assert DecoderOnly().collate(encoded, Level.NEXT_TOKEN).target.ids.tolist() == [[6, 7, 8]]
-
-
 def test_limits_leave_room_for_special_tokens():
     limits = DecoderOnly().limits(10, Level.NEXT_TOKEN)
     both = DecoderOnly().positions(np.array([[limits.together - 3, 3]]), Level.NEXT_TOKEN)
     assert both.item() - 1 == 10  # END at the end is predicted and not read
-
-
-def test_classes_are_targets_of_whole_inputs():
-    encoded = Encoded({"input": Ragged.of([[7, 8]])}, targets=np.array([2]))
-    batch = DecoderOnly().collate(encoded, Level.SEQUENCE)
-    assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END]]
-    assert torch.equal(batch.targets, torch.tensor([2]))

@@ -155,17 +155,6 @@ def test_scores_take_a_share_of_the_memory_that_is_free(other_device, free, memo
     assert operators.products == pieces
 
 
-def test_what_is_free_is_asked_once(monkeypatch):
-    """Another number would change how a batch is computed, and asking may wait."""
-    asked = []
-    monkeypatch.setattr(
-        torch.cuda, "mem_get_info", lambda device: asked.append(device) or (7 * len(asked), 9)
-    )
-    MODULE._free_memory.cache_clear()
-    assert [MODULE.free_memory(torch.device("cuda", number)) for number in (0, 1, 0, 1)] == [7, 14, 7, 14]
-    MODULE._free_memory.cache_clear()
-
-
 def test_the_operators_of_a_gpu_do_not_depend_on_values_or_sizes(other_device):
     """Values decide nothing on a device that has none."""
     counts = []

@@ -45,20 +45,3 @@ def test_on_a_gpu_a_masked_query_head_is_given_its_group(calls, groups, dtype):
     assert not options["enable_gqa"]
     assert query.shape == key.shape == value.shape
     assert (key.stride(1) == 0) is (groups == 1), "one group is shared without a copy"
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("padded", [False, True])
-def test_a_group_of_its_own_changes_nothing(monkeypatch, groups, padded):
-    query, key, value = heads(HEADS), heads(groups), heads(groups)
-    context = context_of("cpu", padded)
-
-    def compute():
-        inputs = [each.clone().requires_grad_() for each in (query, key, value)]
-        output = softmax_attention(*inputs, context)
-        return output, *torch.autograd.grad(output.square().sum(), inputs)
-
-    expected = compute()
-    monkeypatch.setattr(MODULE, "_kernel_reads_groups", lambda *_: False)
-    for mine, yours in zip(compute(), expected, strict=True):
-        torch.testing.assert_close(mine, yours)

@@ -11,7 +11,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from plugformer.interfaces import BIDIRECTIONAL, CAUSAL, Context, PositionalEncoding, Positions
-from plugformer_blocks import attention_scores, attention_weights, softmax_attention
+from plugformer_blocks import softmax_attention
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 7
 PATTERNS = {
@@ -73,11 +73,22 @@ def formula(query, key, value, allowed, bias, scale):
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize(("biased", "groups"), [(False, HEADS), (True, GROUPS), (False, GROUPS)])
+@pytest.mark.parametrize(
+    ("kind", "groups", "scale"),
+    [
+        (PositionalEncoding, GROUPS, 0.3),
+        (Bias, GROUPS, None),
+        (Relative, HEADS, None),
+        (Relative, 1, 0.3),
+    ],
+)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize(("narrow", "further"), [(False, False), (True, False), (True, True)])
-def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups, biased, causal, observed):
-    encoding = Bias() if biased else PositionalEncoding()
+def test_forward_and_backward_equal_the_formula(
+    further, narrow, pattern, kind, groups, scale, causal, observed
+):
+    """A bias from content is scaled with the product: Shaw et al. 2018, equation 4, (q k + q a) / sqrt(d)."""
+    encoding, factor = kind(), scale or 1 / math.sqrt(WIDTH)
     real, positions = read_pattern(pattern, encoding)
     context = Context(
         positions,
@@ -93,6 +104,15 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
     added = torch.randn(1, HEADS, 5, 5, dtype=torch.float64, requires_grad=True) if further else None
     # Neighbors alone: causally, that leaves the first query nothing at all.
     near = (index[:, None, :, None] - index[:, None, None, :]).abs() == 1 if narrow else None
+
+    def bias(b, h, t, s):
+        distance, found = index[b, s] - index[b, t] + 4, 0.0
+        if kind is Bias:
+            found = encoding.table[h, distance]
+        if kind is Relative:
+            found = inputs[0][b, h, t] @ encoding.table[distance] * factor
+        return found + (added[0, h, t, s] if further else 0.0)
+
     expected = formula(
         *inputs,
         allowed=lambda b, t, s: (
@@ -100,54 +120,14 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
             and (not causal or index[b, s] <= index[b, t])
             and (near is None or bool(near[b, 0, t, s]))
         ),
-        bias=lambda b, h, t, s: (
-            (encoding.table[h, index[b, s] - index[b, t] + 4] if biased else 0.0)
-            + (added[0, h, t, s] if further else 0.0)
-        ),
-        scale=1 / math.sqrt(WIDTH),
+        bias=bias,
+        scale=factor,
     )
-    actual = softmax_attention(*inputs, context, mask=near, bias=added)
+    actual = softmax_attention(*inputs, context, scale=scale, mask=near, bias=added)
     # Queries at padding are nobody's business; the fused causal kernel lets them see more.
     torch.testing.assert_close(actual.transpose(1, 2)[real], expected.transpose(1, 2)[real])
 
     variables = [*inputs, *encoding.parameters()] + [added] * further
-    direction = torch.randn_like(expected) * real[:, None, :, None]
-    for ours, theirs in zip(
-        torch.autograd.grad(actual, variables, direction),
-        torch.autograd.grad(expected, variables, direction),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize(("scale", "groups"), [(None, HEADS), (0.3, 1)])
-def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, causal, observed):
-    """Shaw et al. 2018, equation 4: (q k + q a) / sqrt(d), a by the distance of query and key."""
-    encoding = Relative()
-    real, positions = read_pattern(pattern, encoding)
-    context = Context(
-        positions,
-        positions,
-        view=CAUSAL if causal else BIDIRECTIONAL,
-        observer=Collector() if observed else None,
-    )
-    inputs = [
-        torch.randn(2, count, 5, WIDTH, dtype=torch.float64, requires_grad=True)
-        for count in (HEADS, groups, groups)
-    ]
-    index, factor = positions.index.expand(2, -1), scale or 1 / math.sqrt(WIDTH)
-    expected = formula(
-        *inputs,
-        allowed=lambda b, t, s: bool(real[b, s]) and (not causal or index[b, s] <= index[b, t]),
-        bias=lambda b, h, t, s: inputs[0][b, h, t] @ encoding.table[index[b, s] - index[b, t] + 4] * factor,
-        scale=factor,
-    )
-    actual = softmax_attention(*inputs, context, scale=scale)
-    torch.testing.assert_close(actual.transpose(1, 2)[real], expected.transpose(1, 2)[real])
-    variables = [*inputs, encoding.table]
     direction = torch.randn_like(expected) * real[:, None, :, None]
     for ours, theirs in zip(
         torch.autograd.grad(actual, variables, direction),
@@ -167,19 +147,6 @@ def test_a_mask_and_a_bias_keep_the_fused_kernel():
         softmax_attention(query, key, value, context, mask=mask, bias=bias).sum().backward()
         with pytest.raises(RuntimeError, match="No available kernel"):
             softmax_attention(query, key, value, context, bias=bias.requires_grad_())
-
-
-def test_scores_and_weights_are_the_two_halves_of_attention():
-    positions = Positions.of(5, Relative(), torch.arange(5) < torch.tensor([[5], [2]]))
-    collector = Collector()
-    context = Context(positions, positions, view=CAUSAL, observer=collector)
-    query = torch.randn(2, HEADS, 5, WIDTH, dtype=torch.float64)
-    key, value = torch.randn(2, 2, GROUPS, 5, WIDTH, dtype=torch.float64)
-    weights = attention_weights(attention_scores(query, key, context), context)
-    assert collector.weights is weights
-    read = weights @ value.repeat_interleave(HEADS // GROUPS, dim=1)
-    plain = Context(positions, positions, view=CAUSAL)
-    torch.testing.assert_close(read, softmax_attention(query, key, value, plain))
 
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])

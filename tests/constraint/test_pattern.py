@@ -128,15 +128,6 @@ def test_outputs_match_where_rows_that_have_ended_stay(search):
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
-def test_length_and_pattern_together(tokenizer, search):
-    found = outputs(tokenizer, search, lengths=(1, 2, 5, 3), length="source", pattern=r"[0-9a-z -]+")
-    for length, hypotheses in zip((1, 2, 5, 3), found, strict=True):
-        for tokens in hypotheses:
-            assert len(tokens) == length
-            assert re.fullmatch("[0-9a-z -]+", tokenizer.decode([tokens])[0])
-
-
-@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
 @pytest.mark.parametrize(
     ("length", "expected"), [("source", [1, 7, 4]), (6, [6, 6, 6])], ids=["source", "number"]
 )

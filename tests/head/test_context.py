@@ -11,7 +11,7 @@ from torch import nn
 
 import plugformer
 from plugformer.errors import ConfigurationError, NotExportableError
-from plugformer.interfaces import AllowedOutputs, HeadInput, Session, Tokens, evaluating
+from plugformer.interfaces import AllowedOutputs, Session, evaluating
 from plugformer_blocks import programs_of
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
@@ -179,16 +179,3 @@ def test_an_exported_step_lacks_what_the_head_reads():
     model = model_of().eval()
     with pytest.raises(NotExportableError, match="ReadsAll reads cross_attention and memory and source"):
         programs_of(model, model.batch(inputs=READ[:2]), model.batch(inputs=READ))
-
-
-def test_rows_are_selected_together():
-    source = Tokens(torch.tensor([[4, 5], [6, 0]]), torch.tensor([[True, True], [True, False]]))
-    context = HeadInput(
-        torch.tensor([[True], [False]]), source, torch.randn(2, 2, 3), torch.rand(2, 1, 1, 2), torch.rand(2)
-    )
-    rows = torch.tensor([1, 1, 0])
-    found = context.select(rows)
-    for name in ("real", "memory", "cross_attention", "weights"):
-        assert torch.equal(getattr(found, name), getattr(context, name)[rows])
-    assert torch.equal(found.source.ids, source.ids[rows])
-    assert torch.equal(found.source.mask, source.mask[rows])

@@ -49,13 +49,6 @@ def test_a_gpu_has_the_share_of_its_memory_for_logits_that_the_option_gives(monk
         assert operators.products == pieces
 
 
-def test_logits_are_scores_at_every_position():
-    head = LanguageModel(MODEL, bias=True).double()
-    nn.init.normal_(head.bias)
-    hidden, _ = example()
-    torch.testing.assert_close(head.logits(hidden, HeadInput(REAL)), hidden @ head.weight.T + head.bias)
-
-
 def test_an_own_weight_starts_like_a_linear_layers():
     """torch.nn.Linear's documentation: uniform between plus and minus one over the root of the width."""
     head = LanguageModel(replace(MODEL, width=16, outputs=1000))

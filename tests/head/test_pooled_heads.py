@@ -73,11 +73,3 @@ def test_the_loss_of_numbers_is_the_squared_error(regressor):
     loss, count = regressor.loss(HIDDEN, torch.tensor([10.0, 4.5]), HeadInput(REAL))
     assert loss.item() == pytest.approx(1 + 2.5**2)
     assert count.item() == 2
-
-
-def test_numbers_are_neither_probable_nor_right(regressor):
-    found = regressor.likelihoods(HIDDEN, torch.tensor([10.0, 4.5]), HeadInput(REAL))
-    assert found.losses.tolist() == pytest.approx([1, 6.25])
-    assert found.log_probabilities is None
-    assert found.targets.tolist() == [1, 1]
-    assert found.correct is None

@@ -10,6 +10,7 @@ import plugformer
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import UNKNOWN, HeadContext, HeadInput, Ragged
 from plugformer_plugins.head.language_model import LanguageModel
+from plugformer_plugins.head.token_classifier import TokenClassifier
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_testing.small import SmallTask
@@ -85,9 +86,10 @@ def test_weights_of_tokens_need_targets_of_tokens():
         SmallTask(OfTokens(), {"text": ["a b", "c"], "label": ["yes", "no"]}).split().batch([0])
 
 
-def test_smoothing_and_weights_go_together():
+@pytest.mark.parametrize("kind", [LanguageModel, TokenClassifier])
+def test_smoothing_and_weights_go_together(kind):
     model = HeadContext(width=4, heads=1, ffn_width=1, outputs=5)
-    head = LanguageModel(model, label_smoothing=0.2).train()
+    head = kind(model, label_smoothing=0.2).train()
     hidden, targets = torch.randn(2, 3, 4), torch.randint(5, (2, 3))
     real, weights = torch.tensor([[True, True, False], [True, True, True]]), torch.rand(2, 3)
     loss, _ = head.loss(hidden, targets, HeadInput(real, weights=weights))

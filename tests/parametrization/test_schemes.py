@@ -1,13 +1,11 @@
 """muP: its table, that nothing changes at the base width, and what a factor in values does."""
 
 import shutil
-from typing import ClassVar
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from plugformer import create_model
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
@@ -16,8 +14,6 @@ from plugformer.model import Sizes, build, learning_rates
 from plugformer.optimizer import optimizer_of
 from plugformer.training.train import resume
 from plugformer.validation import validate
-from plugformer_blocks import project_heads, softmax_attention
-from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_plugins.parametrization.schemes import MaximalUpdate
 
 MUP = "model.parametrization={name: mup, base_width: 32}"
@@ -107,46 +103,6 @@ def test_rates_of_gradient_descent_are_those_of_table_3(role, fans, rate):
     heads = 4.0 if role is Role.QUERY else 1.0
     size = ParameterSize(role=role, fan_in=fans[0], fan_out=fans[1], longest=4.0, head_width=heads)
     assert MaximalUpdate(base_width=32).rate(size, Updates.GRADIENT) == rate
-
-
-class Divided(MultiHeadAttention):
-    """Divides scores by the width of heads, and multiplies them by the root of that of the base, 8."""
-
-    roles: ClassVar = {"query.weight": Role.HIDDEN, "query.bias": Role.INPUT}
-
-    def forward(self, x, context):
-        query, key, value = project_heads(x, context, self.query, self.key, self.value, width=self.width)
-        read = softmax_attention(query, key, value, context, scale=8**0.5 / self.width)
-        return self.output(read.transpose(1, 2).flatten(-2))
-
-
-def test_a_factor_on_queries_is_one_on_scores():
-    """Lemma J.1, through training by Adam."""
-    losses = []
-    for attention in ("mha", Divided):
-        mup = {"name": "mup", "base_width": 32, "base_ffn_width": 64}
-        model = create_model(
-            "decoder-only",
-            vocabulary=12,
-            width=128,
-            heads=4,
-            attention=attention,
-            dropout=0.0,
-            parametrization=mup,
-        )
-        rates = learning_rates(model, lambda *_: Updates.ADAPTIVE)
-        groups = [{"params": [p], "lr": 0.01 * rates[path]} for path, p in model.named_parameters()]
-        optimizer, batch = torch.optim.Adam(groups, eps=0), model.batch(outputs=[[5, 9, 4, 7], [6, 6, 8, 11]])
-        found = []
-        for _ in range(4):
-            optimizer.zero_grad()
-            loss = model(batch)
-            found.append(loss.total.item())
-            loss.total.backward()
-            optimizer.step()
-        losses.append(found)
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-    assert losses[0][-1] < losses[0][0] - 0.5
 
 
 def test_at_the_base_width_nothing_changes(train_tiny, tmp_path):

@@ -9,7 +9,7 @@ from plugformer.configuration import resolve
 from plugformer.configuration.resolving import check_components
 from plugformer.data.preparation import prepare
 from plugformer.data.processor import Inputs
-from plugformer.errors import DataError, ExampleError
+from plugformer.errors import DataError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import ABSENT, UNKNOWN, Tokenizers
@@ -45,13 +45,6 @@ def test_a_word_without_tokens_is_unknown(tagging):
     encoded = tagging.encode({"words": [["", "the"]], "tags": [["DET", "NOUN"]]}, Tokenizers(words, words))
     assert encoded["input"][0][0] == UNKNOWN
     assert encoded["targets"] == [[0, 1]]
-
-
-def test_an_unknown_tag_says_whose_it_is(tagging, tokenizers):
-    examples = {"words": [["the"], ["the"]], "tags": [["DET"], ["NUON"]]}
-    with pytest.raises(ExampleError, match=r"unknown tag 'NUON' .*'NOUN'.*") as raised:
-        tagging.encode(examples, tokenizers)
-    assert raised.value.row == 1
 
 
 TASK = """\

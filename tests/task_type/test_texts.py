@@ -3,7 +3,7 @@
 import pytest
 from tests.pieces import Pieces
 
-from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import END, Tokenizers
 from plugformer.registry import Kind
 
@@ -56,15 +56,6 @@ def test_several_texts_have_the_end_between_them(make, tokenizers):
     assert task_type.example_from_text("a\tb\tc") == {"first": "a", "second": "b", "third": "c"}
     with pytest.raises(ConfigurationError, match=r"'a\\tb' has 2 of 3 texts; give first, second, third"):
         task_type.example_from_text("a\tb")
-
-
-@pytest.mark.parametrize("name", ["classification", "multi-label"])
-def test_an_unknown_label_says_whose_it_is(make, name, tokenizers):
-    wrong = {"classification": ["good", "godo"], "multi-label": [["red"], ["long", "rde"]]}[name]
-    message = {"classification": "'godo' .*'good'", "multi-label": "'rde' .*'red'"}[name]
-    with pytest.raises(ExampleError, match=f"unknown label {message}") as raised:
-        make().encode({"text": ["the", "fox"], PREDICTED[name]: wrong}, tokenizers)
-    assert raised.value.row == 1
 
 
 @pytest.mark.parametrize("number", [0.1, 4.7, 3.0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from datasets import DatasetDict
-from tests.columns import LABELS, PAIRS
+from tests.columns import PAIRS
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.registry import Registry
@@ -77,12 +77,6 @@ def test_no_spelling_means_two_dates(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_options(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match=r"unknown locale 'de_DEE' \(did you mean 'de_DE'\?\)"):
         load(locales=["de_DEE"])
-    with pytest.raises(ConfigurationError, match="unknown locale ''"):
-        load(locales=[""])
-    with pytest.raises(ConfigurationError, match="size"):
-        load(size=1)
-    with pytest.raises(ConfigurationError, match="needs text and label"):
-        Dates().load(LABELS)
     monkeypatch.setattr("plugformer_tasks.dates.spelling.LAST", FIRST)
     monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 1)
     with pytest.raises(ConfigurationError, match=r"size: 50000 is more than .*'en_US'"):
@@ -110,11 +104,8 @@ def test_unseen_sources_occur_nowhere_before(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("a_1\nb 2\n", r"dates\.txt:2: expected a source, '_' and a target, found 'b 2'"),
-        ("a_1\n_2\n", r"dates\.txt:2: expected"),
         ("a_1\nb_ \n", r"dates\.txt:2: expected"),
-        ("a_1\n\nb_1\n", r"dates\.txt:2: expected"),
         ("a_1\n", r"dates\.txt: 1 lines are too few"),
-        ("", r"dates\.txt: is empty"),
     ],
 )
 def test_bad_files(tmp_path: Path, content: str, message: str) -> None:

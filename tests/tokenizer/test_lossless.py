@@ -44,12 +44,3 @@ def test_bpe_gives_any_text_back(text: str) -> None:
     numbers = bpe.encode([text])
     assert UNKNOWN not in numbers[0]
     assert bpe.decode(numbers) == [text]
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=5))
-@settings(max_examples=50, deadline=None)
-def test_characters_give_trained_text_back(texts: list[str]) -> None:
-    texts = [f"x{text}" for text in texts]
-    tokenizer = Characters()
-    tokenizer.train(texts)
-    assert tokenizer.decode(tokenizer.encode(texts)) == texts
