@@ -63,9 +63,3 @@ def test_several_texts_have_the_end_between_them(make, tokenizers):
 def test_equal_numbers_have_a_deviation_of_one(registry, number, count):
     learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [number] * count})
     assert learned == {"mean": pytest.approx(number), "deviation": 1.0}
-
-
-def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokenizers):
-    task_type = registry.create(Kind.TASK_TYPE, "regression")
-    task_type.state = task_type.learn({"number": [1e-320, 0.0, 2e-320]})
-    assert task_type.encode({"text": ["the fox"], "number": [1e-320]}, tokenizers)["targets"] == [0.0]
