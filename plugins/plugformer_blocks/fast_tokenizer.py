@@ -24,7 +24,10 @@ _BYTES = {chr(byte): byte for byte in _VISIBLE} | {chr(0x100 + n): byte for n, b
 
 
 class PipelineTokenizer(Tokenizer):
-    """Tokens of a Hugging Face pipeline as text, spellings and bytes; a subclass gives it and encodes."""
+    """Tokens of a Hugging Face pipeline as text, spellings and bytes; a subclass gives it and encodes.
+
+    The pipeline, `_tokenizer`, is a new object after each `train` and `load`.
+    """
 
     _tokenizer: tokenizers.Tokenizer
 
@@ -134,11 +137,6 @@ class FastTokenizer(PipelineTokenizer):
 
     def __init__(self) -> None:
         self._tokenizer = self.pipeline()
-
-    @property
-    def backend_tokenizer(self) -> tokenizers.Tokenizer:
-        """The pipeline with what it has learned; a new object after each `train` and `load`."""
-        return self._tokenizer
 
     @abstractmethod
     def pipeline(self) -> tokenizers.Tokenizer:

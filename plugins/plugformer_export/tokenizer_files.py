@@ -9,6 +9,7 @@ import tokenizers
 
 from plugformer.interfaces import SPECIAL_TOKENS, Tokenizer
 from plugformer.runs import TrainedModel
+from plugformer_blocks import PipelineTokenizer
 
 PROBED = 2000
 """Maximum number of tokens whose texts are encoded by the file alone, to see whether it is enough."""
@@ -56,7 +57,7 @@ def tokenizer_problems(trained: TrainedModel) -> list[str]:
 
 def is_enough(tokenizer: Tokenizer) -> bool:
     """Returns whether the `tokenizers` library encodes and decodes with the file as the tokenizer does."""
-    if not hasattr(tokenizer, "spelling"):
+    if not isinstance(tokenizer, PipelineTokenizer):
         return False
     alone = pipeline_of(tokenizer)
     texts = probes(tokenizer, range(len(SPECIAL_TOKENS), min(tokenizer.size, PROBED)))

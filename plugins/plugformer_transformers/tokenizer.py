@@ -52,11 +52,6 @@ class TransformersTokenizer(ForeignTokenizer):
         self.front = front
         super().__init__(path)
 
-    @property
-    def backend_tokenizer(self) -> tokenizers.Tokenizer:
-        """The pipeline, with the numbers there."""
-        return self._tokenizer
-
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns token numbers."""
         rows = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)

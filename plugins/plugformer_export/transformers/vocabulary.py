@@ -5,6 +5,7 @@ from typing import Any
 
 from plugformer.interfaces import END, SPECIAL_TOKENS, Level
 from plugformer.runs import TrainedModel, own_tensors
+from plugformer_blocks import PipelineTokenizer
 from plugformer_export.engine import reads_input
 from plugformer_export.tokenizer_files import PROBED, pipeline_of, probes
 from plugformer_transformers.family import Family, is_vocabulary
@@ -66,7 +67,7 @@ class ExportedTokenizer:
 
     def problems(self) -> list[str]:
         """Returns why a file cannot stand for the tokenizer, or one token for several."""
-        if not hasattr(self.tokenizer, "backend_tokenizer"):
+        if not isinstance(self.tokenizer, PipelineTokenizer):
             return ["tokenizer: one without a tokenizer.json"]
         pipeline = self.pipeline()
         texts = self.texts()

@@ -52,7 +52,7 @@ class BPEDropout(BPE):
         """Returns token numbers, of drawn subwords if this tokenizer draws."""
         if self.generator is None:
             return super().encode(texts)
-        backend = self.backend_tokenizer
+        backend = self._tokenizer
         normalized = [backend.normalizer.normalize_str(text) for text in texts]
         words = [backend.pre_tokenizer.pre_tokenize_str(text) for text in normalized]
         return [
@@ -68,7 +68,7 @@ class BPEDropout(BPE):
         """Returns the subwords that are left when no merge of two neighbors is possible and kept."""
         pieces = tuple(word)
         while True:
-            places = _merges(self.backend_tokenizer, pieces)
+            places = _merges(self._tokenizer, pieces)
             place = next((place for place in places if generator.random() >= self.dropout), None)
             if place is None:
                 return pieces
