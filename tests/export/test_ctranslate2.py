@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from plugformer_export.ctranslate2 import CTranslate2
-from plugformer_export.engine import ExportError, UnsupportedExport
+from plugformer_export.engine import UnsupportedExport
 from plugformer_export.verification import verified
 
 SLOWLY = ("training.optimizer={name: adamw, lr: 0.001}", "training.schedule.warmup_steps=200")
@@ -111,22 +111,6 @@ def test_what_has_no_counterpart_is_refused_by_name(exportable, tmp_path, overri
     trained = exportable(override)
     with pytest.raises(UnsupportedExport, match=f"{named}.*has no counterpart in ctranslate2"):
         verified(trained, CTranslate2(), tmp_path / "out", examples=9)
-    assert not list(tmp_path.iterdir())
-
-
-def test_weights_that_were_tampered_with_are_found(exportable, tmp_path, monkeypatch):
-    write = CTranslate2.write
-
-    def tampering(self, trained, folder):
-        write(self, trained, folder)
-        own = trained.model.head.weight.detach().numpy().tobytes()
-        weights = (folder / "model.bin").read_bytes()
-        assert own in weights
-        (folder / "model.bin").write_bytes(weights.replace(own, own[:-4] + b"\0\0\x80?"))  # a one
-
-    monkeypatch.setattr(CTranslate2, "write", tampering)
-    with pytest.raises(ExportError, match="scores differ by"):
-        verified(exportable(), CTranslate2(), tmp_path / "out", examples=9)
     assert not list(tmp_path.iterdir())
 
 

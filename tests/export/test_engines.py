@@ -9,12 +9,11 @@ from tests.export.copies import Copied, Copy
 from tests.export.test_ctranslate2 import SLOWLY
 
 from plugformer import load
-from plugformer.errors import ConfigurationError, DataError, PlugformerError
+from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import Hypothesis
 from plugformer_export import kept as keeping
 from plugformer_export.ctranslate2.engine import Translator
 from plugformer_export.engine import ExportError, UnsupportedExport
-from plugformer_export.engines import Auto
 
 BEAM = (*SLOWLY, "decoding.name=beam", "decoding.size=3", "decoding.max_length=30")
 SEARCHES = {
@@ -202,25 +201,3 @@ def test_auto_survives_an_engine_that_fails(exportable, registry, cache, monkeyp
     said = []
     assert answers(load(exportable().directory, registry, engine="auto", notify=said.append))
     assert "INVALID_GRAPH" in "\n".join(said)
-
-
-def test_auto_says_why_an_engine_is_not_used(exportable, registry, cache, monkeypatch):
-    monkeypatch.setattr("plugformer_export.onnx.format.ONNX.automatic", False)
-    mla = exportable("model.attention=mla")
-    said = []
-    Auto().answering(mla, said.append)
-    assert any("model.attention: " in line and "mla" in line for line in said)
-    assert said[-1] == "engine torch answers"
-
-
-def test_without_held_out_examples_the_model_answers(exportable, registry, cache, monkeypatch):
-    trained = exportable()
-
-    def gone(*_, **__):
-        raise DataError("no such file")
-
-    monkeypatch.setattr(type(trained), "read", gone)
-    said = []
-    assert Auto().answering(trained, said.append)("predictor") == "predictor"
-    with pytest.raises(DataError, match="no such file"):
-        load(trained.directory, registry, engine="ctranslate2")

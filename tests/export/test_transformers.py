@@ -6,7 +6,7 @@ import re
 import pytest
 
 from plugformer import load
-from plugformer_export.engine import ExportError, UnsupportedExport
+from plugformer_export.engine import UnsupportedExport
 from plugformer_export.transformers import Transformers
 from plugformer_export.verification import verified
 
@@ -75,18 +75,4 @@ def test_what_has_no_counterpart_is_refused_by_name(exportable, registry, tmp_pa
     starts = ("model.residual: residual 'pre'", "model.embeddings.tied: false", "decoding: 'sampling'")
     for start in starts:
         assert [word for word in words if word.startswith(start) and "no counterpart" in word]
-    assert not list(tmp_path.iterdir())
-
-
-def test_another_configuration_is_found(exportable, tmp_path, monkeypatch):
-    write = Transformers.write
-
-    def tampering(self, trained, folder):
-        write(self, trained, folder)
-        file = folder / "config.json"
-        file.write_text(file.read_text().replace('"scale_embedding": true', '"scale_embedding": false'))
-
-    monkeypatch.setattr(Transformers, "write", tampering)
-    with pytest.raises(ExportError, match="scores differ by"):
-        verified(exportable(*MARIAN), Transformers(), tmp_path / "out", examples=9)
     assert not list(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.testing.outcomes import outcomes, unsound
 
 from plugformer.data import EncodedSplit
 from plugformer.data.processor import sample_subwords
@@ -152,13 +151,3 @@ def test_targets_are_not_cut_with_the_input():
     )
     assert batch.source.ids.shape[1] == 3  # BEGIN, a token, END
     assert batch.targets.tolist() == [[0, 1, 2, 3], [0, 1, ABSENT, ABSENT]]
-
-
-@pytest.mark.parametrize("task_type", [Weighted, Ramp])
-def test_task_types_with_weights_pass_their_checks(task_type):
-    assert not unsound(task_type)
-
-
-def test_lists_of_texts_with_spaces_need_not_be_typed():
-    """The first input of its made-up examples is such a list."""
-    assert outcomes(Marks)["questions_are_read_as_their_examples"] == "passed"

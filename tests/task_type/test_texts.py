@@ -63,3 +63,9 @@ def test_several_texts_have_the_end_between_them(make, tokenizers):
 def test_equal_numbers_have_a_deviation_of_one(registry, number, count):
     learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [number] * count})
     assert learned == {"mean": pytest.approx(number), "deviation": 1.0}
+
+
+def test_all_references_of_a_text_are_right_answers(registry):
+    task_type = registry.create(Kind.TASK_TYPE, "sequence-to-sequence")
+    assert task_type.references({"target": "a", "references": ["a", "b"]}) == ["a", "b"]
+    assert task_type.references({"target": "a", "references": []}) == ["a"]
