@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from plugformer.errors import ConfigurationError, RunError, nearest
+from plugformer.errors import ConfigurationError, nearest
 from plugformer_cli import AsJson, RunPath, print_json
 
 EXAMPLES = (
@@ -17,9 +17,9 @@ EXAMPLES = (
 def command(
     run: RunPath,
     to: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option("--to", metavar="TRACKER", help="tensorboard, wandb or mlflow; repeatable."),
-    ] = None,
+    ],
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the trackers' files; `tracking`, next to the run."),
@@ -34,25 +34,19 @@ def command(
     Sends the settings, every line of metrics.jsonl and the final metrics. A tracker that has followed the
     training continues its run with what it lacks; with --out it begins one there.
     """
-    from typing import get_args
-
     from plugformer.configuration import read_file
     from plugformer.runs import RunDirectory, located
     from plugformer_plugins.callback.track import TrackedRun
-    from plugformer_plugins.callback.trackers import Name, require
+    from plugformer_plugins.callback.trackers import TRACKERS, require
 
-    known: tuple[Name, ...] = get_args(Name)
-    for name in to or [""]:
-        if name not in known:
-            words = f"unknown tracker {name!r}{nearest(name, known)}" if name else "give a tracker"
-            raise ConfigurationError(f"--to: {words}; known: {', '.join(known)}")
-    names = [name for name in known if name in (to or ())]
-    for name in names:
-        require(name)
+    if unknown := set(to) - set(TRACKERS):
+        name = min(unknown)
+        known = ", ".join(TRACKERS)
+        raise ConfigurationError(f"--to: unknown tracker {name!r}{nearest(name, TRACKERS)}; known: {known}")
+    names = [name for name in TRACKERS if name in to]
+    for each in names:
+        require(each)
     directory = RunDirectory.open(located(run))
-    if not directory.metrics.exists():
-        raise RunError(f"{run} has no metrics.jsonl: nothing has been logged")
-    directory.logged()  # a damaged log is refused before anything is sent
     folder = out or directory.path.absolute().parent / "tracking"
     memory = folder / f"{directory.path.absolute().name}.json" if out else directory.path / "tracking.json"
     settings = read_file(directory.task, str(directory.task)).value
