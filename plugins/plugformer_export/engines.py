@@ -1,6 +1,6 @@
 """The engines that need no export: the model itself, and the fastest of all."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from plugformer.errors import PlugformerError
@@ -37,8 +37,12 @@ class Auto(Engine):
             return _unchanged
         found: dict[str, float] = {}
         engines: dict[str, ExportEngine] = {}
-        for name in _candidates(trained):
+        for entry in trained.registry.entries(Kind.ENGINE):
+            name = entry.name
             try:
+                kind: Any = trained.registry.load(Kind.ENGINE, name)
+                if not (issubclass(kind, ExportEngine) and kind.automatic):
+                    continue
                 engine = trained.registry.create(Kind.ENGINE, name)
                 own, other = seconds(kept(engine, trained, notify))
             except PlugformerError as error:
@@ -51,17 +55,6 @@ class Auto(Engine):
             return _unchanged
         notify(f"engine {fastest} answers: {found[fastest]:.2g} times as fast as torch in its comparison")
         return engines[fastest].answering(trained, notify)
-
-
-def _candidates(trained: TrainedModel) -> Iterator[str]:
-    """Yields the names of the engines of all plugins that `auto` may try."""
-    for entry in trained.registry.entries(Kind.ENGINE):
-        try:
-            kind: Any = trained.registry.load(Kind.ENGINE, entry.name)
-        except PlugformerError:  # `plugformer list` says so
-            continue
-        if issubclass(kind, ExportEngine) and kind.automatic:
-            yield entry.name
 
 
 def _unchanged(predictor: Any) -> Any:
