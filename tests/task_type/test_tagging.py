@@ -9,7 +9,6 @@ from plugformer.configuration import resolve
 from plugformer.configuration.resolving import check_components
 from plugformer.data.preparation import prepare
 from plugformer.data.processor import Inputs
-from plugformer.errors import DataError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import ABSENT, UNKNOWN, Tokenizers
@@ -97,15 +96,6 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     asked = Inputs.of([" ".join(WORDS), "on"], experiment, data.processor)
     assert asked.truncated == set(range((longest < 25) + (longest < 3)))
     assert reader.predict(asked.split) == reader.predict(split)
-
-
-def test_too_long_a_text_is_refused_or_dropped_with_its_tags(task, registry):
-    with pytest.raises(
-        DataError, match=r"train, example 1 \('the slow foxtrot goes on'\): its input has 25 "
-    ):
-        prepare(Experiment.of(task("refuse", 24), registry))
-    dropping = prepare(Experiment.of(task("drop", 24), registry)).splits["test"]
-    assert [dropping.references(row) for row in range(len(dropping))] == [[["P"]]]
 
 
 def spans(task_type, words, output):

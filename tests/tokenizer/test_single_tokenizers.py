@@ -39,6 +39,12 @@ def test_words_are_cleaned(text: str, words: str) -> None:
     assert tokenizer.decode(tokenizer.encode([text])) == [words]
 
 
+def test_words_that_occur_once_are_unknown() -> None:
+    tokenizer = Words()
+    tokenizer.train(["stocks rise", "stocks fall"])
+    assert tokenizer.encode(["stocks rise"]) == [[tokenizer.encode(["stocks"])[0][0], UNKNOWN]]
+
+
 def test_bpe_normalizes_and_lowers_if_asked() -> None:
     tokenizer = BPE(normalization="nfkc", lowercase=True)
     tokenizer.train(["some text"])
