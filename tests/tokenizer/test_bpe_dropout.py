@@ -55,11 +55,3 @@ def test_each_merge_is_dropped_with_its_probability(dropout: float) -> None:
         ("l", "o", "w"): dropout,
     }
     assert {cut: found / count for cut, found in cuts.items()} == pytest.approx(shares, abs=0.03)
-
-
-def test_trained_again_it_forgets_its_merges() -> None:
-    tokenizer = trained(0.0)
-    drawing = tokenizer.sampling(np.random.default_rng(0))
-    tokenizer.train(["abab abab"] * 5)
-    assert tokenizer.sampling(np.random.default_rng(0)).encode(["abab"]) == tokenizer.encode(["abab"])
-    assert drawing.encode(["low"]) == trained(0.0).encode(["low"])
