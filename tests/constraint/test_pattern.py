@@ -138,20 +138,6 @@ def test_outputs_of_one_length_in_known_tokens(tokenizer, search, length, expect
     assert not used & {PADDING, UNKNOWN, BEGIN, END}
 
 
-def test_without_a_constraint_only_the_limit_and_special_tokens_are_masked():
-    characters = trained("characters")
-    progress = started(constraint(characters, max_length=1), (3, 3))
-    values = torch.randn(2, characters.size)
-    allowed = torch.ones(characters.size, dtype=torch.bool)
-    allowed[[PADDING, BEGIN]] = False
-    for only_end in (False, True):
-        mask = allowed & (torch.arange(characters.size) == END) if only_end else allowed
-        masked = progress.mask(values)
-        assert torch.equal(masked[:, mask], values[:, mask])  # not normalized again
-        assert (masked[:, ~mask] == -torch.inf).all()
-        progress.extend(torch.tensor([5, UNKNOWN]))
-
-
 def test_exactly_what_can_still_be_completed_is_allowed():
     """Characters and (a|bc)*, at most three: compared with all strings, state by state."""
     abc = Characters()

@@ -30,14 +30,6 @@ def test_every_word_has_a_tag_of_iob2() -> None:
             assert all(tag != "O" for word, tag in zip(words, tags, strict=True) if word in BOTH)
 
 
-def test_some_names_are_of_people_and_of_places() -> None:
-    seen: dict[str, set[str]] = {}
-    for example in load()["train"]:
-        for word, tag in zip(example["words"], example["tags"], strict=True):
-            seen.setdefault(word, set()).add(tag[2:])
-    assert all(seen[name] == {"PER", "LOC"} for name in BOTH)
-
-
 def test_no_sentence_is_there_twice_and_lengths_are_alike() -> None:
     data = load()
     assert {name: len(split) for name, split in data.items()} == SIZES
