@@ -19,14 +19,19 @@ def study_table(docs: Path, name: str) -> str:
     tuned = sorted({path for arm in report["arms"] for path in arm["tuned"]})
     header = ["at", "arm", *(f"`{path.rpartition('.')[2]}`" for path in tuned), report["arms"][0]["metric"]]
     header += ["difference [interval]", "verdict", "speedup in operations [95 %]"]
-    rows = []
+    rows: list[list[str]] = []
     for arm in report["arms"]:
         place = " ".join(str(arm["values"][key]) for key in (TASK, SCALE) if key in arm["values"])
-        plain = arm["arm"].removeprefix(f"{place}: ").rpartition("=")[2]
+        plain = _plain(arm["arm"].removeprefix(f"{place}: "))
         chosen = [f"{arm['tuned'][path]:g}{'*' if path in arm['edges'] else ''}" for path in tuned]
         score = "{mean:.4g} ± {deviation:.2g}, {seeds}".format(**arm["score"])
         rows.append([place, f"`{plain}`", *chosen, score, *_judged(verdicts.get(arm["arm"]), report)])
     return table(header, rows)
+
+
+def _plain(arm: str) -> str:
+    """Returns the value of an arm's first factor without options; the name of an arm that was declared."""
+    return arm.partition("=")[2].partition("(")[0] or arm
 
 
 def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
@@ -51,7 +56,15 @@ def law_table(docs: Path, name: str) -> str:
         worth = "" if more is None else "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**more)
         numbers = [f"{law[key]:.2f}" for key in ("irreducible", "reducible", "exponent")]
         error = 100 * (law["predicted"] / measured - 1)
-        arm = law["arm"].rpartition("=")[2]
-        rows.append([f"`{arm}`", *numbers, f"{law['predicted']:.4f}", f"{measured:.4f}", f"{error:+.2f} %", worth])
+        rows.append(
+            [
+                f"`{_plain(law['arm'])}`",
+                *numbers,
+                f"{law['predicted']:.4f}",
+                f"{measured:.4f}",
+                f"{error:+.2f} %",
+                worth,
+            ]
+        )
     header = ["arm", "E", "A", "a", "predicted loss", "measured", "error", "worth in operations [95 %]"]
     return table(header, rows)
