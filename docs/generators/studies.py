@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from generators.markdown import table
-
 from plugformer_ablation.design.arms import SCALE, TASK
 
 Record = Mapping[str, Any]
