@@ -165,33 +165,20 @@ class Printer:
             DataError: Some have no answer.
         """
         for portion in asked:
-            self._print(portion)
+            for found in self._answers(portion, first=self._count):
+                self._count += 1
+                for note in self._notes(found):
+                    typer.echo(f"text {self._count}: {note}", err=True)
+                if self._as_json:
+                    print_json(found)
+                else:
+                    typer.echo("\n".join(lines(found, self._n_best, scores=self._scores)))
         if self._errors and self._count == 1:
             raise DataError(self._errors[0])
         if self._errors:
             raise DataError(
                 f"{len(self._errors):,} of {self._count:,} texts had no answer; correct those above"
             )
-
-    def converse(self, question: Callable[[str], Question]) -> None:
-        """Asks for texts until the user ends it; a text without an answer does not end it."""
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401 (gives `input` editing and history, where it exists)
-        typer.echo("one text on each line; Ctrl-D ends", err=True)
-        with contextlib.suppress(EOFError):
-            while True:
-                self._print([question(input("> "))])
-        typer.echo()
-
-    def _print(self, portion: list[Question]) -> None:
-        for found in self._answers(portion, first=self._count):
-            self._count += 1
-            for note in self._notes(found):
-                typer.echo(f"text {self._count}: {note}", err=True)
-            if self._as_json:
-                print_json(found)
-            else:
-                typer.echo("\n".join(lines(found, self._n_best, scores=self._scores)))
 
     def _notes(self, found: dict[str, Any]) -> Iterator[str]:
         """Yields what was truncated, unknown, improbable or without an answer."""

@@ -1,6 +1,5 @@
 """`plugformer predict`: a trained model's answers to texts."""
 
-import contextlib
 import hashlib
 import io
 import os
@@ -26,7 +25,6 @@ from plugformer_cli.questions import (
     columns_and_count,
     ending,
     inputs_of,
-    kept_input,
     lines_of,
     places_of,
     portions,
@@ -139,55 +137,50 @@ def command(
     places = places_of(column or [])
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # as the texts, whatever the system's is
-    with contextlib.ExitStack() as stack:
-        if out is not None and file is None:
-            file = stack.enter_context(kept_input())
-        from plugformer.distributed import Processes
-        from plugformer.interfaces import TaskType
-        from plugformer_blocks import check_file
+    from plugformer.distributed import Processes
+    from plugformer.interfaces import TaskType
+    from plugformer_blocks import check_file
 
-        for given in filter(None, (file, among)):
-            check_file(given)
-        processes = Processes.join()
-        model = load_run(ctx, run, settings, processes.device if several else device, registry, engine)
-        answer: Answer = partial(model.predict_each, n_best=n_best, probabilities=probabilities)
-        if by_vector:
-            candidates = None if among is None else [str(line.asked) for line in lines_of(among)]
-            answer = by_vectors(model, candidates, name, n_best)
-        answers = partial(records, answer, threshold=threshold)
-        question = partial(text_question, is_json=json_lines)
-        header: list[str] = []
-        read: Callable[[], Iterator[Question]] = partial(map, question, texts or ())
-        if file is not None and is_table:
-            needed, optional = inputs_of(model.experiment.task_type, only=name if by_vector else None)
-            read = partial(rows_of, file, needed, optional, places, header=not no_header, names=header)
-        elif file is not None:
-            read = partial(lines_of, file, is_json=json_lines)
-        if out is None:
-            printer = Printer(answers, n_best, scores=scores, as_json=as_json)
-            if texts or file is not None:
-                printer.print(portions(read(), PORTION))
-            elif sys.stdin.isatty() and sys.stdout.isatty():
-                printer.converse(question)
-            else:
-                printer.print(arriving(sys.stdin.buffer, question, PORTION))
-            return
-        task_type = model.experiment.task_type
-        columns = {
-            "prediction": True,
-            "probability": model.model.head.probabilities,
-            "alternatives": n_best > 1,
-            "probabilities": probabilities,
-            "spans": not by_vector and type(task_type).spans is not TaskType.spans,
-            "error": True,
-        }
-        names = [name for name, present in columns.items() if present]
-        form = AnswerFile(out, names, task_type, n_best, scores)
-        requested = {option: value for option, value in ctx.params.items() if option not in _NOT_REQUESTED}
-        files = {"--file": file, "--among": among, "model": model.place / "model.safetensors"}
-        hashes = {name: each and _hash_of(each) for name, each in files.items()}
-        unfinished = UnfinishedAnswers(out, requested | hashes)
-        _write(form, unfinished, read, header, answers, processes, resume=resume)
+    for given in filter(None, (file, among)):
+        check_file(given)
+    processes = Processes.join()
+    model = load_run(ctx, run, settings, processes.device if several else device, registry, engine)
+    answer: Answer = partial(model.predict_each, n_best=n_best, probabilities=probabilities)
+    if by_vector:
+        candidates = None if among is None else [str(line.asked) for line in lines_of(among)]
+        answer = by_vectors(model, candidates, name, n_best)
+    answers = partial(records, answer, threshold=threshold)
+    question = partial(text_question, is_json=json_lines)
+    header: list[str] = []
+    read: Callable[[], Iterator[Question]] = partial(map, question, texts or ())
+    if file is not None and is_table:
+        needed, optional = inputs_of(model.experiment.task_type, only=name if by_vector else None)
+        read = partial(rows_of, file, needed, optional, places, header=not no_header, names=header)
+    elif file is not None:
+        read = partial(lines_of, file, is_json=json_lines)
+    if out is None:
+        printer = Printer(answers, n_best, scores=scores, as_json=as_json)
+        if texts or file is not None:
+            printer.print(portions(read(), PORTION))
+        else:
+            printer.print(arriving(sys.stdin.buffer, question, PORTION))
+        return
+    task_type = model.experiment.task_type
+    columns = {
+        "prediction": True,
+        "probability": model.model.head.probabilities,
+        "alternatives": n_best > 1,
+        "probabilities": probabilities,
+        "spans": not by_vector and type(task_type).spans is not TaskType.spans,
+        "error": True,
+    }
+    names = [name for name, present in columns.items() if present]
+    form = AnswerFile(out, names, task_type, n_best, scores)
+    requested = {option: value for option, value in ctx.params.items() if option not in _NOT_REQUESTED}
+    files = {"--file": file, "--among": among, "model": model.place / "model.safetensors"}
+    hashes = {name: each and _hash_of(each) for name, each in files.items()}
+    unfinished = UnfinishedAnswers(out, requested | hashes)
+    _write(form, unfinished, read, header, answers, processes, resume=resume)
 
 
 def _refuse_combinations(given: Mapping[str, Any], *, is_table: bool, several: bool) -> None:
@@ -199,19 +192,20 @@ def _refuse_combinations(given: Mapping[str, Any], *, is_table: bool, several: b
         ("--json-lines", "--among", "leave one out"),
         ("--json-lines", "--vectors", "leave one out"),
         ("TEXT", "--file", "give one"),
-        ("--out", "TEXT", "write the texts into a --file"),
         ("--out", "--json", "an --out that ends in .jsonl has JSON"),
     ):
         if words[one] and words[other]:
             raise ConfigurationError(f"{one} and {other} exclude each other: {advice}")
     into_file = given["out"] is not None
+    if into_file and not given["file"]:
+        raise ConfigurationError("--out needs a --file: write the texts into one")
     if given["resume"] and not into_file:
         raise ConfigurationError("--resume continues a file of answers: give --file and --out as before")
     if (given["column"] or given["no_header"]) and not is_table:
         raise ConfigurationError(f"--column and --no-header need a --file that ends in {' or '.join(TABLES)}")
     if given["probabilities"] and not (into_file or given["as_json"]):
         raise ConfigurationError("--probabilities needs --out, or --json")
-    if several and not (into_file and given["file"]):
+    if several and not into_file:
         raise ConfigurationError("several processes share the rows of a file: give --file and --out")
 
 

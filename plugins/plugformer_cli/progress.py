@@ -1,6 +1,5 @@
 """Progress on the screen: a bar on a terminal and in Jupyter, plain lines elsewhere."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -147,7 +146,7 @@ def _shown(text: str) -> str:
 
 @contextmanager
 def row_progress(total: int, done: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Shows rows, rows per second and the time left, on a terminal; yields what receives complete rows.
+    """Shows rows and the time left, on a terminal; yields what receives complete rows.
 
     Ctrl-C becomes an error that says how to continue.
 
@@ -160,20 +159,20 @@ def row_progress(total: int, done: int, *, shown: bool) -> Iterator[Callable[[in
     bar = Progress(
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
-        TextColumn("rows  {task.fields[speed]:,.0f} rows/s"),
+        TextColumn("rows"),
         TimeRemainingColumn(),
         console=console,
         transient=True,
         speed_estimate_period=600,
         disable=not (shown and is_live(console)),
     )
-    started, complete = time.monotonic(), done
-    task = bar.add_task("rows", total=total, completed=done, speed=0.0)
+    complete = done
+    task = bar.add_task("rows", total=total, completed=done)
 
     def moved(rows: int) -> None:
         nonlocal complete
         complete = rows
-        bar.update(task, completed=rows, speed=(rows - done) / (time.monotonic() - started))
+        bar.update(task, completed=rows)
 
     try:
         with bar:

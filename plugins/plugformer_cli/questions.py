@@ -1,12 +1,8 @@
 """Questions to a model: texts, lines of standard input, and the rows of files with all their columns."""
 
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
@@ -177,13 +173,3 @@ def arriving(stream: BinaryIO, question: Callable[[str], Question], size: int) -
 def _decoded(line: bytes) -> str:
     """Returns a line as text, without carriage return and byte order mark."""
     return line.removesuffix(b"\r").decode(errors="surrogateescape").removeprefix("\ufeff")
-
-
-@contextmanager
-def kept_input() -> Iterator[Path]:
-    """Yields a file with all of standard input, which can be read more than once."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder, "standard-input.txt")
-        with file.open("wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-        yield file

@@ -182,40 +182,6 @@ def test_lines_come_as_soon_as_they_are_written():
         assert list(portions) == [["rest"]]
 
 
-def test_answers_to_standard_input_are_written_too(run, monkeypatch, tmp_path):
-    type_in(monkeypatch, b"a,b\ntwo!\n")
-    (tmp_path / "model.safetensors").touch()
-    monkeypatch.setattr(Echo, "place", tmp_path, raising=False)
-    monkeypatch.setattr(
-        Echo, "model", SimpleNamespace(head=SimpleNamespace(probabilities=True)), raising=False
-    )
-    outcome = run("predict", "runs/a", "--out", "out.tsv")
-    assert (outcome.status, "1 of 2 rows had no answer" in outcome.err) == (2, True)
-    assert (tmp_path / "out.tsv").read_text().splitlines() == [
-        "input\tprediction\tprobability\terror",
-        "a,b\tA,B\t0.5\t",
-        "two!\t\t\ttoo loud",
-    ]
-
-
-def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
-    answers = iter(["one", "two!", "three"])
-
-    def ask(prompt):
-        try:
-            return next(answers)
-        except StopIteration:
-            raise EOFError from None
-
-    monkeypatch.setattr("builtins.input", ask)
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, buffer=None))
-    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
-    outcome = run("predict", "runs/a")
-    assert outcome.status == 0
-    assert outcome.out == "ONE\n\nTHREE\n\n"
-    assert "text 2: no answer: too loud" in outcome.err
-
-
 def test_an_answer_takes_one_line(run, monkeypatch):
     monkeypatch.setattr(Echo, "answer", lambda self, text, n_best: Prediction(text.replace("/", "\r\n"), 0.0))
     assert run("predict", "runs/a", "one/two").out == "one two\n"

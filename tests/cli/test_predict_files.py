@@ -12,7 +12,6 @@ from tests.training.processes import ends, launched
 
 import plugformer
 from plugformer_cli import predict as command
-from plugformer_cli import progress
 from plugformer_cli.answer_files import UnfinishedAnswers
 
 TASK = """\
@@ -314,6 +313,8 @@ def test_another_input_or_other_settings_are_refused(predict, classifier, tmp_pa
         lambda content: content[:-4],  # restored from an older copy
         lambda content: content.replace(b'"output"', b"\xff", 2),
         lambda content: content + b'{"output": "x", "score": 0}',
+        lambda content: content[:20],  # it ended before its first line
+        lambda content: b"[]\n",
     ],
 )
 def test_what_is_damaged_is_answered_again(predict, classifier, tmp_path, monkeypatch, damage):
@@ -322,16 +323,6 @@ def test_what_is_damaged_is_answered_again(predict, classifier, tmp_path, monkey
     interrupted(predict, monkeypatch, KeyboardInterrupt(), 3, *arguments, "out.csv")
     begun = tmp_path / "out.csv.part"
     begun.write_bytes(damage(begun.read_bytes()))
-    outcome = predict(*arguments, "out.csv", "--resume")
-    assert outcome.status == 0, outcome.err
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-
-
-@pytest.mark.parametrize("content", [b"", b'{"requested": {"--fi', b"[]\n"])
-def test_a_command_that_ended_before_its_first_line_begins_again(predict, classifier, tmp_path, content):
-    arguments = (classifier, "--file", write(tmp_path / "rows.csv"), "--out")
-    assert predict(*arguments, "whole.csv").status == 0
-    (tmp_path / "out.csv.part").write_bytes(content)
     outcome = predict(*arguments, "out.csv", "--resume")
     assert outcome.status == 0, outcome.err
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
@@ -371,13 +362,3 @@ def test_several_processes_write_the_same_file(predict, classifier, tmp_path):
     assert [each.status for each in ended] == [0, 0], ended
     assert sum("8 rows" in each.messages for each in ended) == 1
     assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
-
-
-def test_progress_shows_rows_and_time_left_on_a_terminal(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    with progress.row_progress(8, 2, shown=True) as moved:
-        moved(5)
-    shown = capsys.readouterr().err
-    assert "5/8" in shown
-    assert "rows/s" in shown
