@@ -1,7 +1,7 @@
 """What a positional encoding does: the three methods that depend on positions alone, computed and drawn."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
@@ -31,25 +31,18 @@ class EncodingView:
         embed: What it adds to the embeddings.
         rotate: Each basis vector of a head after the rotation to each position.
         bias: What it adds to the scores of each softmax map.
-        owners: The parts of the model that use it.
+        owner: The part of the model that uses it.
     """
 
     component: str
     embed: Float[Tensor, "length width"] | None
     rotate: Float[Tensor, "basis length head_width"] | None
     bias: Float[Tensor, "maps query key"] | None
-    owners: list[str] = field(default_factory=list)
-
-    def same_as(self, other: "EncodingView") -> bool:
-        """Whether another encoding does the same."""
-        pairs = ((self.embed, other.embed), (self.rotate, other.rotate), (self.bias, other.bias))
-        return self.component == other.component and all(
-            one is two if one is None or two is None else torch.equal(one, two) for one, two in pairs
-        )
+    owner: str = ""
 
 
 def view_positions(model: Model, task: Task) -> list[EncodingView]:
-    """Returns the different encodings of a model, without those that do nothing."""
+    """Returns the encodings of a model, without those that do nothing."""
     length = min(task.model.max_length, MAX_POSITIONS)
     head_width = max(2, task.model.width // task.model.heads // 2 * 2)  # rotations need an even one
     encodings: list[tuple[str, PositionalEncoding]] = []
@@ -57,15 +50,12 @@ def view_positions(model: Model, task: Task) -> list[EncodingView]:
         encodings.append((name, cast("PositionalEncoding", stack.position)))
         if (cross := getattr(stack, "cross_position", None)) is not None:
             encodings.append(("cross-attention", cross))
-    views: list[EncodingView] = []
     with evaluating(model):
-        for owner, encoding in encodings:
-            new = view_encoding(encoding, length, task.model.width, head_width)
-            view = next((known for known in views if known.same_as(new)), new)
-            view.owners.append(owner)
-            if view is new and any(each is not None for each in (new.embed, new.rotate, new.bias)):
-                views.append(new)
-    return views
+        views = [
+            replace(view_encoding(encoding, length, task.model.width, head_width), owner=owner)
+            for owner, encoding in encodings
+        ]
+    return [view for view in views if any(each is not None for each in (view.embed, view.rotate, view.bias))]
 
 
 def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_width: int) -> EncodingView:
@@ -88,8 +78,8 @@ def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_wi
 
 def draw_positions(view: EncodingView) -> Iterator[Drawing]:
     """Yields a figure for each method that an encoding overrides."""
-    name = "positions-" + "-".join(owner.removesuffix("-attention") for owner in view.owners)
-    title = f"{view.component}, {' and '.join(view.owners)}"
+    name = f"positions-{view.owner}"
+    title = f"{view.component}, {view.owner}"
     if view.embed is not None:
         caption = (
             "Left: the vector that is added to the embeddings at each position. Right: the cosine similarity "
