@@ -42,6 +42,12 @@ def validated(tmp_path, registry):
         (CLASSIFIER.replace("head: c", "max_length: 2, head: c"), r"top.yaml:3:49  model.max_length: 2"),
         ("type: classification", r"base.yaml:4:67  model.head: head 'language_model'.*'classifier'"),
         (
+            "type: tagging\nmodel: {architecture: encoder-only}",
+            r"base.yaml:4:67  model.head: head 'language_model' predicts text or tokens, .* tags",
+        ),
+        (CLASSIFIER, r"base.yaml:2:14  data.name: the data has source and target"),
+        (f"{CLASSIFIER}decoding: {{name: beam}}", r"top.yaml:4:18  decoding.name: "),
+        (
             f"{CLASSIFIER}evaluation: {{metrics: [accuracy, tag_accuracy]}}",
             r"top.yaml:4:34  evaluation.metrics.1: metric 'tag_accuracy'.*'accuracy'",
         ),
