@@ -6,21 +6,9 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from plugformer.hooks import EvaluationResult, SampleOutput, Update
+from plugformer.hooks import SampleOutput, Update
 from plugformer_cli import progress
 from plugformer_cli.progress import ProgressDisplay
-
-
-def test_token_accuracy_is_printed_once_although_it_is_a_metric_of_the_task():
-    out = io.StringIO()
-    metrics = {"token_accuracy": 0.7852, "exact_match": 0.5}
-    evaluation = EvaluationResult(
-        step=5, loss=1.0, token_accuracy=0.7852, metrics=metrics, samples=[], best=False, seconds=1.0
-    )
-    ProgressDisplay(Console(file=out, width=200)).evaluation_ended(evaluation)
-    assert out.getvalue().strip() == (
-        "step 5  validation loss 1.0000  token accuracy 78.52%  exact_match 0.5000"
-    )
 
 
 def test_samples_mean_neither_markup_nor_commands_to_the_terminal():

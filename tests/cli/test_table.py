@@ -1,7 +1,6 @@
 """Text that fits a terminal and stays as it is in a pipe."""
 
 from plugformer_cli import printing
-from plugformer_cli.info import print_model
 
 
 def test_columns_with_chinese_are_aligned_on_a_terminal(capsys):
@@ -23,17 +22,3 @@ def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
     assert lines[4:] == ["  some words that do not", "  fit on one line"]
     printing.print_text("what is wrong\nwhat to do", indent=2)
     assert capsys.readouterr().out == "  what is wrong\n  what to do\n"
-
-
-def test_a_model_ends_with_its_totals(capsys):
-    from plugformer_cli.model_summary import ModuleSummary
-
-    print_model(
-        [
-            ModuleSummary("", "Whole", (), 1200, 5_000_000, 9),
-            ModuleSummary("part", "Part", (2, 3), 1200, 0, 9),
-        ]
-    )
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["part", "Part", "2", "×", "3", "1,200"]
-    assert lines[-1] == "Whole: 1,200 parameters, 5 M FLOPs forward"

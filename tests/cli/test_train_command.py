@@ -108,14 +108,6 @@ def test_the_next_command_is_one_that_answers(task_type, asked, capsys):
     assert f"plugformer predict 'runs/a b' {asked} --registry r.yaml\n" in capsys.readouterr().out
 
 
-def test_json_is_one_object_and_nothing_else(run, calls):
-    record = json.loads(run("train", "dates", "--json").out)
-    assert record["run"] == "runs/a b"
-    assert record["split"] == "test"
-    assert record["metrics"] == REPORT.metrics
-    assert record["seconds"] == 2.0
-
-
 TABLE = {
     "title": "right in rows",
     "columns": ["Sports", "Science and technology"],
@@ -158,15 +150,6 @@ def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
 AGREES = ConsistencyCheck("cached = uncached", 2e-6, "May 1", "an attention")
 DIFFERS = ConsistencyCheck("batch = single", 0.5, "May \x1b[2J2", "padding that is read")
 RAISES = ConsistencyCheck("saved = loaded", float("nan"), "", "what is not saved", "RunError: it is gone")
-
-
-def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):
-    checked = replace(REPORT, self_check=SelfCheck([AGREES], 8))
-    monkeypatch.setattr("plugformer.train", lambda task, **_: trained(checked))
-    lines = run("train", "dates").out.splitlines()
-    assert "self-check passed: cached = uncached (8 examples, differences up to 2e-06)" in lines
-    record = json.loads(run("train", "dates", "--json").out)
-    assert record["self_check"] == SelfCheck([AGREES], 8).as_json()
 
 
 def test_a_model_that_is_not_sound_is_shown_with_the_likely_cause(run, calls, monkeypatch):

@@ -120,12 +120,6 @@ def test_probes_are_compared_with_costlier_studies_by_the_names_of_arms(
     ]
 
 
-def test_studies_without_common_arms_are_not_compared(tables: ModuleType, tmp_path: Path) -> None:
-    study(tmp_path, "alone", [{}], lambda _, arm, __: arm / 10)
-    assert "No two published studies" in tables.probe_tables(tmp_path)
-    assert "No published study has several scales" in tables.scale_table(tmp_path)
-
-
 @pytest.mark.parametrize("shared", [0.0, 0.7], ids=["another training", "a part of the training"])
 def test_accuracies_are_right_on_average_and_intervals_cover(tables: ModuleType, shared: float) -> None:
     """Effects of arms at both rungs are known, and with them how often single trainings have which order.

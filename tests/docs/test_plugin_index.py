@@ -90,11 +90,6 @@ def test_checks_that_fail_are_marked_and_stay(tables: ModuleType) -> None:
     )
 
 
-def test_a_version_of_plugformer_that_was_not_tried_says_so(tables: ModuleType) -> None:
-    row = tables.distribution_tables(index(part({"main": RESULT}))).splitlines()[-1]
-    assert [cell.strip() for cell in row.split("|")[2:4]] == ["not tried", "not tried"]
-
-
 def test_the_script_counts_how_checks_end(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = "".join(
         f'<testcase classname="norm.mine" name="{number}">{how}</testcase>'

@@ -2,12 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 
-from plugformer.errors import DataError, LengthError
 from plugformer.interfaces import Attention
-from plugformer.runs import TrainedModel
 from plugformer_inspection import inspect_attention
 
 
@@ -38,18 +35,6 @@ def test_the_decoder_sees_no_future(model):
 
 def test_unknown_characters_have_a_name(model):
     assert inspect_attention(model, "龘").attentions[0].key == ["<unknown>", "<end>"]
-
-
-def test_a_text_too_long_is_refused(model):
-    with pytest.raises(LengthError, match="has 50 tokens, the model takes at most 39"):
-        inspect_attention(model, "1" * 50)
-
-
-@pytest.mark.parametrize("ask", [inspect_attention, TrainedModel.predict])
-def test_bytes_that_are_not_utf8_are_refused(model, ask):
-    text = b"5.3.\xff".decode(errors="surrogateescape")
-    with pytest.raises(DataError, match=r"'5\.3\.\\udcff' is not UTF-8 at character 5"):
-        ask(model, text)
 
 
 class Silent(Attention):

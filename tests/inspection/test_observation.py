@@ -67,18 +67,6 @@ def test_looking_changes_no_answer_and_leaves_no_trace(tiny_model, batch):
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-def test_two_look_at_once(tiny_model, batch):
-    model = tiny_model("model.layers=2")
-    with evaluating(model), observing(model) as outer:
-        model.hidden(batch)
-        with observing(model) as inner:
-            model.hidden(batch)
-        model.hidden(batch)
-    assert [record.place for record in inner] == PLACES
-    assert [record.place for record in outer] == PLACES * 3
-    assert all(mine.value is yours.value for mine, yours in zip(inner, outer[6:12], strict=True))
-
-
 @pytest.mark.parametrize("inside", [True, False])
 def test_layers_that_are_computed_again_are_observed_once(tiny_model, batch, inside):
     """The loss depends on the weights, and the backward pass comes inside of the context or after it."""
