@@ -246,12 +246,12 @@ def _work(study: "Study", folder: Path, registry: "Registry", *, accept_code: bo
     """Trains cells of a study as one of its workers; exits with 75 if it is asked to stop."""
     from rich.console import Console
 
-    from plugformer_ablation.running.executors import InlineExecutor
+    from plugformer_ablation.running.executors import SharingExecutor
     from plugformer_ablation.running.running import run_study
 
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.default_int_handler)  # where nothing is trained, as Ctrl-C
-    chosen = InlineExecutor(shares=True)
+    chosen = SharingExecutor()
     chosen.accept_code = accept_code
     try:
         # Without a live display, which would go on in the log of a cell.

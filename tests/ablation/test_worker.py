@@ -17,7 +17,7 @@ from plugformer.errors import RunError
 from plugformer_ablation.command import AGAIN
 from plugformer_ablation.running import executors, training
 from plugformer_ablation.running.claims import take
-from plugformer_ablation.running.executors import InlineExecutor, LocalExecutor
+from plugformer_ablation.running.executors import LocalExecutor, SharingExecutor
 from plugformer_ablation.running.running import run_study
 from plugformer_ablation.running.status import status_text, study_status
 
@@ -61,12 +61,12 @@ def test_workers_train_what_others_do_not_and_draw_the_same_conclusions(
         begun_in[1 + bool(second)].append(str(cell))
         if len(begun_in[1]) == 2 and not second:
             second.append(None)
-            run_study(study, out, registry, InlineExecutor(shares=True), console)
+            run_study(study, out, registry, SharingExecutor(), console)
             second.clear()
         return message
 
     monkeypatch.setattr(executors, "work_on", interrupting)
-    run_study(study, out, registry, InlineExecutor(shares=True), console)
+    run_study(study, out, registry, SharingExecutor(), console)
     assert len(begun_in[1]) == 2
     assert len(trained.begun) == len(set(trained.begun)) == len(begun_in[1] + begun_in[2])
     before = len(trained.begun)
@@ -88,9 +88,7 @@ def test_a_cell_of_another_process_is_waited_for(registry, tmp_path, monkeypatch
             lambda folder: ("waiting", {}) if seen & {folder} and not seen.clear() else real(folder),
         )
     monkeypatch.setattr(executors.time, "sleep", lambda seconds: pauses.append(claim.settle()))
-    ended = [
-        cell for cell, message in filter(None, InlineExecutor(shares=True).events(waiting)) if message.ended
-    ]
+    ended = [cell for cell, message in filter(None, SharingExecutor().events(waiting)) if message.ended]
     assert ended == waiting[::-1]
     assert len(pauses) == 1
 
@@ -98,9 +96,9 @@ def test_a_cell_of_another_process_is_waited_for(registry, tmp_path, monkeypatch
 def test_a_failure_is_final_for_all_until_its_claim_is_removed(registry, console, tmp_path, trained):
     out = tmp_path / "s"
     trained.failing = ["baseline, seed 1"]
-    run_study(declared(), out, registry, InlineExecutor(shares=True), console)
+    run_study(declared(), out, registry, SharingExecutor(), console)
     trained.failing = []
-    run_study(declared(), out, registry, InlineExecutor(shares=True), console)
+    run_study(declared(), out, registry, SharingExecutor(), console)
     results, _ = run(declared(), out, registry, console)
     assert len(trained.begun) == 4
     assert [cell.failure for cell in results.cells] == ["it broke", None, None, None]
@@ -116,7 +114,7 @@ def test_code_that_changes_ends_the_worker_and_not_the_study(registry, console, 
     numbers = count()
     monkeypatch.setattr(training, "identity", lambda *_: str(next(numbers)))
     with pytest.raises(training.CodeChangedError):
-        run_study(declared(), tmp_path, registry, InlineExecutor(shares=True), console)
+        run_study(declared(), tmp_path, registry, SharingExecutor(), console)
     status = study_status(tmp_path)
     assert (status["waiting"], status["failed"], status["running"]) == (4, [], [])
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 
+from plugformer.errors import InterruptedRunError, PlugformerError
 from plugformer_ablation.running.cells import Cell
 from plugformer_ablation.running.claims import state_of
-from plugformer_ablation.running.training import Message, work_on
+from plugformer_ablation.running.training import Message, train_cell, work_on
 
 Event = tuple[Cell, Message] | None
 """A message of a cell; None if nothing has happened for a moment."""
@@ -107,27 +108,45 @@ class Executor(ABC):
 
 
 class InlineExecutor(Executor):
-    """Trains cells one after the other in this process; `options` are arguments of `train_cell`.
+    """Trains cells one after the other in this process; `options` are arguments of `train_cell`."""
 
-    If it `shares` a study it is one of several workers: it trains cells that no other process has.
-    """
-
-    def __init__(self, *, shares: bool = False, **options: Any) -> None:
-        super().__init__(threads=torch.get_num_threads(), workers=1)
-        self.shares = shares
+    def __init__(self, **options: Any) -> None:
+        super().__init__(threads=1, workers=1)
         self._options = options
 
     def start(self, cell: Cell) -> None:
-        """Trains a cell, unless another process has it."""
-        message = work_on(cell, self.threads, lambda *_: None, final=self.shares, **self._options)
-        if message.stopped:
+        """Trains a cell."""
+        message = Message()
+        try:
+            train_cell(cell, lambda *_: None, lambda _: None, **self._options)
+        except InterruptedRunError:
             self.stop()
+            message = Message(stopped=True)
+        except PlugformerError as error:
+            message = Message(failure=str(error))
         self.running[cell.name] = cell, message
 
     def receive(self) -> Iterator[tuple[Cell, Message]]:
         """Yields the end of the cell."""
         while self.running:
             yield self.running.popitem()[1]
+
+
+class SharingExecutor(InlineExecutor):
+    """Trains cells one after the other in this process, those that no other process has."""
+
+    shares = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = torch.get_num_threads()
+
+    def start(self, cell: Cell) -> None:
+        """Trains a cell, unless another process has it."""
+        message = work_on(cell, self.threads, lambda *_: None, final=True)
+        if message.stopped:
+            self.stop()
+        self.running[cell.name] = cell, message
 
 
 def available_cores() -> int:

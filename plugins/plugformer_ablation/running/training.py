@@ -61,12 +61,11 @@ class Message:
         return self.step is None and not self.stopped
 
 
-def work_on(cell: Cell, threads: int, progress: Progress, *, final: bool = False, **options: Any) -> Message:
+def work_on(cell: Cell, threads: int, progress: Progress, *, final: bool = False) -> Message:
     """Trains a cell in this process and returns how it ended; all output goes to the cell's log.
 
     A cell that another process has claimed is left to it. A `final` failure is recorded in the claim, for all
-    workers; one is that the processes of a cell are lost again and again. `options` are those of
-    `train_cell`.
+    workers; one is that the processes of a cell are lost again and again.
 
     Raises:
         CodeChangedError: The code changed, and with it all cells; only if failures are final.
@@ -88,7 +87,7 @@ def work_on(cell: Cell, threads: int, progress: Progress, *, final: bool = False
             if final and claim.hopeless:
                 message = Message(failure=f"its process was lost twice in a row; {cell.log} has its output")
             else:
-                message = _outcome(cell, advance, final=final, **options)
+                message = _outcome(cell, advance, final=final)
     finally:
         if claim.superseded or not message.ended:
             claim.note(released=True)
@@ -99,10 +98,10 @@ def work_on(cell: Cell, threads: int, progress: Progress, *, final: bool = False
     return message
 
 
-def _outcome(cell: Cell, progress: Progress, *, final: bool, **options: Any) -> Message:
+def _outcome(cell: Cell, progress: Progress, *, final: bool) -> Message:
     """Trains a cell and returns how it ended."""
     try:
-        train_cell(cell, progress, partial(print, flush=True), **options)
+        train_cell(cell, progress, partial(print, flush=True))
     except PlugformerError as error:
         if final and isinstance(error, CodeChangedError):  # it is not the cell's
             raise
