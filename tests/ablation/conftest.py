@@ -108,7 +108,7 @@ def made_up() -> MakeUp:
                     "parameters": 200_000 + 600 * index,
                     "flops": 390_000.0 * (1 + 0.1 * index),
                     "elements": 8_000.0,
-                    "update": relative_cost([(1 + 0.1 * index, 1, 0.8)] * 12, [(1.0, 1.0, 0.8)] * 12),
+                    "update": relative_cost([1 + 0.1 * index] * 12, [1.0] * 12),
                 },
             }
             for index, arm in enumerate(accuracies)

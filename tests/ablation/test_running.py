@@ -7,7 +7,6 @@ import shutil
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rich.console import Console
 from tests.ablation.studies import SETTINGS, SWAP, Inline, declared, run
@@ -35,7 +34,7 @@ def started(seconds):
 
     @contextmanager
     def fake(arms, *_):
-        yield lambda name: np.array([seconds(arms[name])] * 3)
+        yield lambda name: seconds(arms[name])
 
     return fake
 

@@ -215,8 +215,6 @@ def arms_table(findings: Findings) -> DataFrame:
             "peak memory in MB": _number(cost.get("peak_memory_mb"), ",.0f"),
             "training in seconds": _number(cost.get("seconds"), ",.0f"),
             UPDATE: "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**update) if update else NOTHING,
-            "single rounds": "{least:.2f} to {most:.2f}".format(**update) if update else NOTHING,
-            "processor time": "{processor_ratio:.2f}".format(**update) if update else NOTHING,
             "verdict": update["verdict"] if update and arm["baseline"] else NOTHING,
         }
 

@@ -17,9 +17,6 @@ from plugformer_ablation.running.costs import BLOCK, ROUNDS
 UPDATE = "time of an update"
 """What reports call the cost of an arm's updates relative to the baseline's."""
 
-BUSY = 0.1
-"""Largest share of waiting at which a machine does not count as busy."""
-
 
 def sentences(findings: Findings) -> list[str]:
     """Returns one sentence for each comparison: the difference, its interval, and what follows from it."""
@@ -356,9 +353,6 @@ def remarks(findings: Findings) -> list[str]:
     for code, cells in findings.results.made_of.get("accepted", {}).items():
         names = f"{', '.join(cells[:3])}{', ...' * (len(cells) > 3)}"
         lines.append(f"{len(cells)} cells of other code of Plugformer, {code[:12]}, are accepted: {names}")
-    waiting = max((update["waiting"] for update in updates(findings)), default=0.0)
-    if waiting > BUSY:
-        lines.append(f"the machine was busy: an arm had no processor for {waiting:.0%} of its time")
     return lines
 
 

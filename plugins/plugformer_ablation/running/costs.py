@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, nan
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +15,6 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from numpy import ndarray
 
 from plugformer import train
 from plugformer.configuration import dump
@@ -41,9 +39,6 @@ TOGETHER = 4
 
 Item = TypeVar("Item")
 
-Seconds = Float[ndarray, " clocks"]
-"""By the clock, of the processor, and of the processor for the main thread, which takes part in all work."""
-
 
 def rotated(items: Sequence[Item], number: int) -> list[Item]:
     """Returns the items in a round's order: each round begins with the next one."""
@@ -51,37 +46,29 @@ def rotated(items: Sequence[Item], number: int) -> list[Item]:
     return [*items[start:], *items[:start]]
 
 
-def in_turn(names: Sequence[str], run: Callable[[str], Seconds]) -> dict[str, list[Seconds]]:
+def in_turn(names: Sequence[str], run: Callable[[str], float]) -> dict[str, list[float]]:
     """Returns the seconds of each arm's blocks, one for each round after the first."""
-    blocks: dict[str, list[Seconds]] = {name: [] for name in names}
+    blocks: dict[str, list[float]] = {name: [] for name in names}
     for number in range(1 + ROUNDS):
         for name in rotated(names, number):
             blocks[name].append(run(name))
     return {name: seconds[1:] for name, seconds in blocks.items()}
 
 
-def relative_cost(blocks: Sequence[Seconds], baseline: Sequence[Seconds]) -> Record:
+def relative_cost(blocks: Sequence[float], baseline: Sequence[float]) -> Record:
     """Returns the cost of an arm's updates relative to the baseline's, from blocks of the same rounds.
 
-    `ratio` is the median over rounds of the ratio of both times by the clock, `low` and `high` are the ends
-    of its 95 % interval (a percentile bootstrap over rounds), `least` and `most` the extremes of rounds, and
-    `verdict` says whether the interval excludes 1. `processor_ratio` is the median ratio of processor times,
-    and `waiting` the share of the time in which the arm's main thread had no processor.
+    `ratio` is the median over rounds of the ratio of both times, `low` and `high` are the ends of its 95 %
+    interval (a percentile bootstrap over rounds), and `verdict` says whether the interval excludes 1.
     """
-    ratios = np.array(blocks) / np.array(baseline)
-    rounds = ratios[:, 0]
+    rounds = np.array(blocks) / np.array(baseline)
     resampled = np.random.default_rng(0).choice(rounds, (RESAMPLES, len(rounds)))
     low, high = map(float, np.quantile(np.median(resampled, axis=1), [0.025, 0.975]))
-    wall, _, main = np.sum(blocks, axis=0)
     return {
         "ratio": float(np.median(rounds)),
         "low": low,
         "high": high,
-        "least": float(rounds.min()),
-        "most": float(rounds.max()),
         "verdict": "slower" if low > 1 else "faster" if high < 1 else "not distinguishable",
-        "processor_ratio": float(np.median(ratios[:, 1])),
-        "waiting": float(1 - main / wall),
     }
 
 
@@ -159,21 +146,21 @@ def _scaled(arm: Arm) -> Arm:
 @contextmanager
 def _started(
     arms: Mapping[str, Arm], threads: int, gpu: str | None, notify: Callable[[str], None]
-) -> Iterator[Callable[[str], Seconds]]:
+) -> Iterator[Callable[[str], float]]:
     """Starts a process for each arm's training, and yields what runs a block; NaN if the training failed."""
     context = worker_context()
     connections: dict[str, Connection] = {}
 
-    def run(name: str) -> Seconds:
+    def run(name: str) -> float:
         try:
             connections[name].send(None)
-            answer: Seconds | str = connections[name].recv()
+            answer: float | str = connections[name].recv()
         except (EOFError, ConnectionError):
-            return np.full(3, np.nan)
+            return nan
         if not isinstance(answer, str):
             return answer
         notify(f"the cost of {arms[name].name} cannot be measured: {answer}")
-        return np.full(3, np.nan)
+        return nan
 
     with TemporaryDirectory(prefix="plugformer-") as folder, ExitStack() as ending:
         for name, arm in arms.items():
@@ -218,10 +205,10 @@ def train_in_turn(
         turns.send(str(error) if isinstance(error, PlugformerError) else described(error))
 
 
-def _clocks() -> Seconds:
+def _now() -> float:
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()
-    return np.array([time.perf_counter(), time.process_time(), time.thread_time()])
+    return time.perf_counter()
 
 
 class _Turns:
@@ -233,11 +220,11 @@ class _Turns:
 
     def _wait(self) -> None:
         self._turns.recv()
-        self._started = _clocks()
+        self._started = _now()
 
     @hookimpl
     @must_not_fail
     def step_ended(self, update: Update) -> None:
         if update.step % BLOCK == 0:
-            self._turns.send(_clocks() - self._started)
+            self._turns.send(_now() - self._started)
             self._wait()
