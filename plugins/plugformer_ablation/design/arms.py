@@ -13,8 +13,8 @@ import yaml
 from plugformer.configuration import Task, Tree, dump, resolve, with_manifest
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
-from plugformer.registry import Kind, Registry
-from plugformer.validation import fitting, measures, validate
+from plugformer.registry import Registry
+from plugformer.validation import validate
 from plugformer_ablation.design.blocks import Keep
 from plugformer_ablation.design.contradictions import replacements
 from plugformer_ablation.design.study import Place, Study
@@ -214,7 +214,7 @@ def primary_metric(study: Study, task: str, resolved: Experiment) -> str:
     primary = settings.metric or study.metric or known[0]
     if primary not in known:
         place = (*place, "metric") if settings.metric else ("metric",)
-        raise study.mistakes([(place, f"the task has no {_unknown_metric(primary, known, resolved)}")])
+        raise study.mistakes([(place, f"the task has no {_unknown_metric(primary, known)}")])
     return primary
 
 
@@ -230,7 +230,7 @@ def _check_metrics(study: Study, arms: Sequence[Arm]) -> None:
         raise study.mistakes([(("smallest_effect",), message)])
     known = list(dict.fromkeys(name for arm in arms for name in _metrics(arm.resolved)))
     unknown = [
-        (("metrics", number), f"no task has the {_unknown_metric(name, known, arms[0].resolved)}")
+        (("metrics", number), f"no task has the {_unknown_metric(name, known)}")
         for number, name in enumerate(study.metrics)
         if name not in known
     ]
@@ -238,18 +238,12 @@ def _check_metrics(study: Study, arms: Sequence[Arm]) -> None:
         raise study.mistakes(unknown)
 
 
-def _unknown_metric(wanted: str, known: Sequence[str], resolved: Experiment) -> str:
+def _unknown_metric(wanted: str, known: Sequence[str]) -> str:
     """Returns a metric that a task does not have, in words, and what to do."""
-    task_type = resolved.task_type
-    fits = fitting(resolved.registry, Kind.METRIC, lambda metric: measures(metric, task_type))
-    others = sorted({*fits} - {*known})
-    guess = nearest(wanted, [*known, *others])
-    advice = f"others that fit it: {', '.join(others)}; add one to `evaluation.metrics` in `set`"
-    if wanted in others:
-        guess, advice = "", f"add `evaluation.metrics: [..., {wanted}]` to `set`"
-    elif wanted == "loss":
+    advice = "add it to `evaluation.metrics` in `set`"
+    if wanted == "loss":
         advice = "the validation loss is always reported; a verdict needs a metric, for texts `perplexity`"
-    return f"metric {wanted!r}{guess}, but {', '.join(known)}\n  {advice}"
+    return f"metric {wanted!r}{nearest(wanted, known)}, but {', '.join(known)}\n  {advice}"
 
 
 def written(task: Task) -> dict[str, Any]:
