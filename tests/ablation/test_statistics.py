@@ -14,18 +14,6 @@ from plugformer_ablation.judging.statistics import StudentT, resampled
 from plugformer_plugins.metric.f1 import MacroF1
 from plugformer_plugins.metric.sacrebleu import BLEU
 
-ARM = np.array([0.91, 0.93, 0.90, 0.95, 0.92])
-BASELINE = np.array([0.89, 0.92, 0.91, 0.90, 0.90])
-
-
-def test_pairs_are_tested_as_scipy_tests_them():
-    expected = stats.ttest_rel(ARM, BASELINE)
-    found = StudentT.of(ARM - BASELINE)
-    assert found.p == pytest.approx(expected.pvalue)
-    assert found.freedom == expected.df
-    for level in (0.95, 0.9875):
-        assert found.interval(level) == pytest.approx(tuple(expected.confidence_interval(level)))
-
 
 def test_an_example_by_hand():
     """Differences 1, 2, 3: mean 2, deviation 1, error 1 / sqrt(3); t is 3.464 at 2 degrees of freedom."""
@@ -85,13 +73,11 @@ def test_the_detectable_difference_is_detected_four_times_in_five(seeds, alpha):
     assert seen == pytest.approx(0.8, abs=0.015)
 
 
-@pytest.mark.parametrize(("number", "known"), [(4_999, True), (20_000, False)])
-def test_two_seeds_and_any_number_of_comparisons(number, known):
+def test_two_seeds_and_thousands_of_comparisons():
     """With one degree of freedom the error is the absolute value of a normal variable."""
-    detectable = StudentT(0.0, 0.02, 1.0).detectable_difference(0.05 / number)
-    critical = 1 / math.tan(math.pi * 0.05 / number / 2)  # Cauchy's distribution
-    expected = 0.02 * critical * stats.norm.ppf(0.9) if known else math.nan
-    assert detectable == pytest.approx(expected, rel=1e-3, nan_ok=True)
+    detectable = StudentT(0.0, 0.02, 1.0).detectable_difference(0.05 / 4_999)
+    critical = 1 / math.tan(math.pi * 0.05 / 4_999 / 2)  # Cauchy's distribution
+    assert detectable == pytest.approx(0.02 * critical * stats.norm.ppf(0.9), rel=1e-3)
 
 
 def mean(statistics):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from math import hypot, isfinite, isnan, nan
+from math import hypot, isfinite
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,7 @@ class StudentT:
         """Returns the smallest true difference that is found with a power of 80 %.
 
         Found means that the interval excludes 0 on the right side; an error of 0 gives 0. `alpha` is the
-        two-sided significance level; NaN if it is so small that the power cannot be computed.
+        two-sided significance level.
         """
         return hypot(
             *(source.error * _shift(source.freedom, alpha) for source in self._sources if source.error)
@@ -129,14 +129,12 @@ class StudentT:
 
 @cache  # the same for all comparisons of a study, and slow for few degrees of freedom
 def _shift(freedom: float, alpha: float) -> float:
-    """Returns the true mean, in standard errors, that is found with a power of 80 %; NaN if unknown."""
+    """Returns the true mean, in standard errors, that is found with a power of 80 %."""
     from scipy.optimize import brentq
     from scipy.special import nctdtr, stdtrit  # scipy.stats takes longer to import than all else
 
     critical = float(-stdtrit(freedom, alpha / 2))
     largest = 10 + 1.5 * critical  # the power there is at least 0.86, that of 1 degree of freedom
-    if isnan(nctdtr(freedom, largest, critical)):  # from about 100,000 on
-        return nan
     return float(brentq(lambda shift: 1 - nctdtr(freedom, shift, critical) - POWER, 0, largest))
 
 

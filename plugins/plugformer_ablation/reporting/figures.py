@@ -11,7 +11,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator
 
 from plugformer_ablation.design.arms import TASK
 from plugformer_ablation.judging.comparison import Verdict
@@ -33,7 +32,6 @@ from plugformer_cli.drawing import BLUE, GRAY, Drawing, drawing_style, panels
 _BAND = "#e9ebee"
 _ROWS, _PANELS = 40, 24  # of arms, as many as a figure can show
 _TUNED = 10  # arms in a figure of what was tried
-_DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
 
 
 @contextmanager
@@ -159,12 +157,6 @@ def _curves(findings: Findings) -> Iterator[Drawing]:
                 axes.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
             axes.set_title(wrapped(arm))
             label_updates(axes)
-        means = [mean for band in bands.values() for mean in band.mean(axis=1)]
-        if name == "loss" and min(means) > 0 and max(means) / min(means) > _DECADES:
-            grid[0].set_yscale("log")  # all panels share it; bands are shown down to half of the lowest mean
-            grid[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            grid[0].set_ylim(bottom=min(means) / 2)
-            grid[0].yaxis.set_major_formatter("{x:g}")
         figure.supxlabel("update", fontsize=9)
         figure.supylabel(title, fontsize=9)
         caption = (

@@ -98,7 +98,6 @@ class StudyReport:
         add("cells.csv", cells.to_csv(index=False, lineterminator="\n"))
         for name, text in paper_files(self.findings, paper_table(self.findings)).items():
             add(name, text)
-        write(out / "report.html", self._page([]))
         add("report.html", self._page(self._figures(add, notify)))
         return files
 

@@ -72,7 +72,7 @@ def _sentence(findings: Findings, comparison: Record) -> str:
     tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
     difference, places = comparison["difference"], decimals(findings, tasks[comparison["arm"]])
     if difference is None:
-        reasons = dict.fromkeys([*comparison["notes"], *_failures(findings, comparison)])
+        reasons = dict.fromkeys([*comparison["notes"], *_failures(comparison)])
         return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
     direction = "better" if (difference > 0) == comparison["higher_is_better"] else "worse"
     text = f"{arm} is {decimal(abs(difference), places)} {direction} than {baseline}"
@@ -84,7 +84,7 @@ def _sentence(findings: Findings, comparison: Record) -> str:
         low, high = (decimal(comparison[end], places) for end in ("low", "high"))
         covered = " over test examples alone" if comparison["pairs"] == 1 else ""
         text += f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
-    more = (*_failures(findings, comparison), *_edges(findings, comparison), *_needed(comparison))
+    more = (*_failures(comparison), *_edges(findings, comparison), *_needed(comparison))
     return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
 
 
@@ -117,7 +117,7 @@ def _needed(comparison: Record) -> Iterator[str]:
         yield f"if the difference stayed as it is, {enough}"
 
 
-def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
+def _failures(comparison: Record) -> Iterator[str]:
     """Yields what a sentence says of cells that failed or diverged."""
     if any(comparison["diverged_seeds"].values()):
         (told,) = [note for note in comparison["notes"] if note.startswith("diverged")]
@@ -125,9 +125,6 @@ def _failures(findings: Findings, comparison: Record) -> Iterator[str]:
         yield told if p is None else f"{told}; uncorrected p of the rates {p:.2g}"
     if any(comparison["failed_seeds"].values()):
         yield comparison["notes"][0]
-        failed = {arm["arm"] for arm in findings.record["arms"] if arm["failed"]}
-        if failed & {comparison["arm"], comparison["baseline"]}:
-            yield "the same command trains failed cells again"
 
 
 def _edges(findings: Findings, comparison: Record) -> Iterator[str]:
@@ -343,7 +340,6 @@ def remarks(findings: Findings) -> list[str]:
     for path in dict.fromkeys(path for each in known.values() for path in each):
         values = ", ".join(f"{name} {each[path]:.3g}" for name, each in known.items() if path in each)
         lines.append(f"sensitivity to {path} (mean excess loss over the values tried): {values}")
-    lines += _selection(findings)
     notes = {comparison["arm"]: comparison["notes"] for comparison in findings.comparisons}
     for arm in arms:
         failed = sorted((int(seed), reason) for seed, reason in arm["failed"].items())
@@ -354,18 +350,6 @@ def remarks(findings: Findings) -> list[str]:
         names = f"{', '.join(cells[:3])}{', ...' * (len(cells) > 3)}"
         lines.append(f"{len(cells)} cells of other code of Plugformer, {code[:12]}, are accepted: {names}")
     return lines
-
-
-def _selection(findings: Findings) -> Iterator[str]:
-    """Yields a remark if the split of the verdict has also chosen which parameters of a training are kept."""
-    on_validation = {arm["arm"] for arm in findings.record["arms"] if arm["split"] == "validation"}
-    cells = (cell for cell in findings.results.cells if cell.arm in on_validation)
-    losses = [(cell.loss, [point["loss"] for point in cell.curve]) for cell in cells]
-    if any(len(curve) > 1 and loss in curve for loss, curve in losses):  # an average is not chosen
-        yield (
-            "validation decides here and also chose the checkpoint of every training, its best evaluation, "
-            "so that scores are slightly too good"
-        )
 
 
 def updates(findings: Findings) -> list[Record]:
