@@ -11,7 +11,6 @@ from tests.ablation.studies import SETTINGS, run
 
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.design.arms import by_context, resolve_arms
 from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.contrasts import planned_contrasts
 from plugformer_ablation.judging.findings import find
@@ -98,11 +97,3 @@ def test_arms_are_matched_and_compared_within_a_scale(registry, tmp_path):
 def test_a_setting_of_a_scale_and_of_an_arm_is_refused(registry):
     with pytest.raises(ConfigurationError, match="is also changed by"):
         scaled(registry, "model.width", [16, 32])
-
-
-def test_scales_are_groups(registry):
-    arms = resolve_arms(scaled(registry), registry)
-    assert [[arm.values["scale"] for arm in group] for group in by_context(arms)] == [
-        ["small"] * 2,
-        ["large"] * 2,
-    ]

@@ -9,7 +9,6 @@ from scipy import stats
 
 from plugformer_ablation.judging.comparison import Verdict
 from plugformer_ablation.judging.findings import find
-from plugformer_ablation.judging.results import CellResult
 from plugformer_ablation.reporting.sentences import explanation, heading
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
@@ -46,14 +45,6 @@ def test_lower_is_better_where_the_metric_says_so(made_up):
     upside_down = type("Errors", (type(metric),), {"higher_is_better": False})()
     found = find(replace(results, metrics={key: {"exact_match": upside_down} for key in results.metrics}))
     assert found.comparisons[0]["verdict"] == Verdict.BETTER
-
-
-def test_failed_cells_are_told_and_leave_fewer_pairs(made_up):
-    failed = CellResult("better", 2, failure="it diverged")
-    found = find(made_up(ARMS, cells=(failed,)))
-    arm, comparison = found.record["arms"][2], found.comparisons[1]
-    assert arm["failed"] == {"2": "it diverged"}
-    assert arm["cells"] == comparison["pairs"] == 4
 
 
 def test_a_score_that_is_no_number_is_left_out(made_up):

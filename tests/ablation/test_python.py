@@ -3,7 +3,6 @@
 import pytest
 from tests.ablation.studies import SETTINGS
 
-from plugformer.errors import ConfigurationError
 from plugformer_ablation import ablate
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
@@ -55,8 +54,3 @@ def test_rows_in_memory_are_split_and_compared(tmp_path):
     assert [str(cell) for cell in again.findings.results.cells] == [
         str(cell) for cell in report.findings.results.cells
     ]
-
-
-def test_a_mistake_names_the_arm():
-    with pytest.raises(ConfigurationError, match=r"unknown attention 'mine'(?s:.)*in the arm 'mine'"):
-        ablate(study(mha={}, mine={"model": {"attention": "mine"}}))

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.ablation.studies import SETTINGS, SWAP, Inline, declared, run
+from tests.ablation.studies import Inline, declared, run
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer.runs import RunDirectory
 from plugformer_ablation.design.arms import resolve_arms
 from plugformer_ablation.design.blocks import TUNING_SEED
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import StudyResults
 from plugformer_ablation.reporting.report import StudyReport
@@ -136,24 +135,6 @@ def test_a_changed_setting_runs_the_affected_cells_again(copy, registry, console
     assert begun == [f"attention=gqa(kv_heads=1, bias=false), seed {seed}" for seed in (1, 2)]
     _, begun = run(changed, copy, registry, console)
     assert begun == ALL
-
-
-def test_a_task_file_that_changed_under_a_half_finished_study_begins_it_again(registry, console, tmp_path):
-    task, study, out = tmp_path / "mine.yaml", tmp_path / "study.yaml", tmp_path / "s"
-    chosen = [each for each in SETTINGS if not each.startswith("training.steps")]
-    study.write_text(
-        f"task: mine.yaml\nseeds: 2\nfactors: {{a: {{path: {SWAP.replace('=', ', values: ')}}}}}\n"
-    )
-    task.write_text("extends: dates\ntraining: {steps: 3}\n")
-    with pytest.raises(InterruptedRunError, match="1 of 4 cells are done"):
-        run(read_study(str(study), settings=chosen), out, registry, console, stop_after=1)
-    task.write_text("extends: dates\ntraining: {steps: 4}\n")
-    results, begun = run(read_study(str(study), settings=chosen), out, registry, console)
-    assert begun == [each.replace("attention", "a") for each in ALL]
-    assert [cell.curve[-1]["step"] for cell in results.cells] == [4] * 4
-    task.write_text("extends: dates\ntraining: {steps: four}\n")
-    with pytest.raises(ConfigurationError, match=r"mine\.yaml:2:19  training\.steps: .*'four'"):
-        run(read_study(str(study), settings=chosen), out, registry, console)
 
 
 def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, console, monkeypatch):

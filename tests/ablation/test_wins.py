@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from plugformer.registry import Kind, Registry
-from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import CellResult
 from plugformer_ablation.judging.wins import wins
-from plugformer_ablation.reporting.report import StudyReport
 
 
 def cells(name, *seeds):
@@ -45,13 +43,3 @@ def test_a_metric_of_which_examples_have_no_score_counts_none():
 def test_what_cannot_be_paired_counts_none(other):
     mine = cells("exact_match", [1, 0])
     assert wins(mine, cells("exact_match", *other), "exact_match", metric("exact_match")) is None
-
-
-def test_a_report_shows_them(made_up, tmp_path):
-    found = find(made_up({"baseline": 0.9, "worse": 0.5}, 3, 40))
-    counts = found.comparisons[0]["examples"]
-    assert sum(counts.values()) == 40
-    assert counts["worse"] > counts["better"]
-    StudyReport(found).write(tmp_path, print)
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert f">{counts['better']}, {counts['worse']}, {counts['same']}<" in page
