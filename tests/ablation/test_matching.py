@@ -124,12 +124,6 @@ def test_batches_of_examples_and_of_tokens_have_no_equal_budget(registry):
         matched(resolve_arms(declared_here, registry), declared_here, str)
 
 
-@pytest.mark.parametrize("path", ["training.steps", "training.epochs"])
-def test_updates_that_are_solved_are_no_factor(path):
-    with pytest.raises(ConfigurationError, match=rf"{path}' is changed by `match: operations`"):
-        declared(f"{path}=[1, 2]", match="operations")
-
-
 def test_a_plan_lists_the_updates_of_each_size_that_is_tuned(registry, tmp_path):
     tune = ["model.width=[128, 192]"]
     study = declared("model.attention=[mha, mqa]", settings=WIDE, tune=tune, seeds=1, match="operations")

@@ -88,12 +88,6 @@ def test_a_result_has_what_the_run_beside_it_says(done):
         assert arm["cost"]["parameters"] > 1000 < arm["cost"]["flops"]
 
 
-def test_finished_cells_are_not_run_again(copy, registry, console):
-    results, begun = run(declared(), copy, registry, console)
-    assert begun == []
-    assert len(results.cells) == 4
-
-
 @pytest.mark.parametrize(
     ("file", "path"),
     [("cell.json", ["metrics"]), ("evaluation.json", ["test", "metrics", "exact_match"])],
