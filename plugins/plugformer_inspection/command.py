@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from plugformer.errors import needing
+from plugformer.errors import ConfigurationError, needing
 from plugformer_cli import AsJson, Device, LocalManifest, RunPath, load_run, print_json
 
 EXAMPLES = (
@@ -14,6 +14,9 @@ EXAMPLES = (
     'plugformer plot runs/dates-20260102-120000 "March 5, 1996" --out pictures',
     "plugformer plot runs/dates-20260102-120000 --worst loss",
 )
+
+
+_IMAGES = (".png", ".svg", ".pdf", ".jpg")
 
 
 def command(
@@ -49,6 +52,11 @@ def command(
     Attention is drawn for one text, layer by layer and head by head. Prints the names of the files. --worst
     also evaluates the validation split, and lists the examples that the model answers worst.
     """
+    if out is not None and out.suffix.lower() in _IMAGES:
+        advice = f"give a folder, such as {out.with_suffix('')}"
+        raise ConfigurationError(
+            f"--out {out} names an image, but there are several, as PNG and SVG; {advice}"
+        )
     with needing("figures", "`plugformer plot`"):
         from plugformer_inspection.plot import plot
 

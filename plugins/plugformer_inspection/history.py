@@ -20,6 +20,7 @@ _LINES: dict[str, dict[str, Any]] = {
     "validation": {"color": ORANGE, "marker": "o", "markersize": 3.5},
     "average": {"color": "black", "marker": "D", "markersize": 4.5, "linestyle": "none"},
 }
+_DECADES = 100.0  # a loss that falls by more is drawn on a logarithmic axis
 _RATE = "learning_rate"
 
 Points = list[tuple[int, float]]
@@ -66,7 +67,8 @@ def draw_history(history: History) -> Iterator[Drawing]:
 
 
 def _figure(history: History, names: list[str]) -> Figure:
-    figure, grid = panels(len(names), 3, (4.2, 2.9))
+    columns = 2 if len(names) % 3 else 3  # no panel stays empty where there are three
+    figure, grid = panels(len(names), columns, (4.2, 2.9))
     for axes, name in zip(grid, names, strict=True):
         _draw(axes, name, history.curves[name], None if name == _RATE else history.best)
     return figure
@@ -76,9 +78,14 @@ def _draw(axes: Axes, name: str, events: dict[str, Points], best: int | None) ->
     for event, points in events.items():
         steps, values = zip(*points, strict=True)
         shown = [value if math.isfinite(value) else math.nan for value in values]
-        axes.plot(steps, shown, label=event, **_LINES.get(event, {}))
+        marker = {"marker": "o", "markersize": 2.5} if len(points) == 1 else {}  # else it would not be seen
+        axes.plot(steps, shown, label=event, **{**marker, **_LINES.get(event, {})})
     if best is not None:
         axes.axvline(best, color=GRAY, linewidth=1.0, linestyle=":", label="best")
+    finite = [value for points in events.values() for _, value in points if math.isfinite(value)]
+    if name == "loss" and finite and min(finite) > 0 and max(finite) / min(finite) > _DECADES:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
     axes.set_title(name.replace("_", " "))
     axes.set_xlabel("update")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))

@@ -12,7 +12,7 @@ from plugformer_cli.drawing import drawing_style
 from plugformer_cli.page import render_page, save_figures
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
 from plugformer_inspection.attention_maps import draw_attention, label, select_layers, title_of
-from plugformer_inspection.history import draw_history, read_history
+from plugformer_inspection.history import History, draw_history, read_history
 from plugformer_inspection.positions import draw_positions, view_positions
 
 Notify = Callable[[str], None]
@@ -44,7 +44,11 @@ def plot(
     if out.absolute().is_relative_to(run.path.absolute()):
         refuse_links(run.path)
     examples = [] if worst is None else worst_examples(trained, worst, notify)
-    history = read_history(run.metrics)
+    history = History({}, None)
+    if run.metrics.exists():
+        history = read_history(run.metrics)
+    else:
+        notify(f"no learning curves: {run.metrics} is missing")
     views = view_positions(trained.model, trained.task)
     text = _first_example(trained, notify) if text is None else text
     inspection = None if text is None else inspect_attention(trained, text)
@@ -62,7 +66,7 @@ def plot(
         sections = [
             (title, paragraphs, save_figures(drawings, write))
             for title, paragraphs, drawings in (
-                ("Training", (), draw_history(history)),
+                ("Training", () if history.curves else ("The run has no log.",), draw_history(history)),
                 ("Positions", () if views else ("The encodings do nothing.",), positions),
                 ("Attention", list(_attention_text(inspection, drawn)), draw_attention(drawn)),
             )

@@ -53,6 +53,25 @@ def test_axes_carry_the_tokens_and_panels_the_weights():
         assert torch.equal(torch.as_tensor(axes.images[0].get_array()), weights)
 
 
+def test_all_labels_are_within_the_figure():
+    (drawing,) = draw_attention([cross(maps=1, query=["a", "b"], key=["c", "d"])])
+    canvas = FigureCanvasAgg(drawing.figure)
+    canvas.draw()
+    (bar,) = [axes for axes in drawing.figure.axes if not axes.get_title()]
+    low, high = bar.get_tightbbox(canvas.get_renderer()).intervaly
+    assert 0 <= low < high <= drawing.figure.bbox.height
+
+
+def test_the_best_update_is_named_and_three_curves_leave_no_place_empty():
+    points = [(1, 2.0), (2, 1.0)]
+    curves = {name: {"validation": points} for name in ("loss", "exact_match", "token_accuracy")}
+    (drawing,) = draw_history(History(curves, 2))
+    assert [[each.get_text() for each in axes.get_legend().texts] for axes in drawing.figure.axes] == [
+        ["validation", "best"]
+    ] * 3
+    assert drawing.figure.axes[0].get_gridspec().get_geometry() == (1, 3)
+
+
 def test_svg_is_xml_whose_text_is_text_and_knows_fonts_for_it():
     (drawing,) = draw_attention([cross()])
     svg = drawing.render("svg").decode()
@@ -132,9 +151,9 @@ def test_curves_are_the_logged_figures():
     curves, rate = draw_history(history)
     assert [axes.get_title() for axes in curves.figure.axes] == ["loss", "exact match"]
     assert curves.figure.axes[0].lines[0].get_ydata()[0] == 500.0
+    assert curves.figure.axes[0].get_yscale() == "log"
     assert list(rate.figure.axes[0].lines[0].get_ydata()) == [0.1, 0.2]
-    legend = curves.figure.axes[0].get_legend()
-    assert [each.get_text() for each in legend.texts] == ["training", "validation", "best"]
+    assert "100" in texts(curves.render("svg"))  # no formula such as 10^2
     assert list(draw_history(History({}, None))) == []
 
 
