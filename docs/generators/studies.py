@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from generators.markdown import table
 from plugformer_ablation.design.arms import SCALE, TASK
+from plugformer_ablation.judging.statistics import StudentT
 
 Record = Mapping[str, Any]
 
@@ -44,6 +48,31 @@ def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
     yield verdict["verdict"]
     speedup = (verdict["speedup"] or {}).get("operations")
     yield "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**speedup) if speedup else "–"
+
+
+def pair_table(docs: Path, name: str) -> str:
+    """Returns differences of arms that are no baseline, with 95 % t intervals over seeds, each alone."""
+    report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
+    arms = [arm for arm in report["arms"] if arm["baseline"]]
+    rows = []
+    for one, other in combinations(arms, 2):
+        if one["baseline"] != other["baseline"]:
+            continue
+        ours, theirs = (_scores(report, arm) for arm in (one, other))
+        apart = np.array([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+        mean = next(arm["score"]["mean"] for arm in report["arms"] if arm["arm"] == one["baseline"])
+        low, high = StudentT.of(apart).interval(0.95)
+        ends = [100 * value / mean for value in (apart.mean(), low, high)]
+        names = [f"`{_plain(arm['arm'].partition(': ')[2])}`" for arm in (one, other)]
+        told = "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*ends)
+        lower = f"{(apart < 0).sum()} of {len(apart)}"
+        rows.append([one["arm"].partition(": ")[0], " against ".join(names), told, lower])
+    return table(["at", "arms", "difference [95 % interval]", "the first one is lower with"], rows)
+
+
+def _scores(report: Record, arm: Record) -> dict[int, float]:
+    cells = [cell for cell in report["cells"] if cell["arm"] == arm["arm"]]
+    return {cell["seed"]: cell["metrics"][arm["metric"]] for cell in cells}
 
 
 def law_table(docs: Path, name: str) -> str:
