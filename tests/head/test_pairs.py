@@ -33,9 +33,11 @@ def cross_entropy(right, other, temperature):
 
 def test_each_text_is_found_among_those_of_the_batch():
     (own, across), (back, other) = COSINES
-    second = [cross_entropy(own, across, 0.5), cross_entropy(other, back, 0.5)]
-    first = [cross_entropy(own, back, 0.5), cross_entropy(other, across, 0.5)]
-    expected = [(one + two) / 2 for one, two in zip(second, first, strict=True)]
+    head = Contrastive(MODEL, temperature=0.5, symmetric=False)
+    forth = [cross_entropy(own, across, 0.5), cross_entropy(other, back, 0.5)]
+    assert found(head, [[1, 2], [3, 4]]) == pytest.approx(forth, rel=1e-5)
+    both = [cross_entropy(own, back, 0.5), cross_entropy(other, across, 0.5)]
+    expected = [(one + two) / 2 for one, two in zip(forth, both, strict=True)]
     assert found(Contrastive(MODEL, temperature=0.5), [[1, 2], [3, 4]]) == pytest.approx(expected, rel=1e-5)
 
 

@@ -12,15 +12,16 @@ from plugformer.runs.store import load_tensors
 from plugformer_plugins.callback.ema import ExponentialMovingAverage
 
 
-def test_the_formula():
-    """The decays after one and two updates, at most (1 + n) / (10 + n), are worked out by hand."""
-    model, hook = nn.Linear(2, 1), ExponentialMovingAverage(decay=0.2)
+@pytest.mark.parametrize(("warm_up", "decays"), [(False, [0.5, 0.5]), (True, [2 / 11, 3 / 12])])
+def test_the_formula(warm_up, decays):
+    """The warm-up's decays after one and two updates, (1 + n) / (10 + n), are worked out by hand."""
+    model, hook = nn.Linear(2, 1), ExponentialMovingAverage(decay=0.5, warm_up=warm_up)
     model.bias.requires_grad_(False)
     manager = HookManager([], pytest.fail, {"ema": hook})
     optimizer = torch.optim.SGD([model.weight], lr=1.0)
     average = model.weight.detach().clone()
     assert manager.ask("evaluated_parameters", run=None, model=model) is None
-    for decay in (2 / 11, 0.2):
+    for decay in decays:
         model.weight.grad = torch.ones(1, 2)
         manager.ask("optimizer_step", run=None, model=model, optimizer=optimizer, step=1)
         average = decay * average + (1 - decay) * model.weight.detach()

@@ -130,7 +130,7 @@ def test_what_draws_nothing_and_changes_nothing_leaves_the_bits(with_hook, train
 
 def test_hooks_stand_in_the_task_and_the_lock(with_examples, train_with):
     run = train_with(with_examples, "run", "[r_drop, {name: ema, decay: 0.5}]")
-    assert "- name: ema\n    decay: 0.5" in (run / "task.yaml").read_text()
+    assert "- name: ema\n    decay: 0.5\n    warm_up: true" in (run / "task.yaml").read_text()
     assert {"callback/r_drop", "callback/ema"} < json.loads((run / "lock.json").read_text())[
         "components"
     ].keys()

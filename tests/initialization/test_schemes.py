@@ -29,6 +29,11 @@ def test_normal_is_gpt2s(tiny_model, deviation):
             assert not value.any()
 
 
+def test_normal_may_treat_all_sublayers_alike(tiny_model):
+    model = tiny_model(*LARGE, "model.initialization={name: normal, residual: false}")
+    assert model.decoder.layers[0].attention.output.weight.std().item() == pytest.approx(0.02, rel=0.1)
+
+
 def test_truncated_normal_is_berts(tiny_model):
     model = tiny_model(*LARGE, "model.initialization=truncated_normal")
     for name, value in model.named_parameters():

@@ -191,7 +191,7 @@ def test_each_place_of_a_layer_is_observed(parts, folder, sentences):
 
 def test_initial_values_by_depth_count_every_place(parts, folder):
     """GPT-2 divides by the root of the sublayers: three places of two are as deep as three layers."""
-    scheme = "model.initialization=normal"
+    scheme = "model.initialization={name: normal, residual: true}"
     values = [
         build(Experiment.of(repeated(parts, folder, scheme, architecture), parts).spec, Sizes(12, 4))
         .encoder.layers[0]

@@ -14,9 +14,7 @@ from plugformer.interfaces import Callback, Model
 class ExponentialMovingAverage(Callback):
     """Evaluates and saves an exponential moving average of the parameters.
 
-    average = decay * average + (1 - decay) * parameters, after every update. So that the average soon forgets
-    the initial values, the decay is at most (1 + n) / (10 + n) after n updates, as in TensorFlow's
-    ExponentialMovingAverage with `num_updates`.
+    average = decay * average + (1 - decay) * parameters, after every update.
 
     Training continues with the parameters themselves; the average is evaluated and saved. Acceleration of
     stochastic approximation by averaging, Polyak and Juditsky 1992: https://doi.org/10.1137/0330046, with
@@ -25,10 +23,14 @@ class ExponentialMovingAverage(Callback):
 
     Args:
         decay: Share of the average that stays at each update; about 1 / (1 - decay) updates count.
+        warm_up: Let the first updates count more, so that the average soon forgets the initial values: after
+            n updates the decay is at most (1 + n) / (10 + n), as in TensorFlow's ExponentialMovingAverage
+            with `num_updates`.
     """
 
-    def __init__(self, *, decay: Annotated[float, Field(ge=0, lt=1)] = 0.999) -> None:
+    def __init__(self, *, decay: Annotated[float, Field(ge=0, lt=1)] = 0.999, warm_up: bool = True) -> None:
         self.decay = decay
+        self.warm_up = warm_up
         self.updates = 0
         self.average: dict[str, Tensor] = {}
 
@@ -42,7 +44,7 @@ class ExponentialMovingAverage(Callback):
             self.average[name] = self.average[name].to(value.device)
         result = yield
         self.updates += 1
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates)) if self.warm_up else self.decay
         average = [self.average[name] for name in trained]
         get_ema_multi_avg_fn(decay)(average, list(trained.values()), None)
         return result

@@ -79,7 +79,7 @@ class CosineRegressor(CosineHead):
 class Contrastive(CosineHead):
     """Cosines of texts; each finds its own among those of the batch, by cross-entropy.
 
-    The mean of the cross-entropies of finding a pair's second text among those of the batch, and the first.
+    The cross-entropy of finding a pair's second text among those of the batch, and the reverse.
 
     Henderson et al. 2017, section 4.4, https://arxiv.org/abs/1705.00652; with cosines and a temperature van
     den Oord et al. 2018, equation 4, https://arxiv.org/abs/1807.03748; in both directions Radford et al.
@@ -89,6 +89,7 @@ class Contrastive(CosineHead):
     Args:
         model: Sizes of the model, and its two inputs.
         temperature: The cosines are divided by it.
+        symmetric: Whether the first text is also looked for; the loss is then the mean of both.
     """
 
     output_types = frozenset({OutputType.TEXT})
@@ -99,9 +100,11 @@ class Contrastive(CosineHead):
         model: HeadContext,
         *,
         temperature: Annotated[float, Field(gt=0, le=10)] = 0.05,
+        symmetric: bool = True,
     ) -> None:
         super().__init__(model)
         self.temperature = temperature
+        self.symmetric = symmetric
 
     @classmethod
     def check_case(cls, real: Real) -> tuple[Int[Tensor, "batch 2"], int]:
@@ -117,8 +120,9 @@ class Contrastive(CosineHead):
         same = (numbers[:, None] == numbers).any(dim=-1).fill_diagonal_(False)
         scores = (first @ second.T / self.temperature).masked_fill(same, -torch.inf)
         right = torch.arange(len(scores), device=scores.device)
-        forth, back = (functional.cross_entropy(each, right, reduction="none") for each in (scores, scores.T))
-        losses = (forth + back) / 2
+        losses = functional.cross_entropy(scores, right, reduction="none")
+        if self.symmetric:
+            losses = (losses + functional.cross_entropy(scores.T, right, reduction="none")) / 2
         return Likelihoods(
             context.weighted(losses), torch.ones_like(right), log_probabilities=None, correct=None
         )

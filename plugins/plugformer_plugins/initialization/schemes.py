@@ -1,6 +1,6 @@
 """Schemes of initial values."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from jaxtyping import Float
 from pydantic import Field
@@ -51,18 +51,18 @@ class Normal(Initialization):
 
     Args:
         deviation: Of all matrices.
+        residual: Whether what adds to the residual stream is divided.
     """
 
-    _divides: ClassVar[bool] = True
-
-    def __init__(self, *, deviation: Deviation = 0.02) -> None:
+    def __init__(self, *, deviation: Deviation = 0.02, residual: bool = True) -> None:
         self.deviation = deviation
+        self.residual = residual
 
     def draw(self, values: Float[Tensor, "..."], path: str, module: nn.Module, residual_layers: int) -> None:
         """Draws matrices, and sets biases of linear maps to zero."""
         if values.dim() > 1:
             self.fill(values, self.deviation)
-            if self._divides and residual_layers:
+            if self.residual and residual_layers:
                 values.div_(residual_layers**0.5)
         elif isinstance(module, nn.Linear):
             nn.init.zeros_(values)
@@ -82,9 +82,11 @@ class TruncatedNormal(Normal):
 
     Args:
         deviation: Of all matrices, before what lies beyond two of it is drawn again.
+        residual: Whether what adds to the residual stream is divided, as in `normal`.
     """
 
-    _divides = False
+    def __init__(self, *, deviation: Deviation = 0.02, residual: bool = False) -> None:
+        super().__init__(deviation=deviation, residual=residual)
 
     def fill(self, values: Float[Tensor, "..."], deviation: float) -> None:
         """Draws a matrix."""

@@ -27,9 +27,9 @@ class Regression(PredictionFromTexts):
     def learn(self, train: "Dataset") -> dict[str, float]:
         """Returns mean and deviation of the numbers; a deviation of 1 if they are all the same."""
         numbers = np.asarray(train["number"], dtype=np.float64)
-        # Rounding can give equal numbers a deviation, a tiny one.
-        deviation = float(numbers.std()) if np.ptp(numbers) else 1.0
-        return {"mean": float(numbers.mean()), "deviation": deviation}
+        # Rounding can give equal numbers a deviation, a tiny one; that of tiny numbers can be rounded to 0.
+        deviation = float(numbers.std()) if np.ptp(numbers) else 0.0
+        return {"mean": float(numbers.mean()), "deviation": deviation or 1.0}
 
     @property
     def outputs(self) -> int:
