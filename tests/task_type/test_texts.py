@@ -65,14 +65,13 @@ def test_equal_numbers_have_a_deviation_of_one(registry, number, count):
     assert learned == {"mean": pytest.approx(number), "deviation": 1.0}
 
 
-<<<<<<< HEAD
 def test_all_references_of_a_text_are_right_answers(registry):
     task_type = registry.create(Kind.TASK_TYPE, "sequence-to-sequence")
     assert task_type.references({"target": "a", "references": ["a", "b"]}) == ["a", "b"]
     assert task_type.references({"target": "a", "references": []}) == ["a"]
-=======
+
+
 def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokenizers):
     task_type = registry.create(Kind.TASK_TYPE, "regression")
     task_type.state = task_type.learn({"number": [1e-320, 0.0, 2e-320]})
     assert task_type.encode({"text": ["the fox"], "number": [1e-320]}, tokenizers)["targets"] == [0.0]
->>>>>>> parent of 3e011dde (Take out options that no task, page or study sets)
