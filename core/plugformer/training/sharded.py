@@ -34,10 +34,15 @@ class Sharded(TrainingStrategy):
     tensors are gathered and sharded one by one. A copy of `model` is trained.
 
     Raises:
-        ConfigurationError: The precision is float16.
+        ConfigurationError: A parameter cannot be sharded, or the precision is float16.
     """
 
     def __init__(self, model: Model, settings: TrainingSettings, processes: Processes) -> None:
+        if numbers := [name for name, parameter in model.named_parameters() if parameter.dim() == 0]:
+            raise ConfigurationError(
+                f"training.shard: the parameter {numbers[0]} is a single number and cannot be sharded: give "
+                "it the shape (1,) in its component, or set training.shard to false"
+            )
         if settings.precision == "fp16":
             raise ConfigurationError(
                 "training.shard: the gradients of sharded parameters cannot be scaled, which fp16 needs; "
