@@ -21,7 +21,7 @@ from generators.hooks import hook_reference
 from generators.plugins import distribution_tables, part_tables, read
 from generators.public_names import public_names
 from generators.rooms import room_drawing, room_table
-from generators.studies import law_table, pair_table, study_table
+from generators.studies import law_table, pair_table, study_table, trial_table
 from generators.task_file import task_keys
 
 from plugformer.registry import Registry
@@ -62,6 +62,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "rooms": lambda _: room_table(ROOT),
     "study-table": lambda name: study_table(ROOT / "docs", name),
     "task-keys": lambda _: task_keys(),
+    "trial-table": lambda name: trial_table(ROOT / "docs", name),
 }
 
 

@@ -51,23 +51,42 @@ def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
 
 
 def pair_table(docs: Path, name: str) -> str:
-    """Returns differences of arms that are no baseline, with 95 % t intervals over seeds, each alone."""
+    """Returns differences of arms that are no baseline, with t intervals over seeds; together they hold with 95 %.
+
+    The level of each is that of Bonferroni's correction for all pairs of the table.
+    """
     report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
     arms = [arm for arm in report["arms"] if arm["baseline"]]
+    pairs = [(one, other) for one, other in combinations(arms, 2) if one["baseline"] == other["baseline"]]
+    means = {arm["arm"]: arm["score"]["mean"] for arm in report["arms"]}
     rows = []
-    for one, other in combinations(arms, 2):
-        if one["baseline"] != other["baseline"]:
-            continue
+    for one, other in pairs:
         ours, theirs = (_scores(report, arm) for arm in (one, other))
         apart = np.array([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
-        mean = next(arm["score"]["mean"] for arm in report["arms"] if arm["arm"] == one["baseline"])
-        low, high = StudentT.of(apart).interval(0.95)
-        ends = [100 * value / mean for value in (apart.mean(), low, high)]
+        ends = [apart.mean(), *StudentT.of(apart).interval(1 - 0.05 / len(pairs))]
+        told = "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*(100 * end / means[one["baseline"]] for end in ends))
         names = [f"`{_plain(arm['arm'].partition(': ')[2])}`" for arm in (one, other)]
-        told = "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*ends)
         lower = f"{(apart < 0).sum()} of {len(apart)}"
         rows.append([one["arm"].partition(": ")[0], " against ".join(names), told, lower])
-    return table(["at", "arms", "difference [95 % interval]", "the first one is lower with"], rows)
+    return table(["at", "arms", "difference [interval]", "the first one is lower with"], rows)
+
+
+def trial_table(docs: Path, name: str) -> str:
+    """Returns the validation loss of each trial of a study that tunes one setting."""
+    report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
+    losses: dict[str, dict[float, float]] = {}
+    for trial in report["trials"]:
+        (value,) = trial["tuned"].values()
+        losses.setdefault(trial["arm"], {})[value] = trial["loss"]
+    values = sorted({value for tried in losses.values() for value in tried})
+    rows = []
+    for arm, tried in losses.items():
+        place, _, plain = arm.partition(": ")
+        best = min(tried.values())
+        shown = [f"{tried[value]:.4f}" if value in tried else "" for value in values]
+        shown = [f"**{text}**" if text == f"{best:.4f}" else text for text in shown]
+        rows.append([place, f"`{_plain(plain)}`", *shown])
+    return table(["at", "arm", *(f"{value:g}" for value in values)], rows)
 
 
 def _scores(report: Record, arm: Record) -> dict[int, float]:
