@@ -51,9 +51,9 @@ def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
 
 
 def pair_table(docs: Path, name: str) -> str:
-    """Returns differences of arms that are no baseline, with t intervals over seeds; together they hold with 95 %.
+    """Returns differences of arms that are no baseline, with t intervals over seeds.
 
-    The level of each is that of Bonferroni's correction for all pairs of the table.
+    They hold together with 95 %, by Bonferroni's correction for all pairs of the table.
     """
     report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
     arms = [arm for arm in report["arms"] if arm["baseline"]]
