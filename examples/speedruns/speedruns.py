@@ -43,9 +43,9 @@ class NormalizedQueryKeyAttention(MultiHeadAttention):
 
 
 class ZeroOutputs(Initialization):
-    """Zeros in the last map of each sublayer; the default initial values elsewhere.
+    """Zeros in the weights of the last map of each sublayer; the default initial values elsewhere.
 
-    Every sublayer starts as the identity: https://github.com/KellerJordan/modded-nanogpt, and of residual
+    Without biases every sublayer starts as the identity: https://github.com/KellerJordan/modded-nanogpt, and of residual
     networks Fixup, Zhang et al. 2019, section 3.1: https://arxiv.org/abs/1901.09321.
     """
 

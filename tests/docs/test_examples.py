@@ -12,6 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import (
     CAUSAL,
     Attention,
@@ -24,7 +25,8 @@ from plugformer.interfaces import (
     Tokens,
 )
 from plugformer.interfaces.context import State
-from plugformer.model import Cache
+from plugformer.model import Cache, Sizes
+from plugformer.model.build import build
 from plugformer.registry import Registry
 from plugformer.registry.discovery import discover_local
 from plugformer.training.train import train
@@ -78,6 +80,57 @@ def test_query_key_norm_is_its_formula(attention: Attention) -> None:
     read = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value
     expected = attention.get_submodule("output")(read.transpose(1, 2).flatten(2))
     torch.testing.assert_close(got[REAL], expected[REAL])
+
+
+def test_normalized_queries_and_keys_are_their_formula(example: Callable[[str], Registry]) -> None:
+    attention: Attention = example("speedruns").create("attention", "normalized_query_key", MODEL, bias=False)
+    x = torch.randn(2, 5, 12)
+    query, key, value = (
+        attention.get_submodule(name)(x).view(2, 5, 3, 4).transpose(1, 2)
+        for name in ("query", "key", "value")
+    )
+    # heads of width 4 with a root mean square of 1 have the length 2: scores are twice the cosine
+    scores = 2.0 * cosine_similarity(query[:, :, :, None], key[:, :, None], dim=-1)
+    seen = torch.ones(5, 5).tril().bool() & REAL[:, None, None]
+    read = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value
+    expected = attention.get_submodule("output")(read.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(attention(x, whole(REAL))[REAL], expected[REAL])
+
+
+def test_zero_outputs_are_zeros_in_the_last_maps_alone(example: Callable[[str], Registry]) -> None:
+    registry = example("speedruns")
+
+    def initial(scheme: str) -> dict[str, torch.Tensor]:
+        resolved = resolve(
+            "dates", ["model.width=16", "model.heads=2", f"model.initialization={scheme}"], registry
+        )
+        spec = Experiment.from_resolved(resolved).spec
+        return dict(build(spec, Sizes(12, 12)).named_parameters())
+
+    default = initial("default")
+    for name, values in initial("zero_outputs").items():
+        last = "layers" in name and name.endswith(("down.weight", "output.weight"))
+        assert torch.equal(values, torch.zeros_like(values) if last else default[name]), name
+
+
+def test_cautious_weight_decay_is_its_formula(example: Callable[[str], Registry]) -> None:
+    settings = {"lr": 0.1, "weight_decay": 0.5, "betas": (0.9, 0.99)}
+    weight, vector = torch.nn.Parameter(torch.randn(4, 4)), torch.nn.Parameter(torch.randn(4))
+    optimizer = example("speedruns").create("optimizer", "cautious_adamw", **settings)
+    built = optimizer.build([("weight", weight), ("vector", vector)])
+    plain = [weight.detach().clone(), vector.detach().clone()]
+    moments = [(torch.zeros_like(each), torch.zeros_like(each)) for each in plain]
+    for step in (1, 2, 3):
+        for number, values in enumerate((weight, vector)):
+            values.grad = torch.randn_like(values)
+            first, second = moments[number]
+            first.lerp_(values.grad, 0.1)
+            second.lerp_(values.grad**2, 0.01)
+            update = first / (1 - 0.9**step) / ((second / (1 - 0.99**step)).sqrt() + optimizer.epsilon)
+            decay = 0.5 * (update * plain[number] >= 0) * plain[number] if values is weight else 0.0
+            plain[number] -= 0.1 * (update + decay)
+        built.step()
+    torch.testing.assert_close([weight.detach(), vector.detach()], plain)
 
 
 def test_query_key_norm_computes_pieces_as_it_computes_the_whole(attention: Attention) -> None:
