@@ -45,8 +45,8 @@ class NormalizedQueryKeyAttention(MultiHeadAttention):
 class ZeroOutputs(Initialization):
     """Zeros in the weights of the last map of each sublayer; the default initial values elsewhere.
 
-    Without biases every sublayer starts as the identity: https://github.com/KellerJordan/modded-nanogpt, and of residual
-    networks Fixup, Zhang et al. 2019, section 3.1: https://arxiv.org/abs/1901.09321.
+    Without biases every sublayer starts as the identity: https://github.com/KellerJordan/modded-nanogpt, and
+    of residual networks Fixup, Zhang et al. 2019, section 3.1: https://arxiv.org/abs/1901.09321.
     """
 
     def draw(self, values: Float[Tensor, "..."], path: str, module: nn.Module, residual_layers: int) -> None:
