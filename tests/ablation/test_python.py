@@ -34,6 +34,23 @@ def test_a_class_of_the_session_is_compared(tmp_path, capsys, attention, compone
     assert name in report.findings.results.made_of["components"]
 
 
+class Broken(MultiHeadAttention):
+    """One that cannot be computed when it is trained."""
+
+    def forward(self, x, context):
+        if self.training:
+            raise ZeroDivisionError("no queries")
+        return super().forward(x, context)
+
+
+def test_a_class_of_the_session_that_breaks_ends_its_own_cells(tmp_path):
+    arms = {"mha": {}, "broken": {"model": {"attention": Broken}}}
+    report = ablate(study(**arms), out=tmp_path / "s")
+    failures = {cell.arm: cell.failure for cell in report.findings.results.cells}
+    assert failures["mha"] is None
+    assert failures["broken"].startswith("ZeroDivisionError: no queries")
+
+
 def test_rows_in_memory_are_split_and_compared(tmp_path):
     rows = [{"text": f"{word} number {i}", "label": word} for i in range(20) for word in ("good", "bad")]
     task = {

@@ -139,6 +139,8 @@ def test_a_ladder_derives_sizes_and_updates(registry):
         assert (task.training.steps, task.training.evaluate_every) == (steps, -(-steps // 4))
     with pytest.raises(ConfigurationError, match="ladder: expected either"):
         study(registry, task="dates", ladder=ladder, scales={"small": {}}, set=kept)
+    with pytest.raises(ConfigurationError, match="evaluations needs tokens_per_parameter"):
+        study(registry, task="dates", ladder={"layers": [1, 2], "evaluations": 4}, set=kept)
 
 
 def twice(made_up, first, second, metric=None, *, apart=True):

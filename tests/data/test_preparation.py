@@ -9,10 +9,11 @@ import pytest
 
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.errors import DataError
+from plugformer.errors import DataError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END
 from plugformer.registry import Registry
+from plugformer_plugins.data.table import TabularData
 
 ROWS = [(f"{a}+{b}", str(a + b)) for a in range(1, 10) for b in range(1, 10)]
 
@@ -194,6 +195,17 @@ def test_no_example_left_is_an_error(tmp_path: Path, registry: Registry) -> None
     length = {"max": 1, "over": "drop"}
     with pytest.raises(DataError, match=r"train: all of its .* examples are longer"):
         prepare(Experiment.of(pairs(tmp_path, data={"length": length}), registry))
+
+
+def test_data_without_a_column_of_the_task_are_named(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = TabularData.load
+    monkeypatch.setattr(
+        TabularData, "load", lambda self, columns: load(self, columns).remove_columns("target")
+    )
+    with pytest.raises(RegistryError, match=r"data 'table' gave split 'train' without the column 'target'"):
+        prepare(Experiment.of(pairs(tmp_path), registry))
 
 
 def test_fixed_padding(tmp_path: Path, registry: Registry) -> None:

@@ -1,9 +1,22 @@
-"""What task types inherit."""
+"""What task types inherit, and what columns refuse."""
 
 import pytest
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import Column, TaskType
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"role": "inputs"}, "'a': role 'inputs' is none of .'input', 'output'"),
+        ({"role": None}, "role None is none of"),
+        ({"tokenizer": "both"}, "tokenizer 'both' is none of .*'source', 'target'"),
+    ],
+)
+def test_a_column_names_what_it_can_be(column, message) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Column(**{"name": "a", "holds": "text", "role": "input", **column})
 
 
 def asking(*optional: bool) -> TaskType:

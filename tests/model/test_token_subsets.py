@@ -8,7 +8,7 @@ from tests.taking import BySequence, ByToken
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import Attention, FeedForward, Level, ModelContext, Tokens
 from plugformer.model import PartSpec, Sizes, build
 from plugformer_inspection.attention import AttentionLocation, _weights, observing
@@ -129,6 +129,14 @@ def test_weights_are_shown_where_the_tokens_are():
 def test_a_choice_by_sequence_is_refused_in_a_causal_stack():
     with pytest.raises(ConfigurationError, match=r"BySequence chooses .* Causal\(\) hides"):
         model_of(BySequence)
+
+
+def test_a_choice_that_is_not_declared_is_refused():
+    class Undeclared(ByToken):
+        takes = "all"
+
+    with pytest.raises(RegistryError, match="Undeclared takes some tokens only; set its `takes`"):
+        model_of(Undeclared, READING).encoder(tokens_of(LENGTH))
 
 
 def test_layers_that_share_states_take_all_tokens():

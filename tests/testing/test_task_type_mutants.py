@@ -122,6 +122,11 @@ UNUSABLE = {
         Classification,
         draw=lambda self, encoded, _: replace(encoded, weights=np.ones(len(encoded) - 1)),
     ),
+    "Weighs: `encode` or `draw` returns weights of which one is wrong": instead(
+        "Weighs",
+        Classification,
+        draw=lambda self, encoded, _: replace(encoded, weights=-np.ones(len(encoded))),
+    ),
     "Weighs: `encode` returns 1 weights for 6 examples": after(
         "Weighs", Classification, encode=lambda self, found, *_: {**found, "weights": [1.0]}
     ),

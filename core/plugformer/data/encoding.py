@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from plugformer.errors import RegistryError
+from plugformer.errors import ExampleError, RegistryError
 from plugformer.interfaces import (
     BEGIN,
     END,
@@ -103,6 +103,17 @@ def encoded_rows(columns: Mapping[str, Sequence[Any]], task_type: TaskType) -> E
             parts[name] = np.array(rows) if rectangular else Ragged.of(rows)
     inputs = {item.name: parts.pop(item.name) for item in task_type.inputs if item.name in parts}
     return Encoded(inputs, **parts)
+
+
+def refuse_weights(weights: Any) -> None:
+    """Raises ExampleError for a weight that is negative or not finite."""
+    values = weights.values if isinstance(weights, Ragged) else weights
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong):
+        row, value = wrong[0], values[wrong[0]]
+        if isinstance(weights, Ragged):
+            row = np.searchsorted(np.cumsum(weights.lengths), row, side="right")
+        raise ExampleError(int(row), f"its weight is {value}, expected a finite number of at least 0")
 
 
 def packed(texts: Ragged, rows: Int[ndarray, " rows"], length: int) -> Ragged:
@@ -262,7 +273,7 @@ class EncodedSplit:
 
         Raises:
             RegistryError: There are weights of tokens, but the head predicts no targets of these; or weights
-                are too few or too many.
+                are too few or too many, negative or not finite.
         """
         weights, level = encoded.weights, self._type.level
         returns = f"{type(self._type).__name__}: `encode` or `draw` returns"
@@ -279,6 +290,10 @@ class EncodedSplit:
             shape, expected = list(weights.shape), [len(encoded)]
         if shape != expected:
             raise RegistryError(f"{returns} weights of the shape {shape}, expected {expected}")
+        try:
+            refuse_weights(weights)
+        except ExampleError as error:
+            raise RegistryError(f"{returns} weights of which one is wrong: {error}") from error
         if not isinstance(weights, Ragged):
             return torch.from_numpy(weights)
         if level is Level.TOKEN:

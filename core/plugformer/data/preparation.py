@@ -29,7 +29,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, files_version, fingerprint
 from plugformer.data.processor import Processor, create_tokenizers, load_processor, save_tokenizers
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import as_text
 from plugformer.interfaces.data import Data
@@ -175,6 +175,12 @@ def _read(experiment: Experiment) -> TextSplits:
     for name, data in examples.items():
         if len(data) == 0:
             raise DataError(f"data {block.name!r}: split {name!r} has no examples; check its files")
+        for column in columns:
+            if not column.optional and column.name not in data.column_names:
+                raise RegistryError(
+                    f"data {block.name!r} gave split {name!r} without the column {column.name!r}, only "
+                    f"{sorted(data.column_names)}"
+                )
     splits = split(examples, block.split, experiment.task_type)
     refuse_other_classes({name: data.features for name, data in splits.items()}, columns)
     notices = [*experiment.data.notices(), *_read_twice(block.options.get("columns"))]

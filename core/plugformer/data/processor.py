@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.data.encoding import EncodedSplit, encoded_rows
+from plugformer.data.encoding import EncodedSplit, encoded_rows, refuse_weights
 from plugformer.data.files import files_version
 from plugformer.errors import DataError, ExampleError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
@@ -112,14 +112,8 @@ def refuse_incomplete(encoded: Encoded) -> None:
         if not finite.all():
             row = int(np.indices(finite.shape)[0][~finite][0])
             raise ExampleError(row, f"its target is {targets.tolist()[row]}, expected a finite number")
-    if (weights := encoded.weights) is not None:
-        values = weights.values if isinstance(weights, Ragged) else weights
-        wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-        if len(wrong):
-            row, value = wrong[0], values[wrong[0]]
-            if isinstance(weights, Ragged):
-                row = np.searchsorted(np.cumsum(weights.lengths), row, side="right")
-            raise ExampleError(int(row), f"its weight is {value}, expected a finite number of at least 0")
+    if encoded.weights is not None:
+        refuse_weights(encoded.weights)
 
 
 def require_aligned(values: Mapping[str, Any], columns: Sequence[Column], place: str) -> None:

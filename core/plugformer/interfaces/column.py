@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from plugformer.errors import ConfigurationError
+
 
 class ColumnKind(ABC):
     """The values that a column can have, and how they are read. A component is constructed as `SomeKind()`.
@@ -52,6 +54,9 @@ class Column:
         optional: Whether examples may lack it, all those of a split together. `encode` receives every
             optional input, None for examples and questions that lack it.
         kind: The `ColumnKind` that `holds` names; the core sets it.
+
+    Raises:
+        ConfigurationError: `role` or `tokenizer` has another value.
     """
 
     name: str
@@ -61,3 +66,8 @@ class Column:
     along: str | None = None
     optional: bool = False
     kind: Any = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, known in (("role", ("input", "output")), ("tokenizer", (None, "source", "target"))):
+            if (value := getattr(self, name)) not in known:
+                raise ConfigurationError(f"column {self.name!r}: {name} {value!r} is none of {known}")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
+from plugformer.errors import RegistryError
 from plugformer.interfaces import Attention, Context, FeedForward, Residual, Sublayer
 from plugformer.interfaces.context import State
 from plugformer.interfaces.layer import Stream
@@ -145,6 +146,8 @@ class Layer(nn.Module):
         """Returns the output of a sublayer, zero at tokens that are not among `tokens`."""
         part = getattr(self, name)
         context.state = None if states is None else states[name]
+        if tokens is not None and self.residual.takes == "all":
+            raise RegistryError(f"{type(self.residual).__name__} takes some tokens only; set its `takes`")
         if tokens is not None and context.real is not None and not context.cross:
             tokens = tokens & context.real
         if context.cross:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from plugformer.configuration import Settings
 
@@ -178,8 +178,14 @@ class SizeLadder(Settings):
     )
     batch_tokens: int = Field(default=2048, gt=0, description="Tokens of an update.")
     evaluations: int | None = Field(
-        default=None, gt=0, description="Evaluations of each training; if null, as often as the task says."
+        default=None, gt=0, description="Evaluations of each training, at most; if null, as the task says."
     )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.evaluations is not None and self.tokens_per_parameter is None:
+            raise ValueError("evaluations needs tokens_per_parameter, by which updates are known")
+        return self
 
     @property
     def scales(self) -> dict[str, dict[str, Any]]:

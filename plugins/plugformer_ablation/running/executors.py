@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from plugformer.errors import InterruptedRunError, PlugformerError
+from plugformer.errors import InterruptedRunError, PlugformerError, described
 from plugformer_ablation.running.cells import Cell
 from plugformer_ablation.running.claims import state_of
 from plugformer_ablation.running.training import Message, train_cell, work_on
@@ -124,6 +124,8 @@ class InlineExecutor(Executor):
             message = Message(stopped=True)
         except PlugformerError as error:
             message = Message(failure=str(error))
+        except (Exception, SystemExit) as error:  # raised by a component
+            message = Message(failure=described(error))
         self.running[cell.name] = cell, message
 
     def receive(self) -> Iterator[tuple[Cell, Message]]:
