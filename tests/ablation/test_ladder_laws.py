@@ -150,6 +150,16 @@ def test_a_study_with_scales_has_laws_and_tells_which_scale_decides_as_the_large
     assert f"pairs of arms that are decided as at 3: {decided}" in text
 
 
+def test_losses_that_fall_faster_than_a_law_can_are_worth_nothing(study):
+    steep = tuple(
+        replace(cell, loss=(3.0, 2.9, 2.6, 1.7)[int(cell.arm[0])] + cell.seed / 100) for cell in study.cells
+    )
+    text = "\n".join(currency_sentences(find(replace(study, cells=steep))))
+    assert "other: validation loss = 0.000 + " in text
+    assert "losses fall faster than such a law, which does not hold." in text
+    assert "is worth" not in text
+
+
 def test_a_study_without_scales_has_neither(made_up):
     record = find(made_up({"baseline": 0.5, "other": 0.5}, seeds=2, examples=20)).record
     assert (record["laws"], record["decision_accuracy"], record["signal_to_noise"]) == ([], [], [])

@@ -59,6 +59,8 @@ def _law(law: Record) -> str:
         f"-{law['exponent']:.3f} after C operations of training; the smaller scales predict "
         f"{law['predicted']:.3f} for {measured[1]:.3f} at the largest"
     )
+    if not law["irreducible"]:  # the least that a law may have
+        return f"{text}; losses fall faster than such a law, which does not hold"
     if multiplier is None:
         return text
     ratio, low, high = ("∞" if end is None else f"{end:.2f}" for end in multiplier.values())
