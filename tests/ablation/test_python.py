@@ -1,9 +1,12 @@
 """Studies from Python: arms as dicts, and classes of the session."""
 
+import re
+
 import pytest
 from tests.ablation.studies import SETTINGS
 
 from plugformer_ablation import ablate
+from plugformer_ablation.reporting.sentences import sentences
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 
@@ -32,6 +35,22 @@ def test_a_class_of_the_session_is_compared(tmp_path, capsys, attention, compone
     assert "<table" in report._repr_html_()
     name = "attention/mine" if components else "attention/session:Mine"
     assert name in report.findings.results.made_of["components"]
+
+
+class Leaking(MultiHeadAttention):
+    """One that reads later tokens."""
+
+    def forward(self, x, context):
+        return super().forward(x, context) + x.mean(1, keepdim=True)
+
+
+def test_an_arm_that_reads_later_tokens_is_not_believed(tmp_path):
+    arms = {"mha": {}, "leaking": {"model": {"attention": Leaking}}}
+    report = ablate(study(**arms), out=tmp_path / "s")
+    (sentence,) = sentences(report.findings)
+    failed = r"the self-check of 2 of 2 trainings of leaking FAILED \(cached = uncached: .* differ by \d"
+    assert re.search(failed, sentence)
+    assert "trainings of mha" not in sentence
 
 
 class Broken(MultiHeadAttention):

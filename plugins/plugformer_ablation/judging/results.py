@@ -58,6 +58,7 @@ class CellResult:
         seconds: Wall time of all updates.
         tokens: Source and target tokens read in all updates; 0 if unknown.
         threads: With how many it was trained, which decides how sums are rounded; 0 if unknown.
+        inconsistent: The comparisons of its self-check that failed, such as `cached = uncached`.
         diverged: What was not finite, or None. A cell that diverged has the scores of its untrained model.
         failure: Why the cell has no result, or None.
     """
@@ -76,6 +77,7 @@ class CellResult:
     tokens: int = 0
     threads: int = 0
     directory: str = ""
+    inconsistent: list[str] = field(default_factory=list)
     diverged: str | None = None
     failure: str | None = None
 

@@ -84,7 +84,12 @@ def _sentence(findings: Findings, comparison: Record) -> str:
         low, high = (decimal(comparison[end], places) for end in ("low", "high"))
         covered = " over test examples alone" if comparison["pairs"] == 1 else ""
         text += f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
-    more = (*_failures(comparison), *_edges(findings, comparison), *_needed(comparison))
+    more = (
+        *_failures(comparison),
+        *_inconsistent(findings, comparison),
+        *_edges(findings, comparison),
+        *_needed(comparison),
+    )
     return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
 
 
@@ -125,6 +130,15 @@ def _failures(comparison: Record) -> Iterator[str]:
         yield told if p is None else f"{told}; uncorrected p of the rates {p:.2g}"
     if any(comparison["failed_seeds"].values()):
         yield comparison["notes"][0]
+
+
+def _inconsistent(findings: Findings, comparison: Record) -> Iterator[str]:
+    """Yields of which side self-checks failed: an attention that reads later tokens would look better."""
+    for side, name in zip(("arm", "baseline"), _names(findings, comparison), strict=True):
+        cells = findings.results.cells_of(comparison[side])
+        if wrong := [cell for cell in cells if cell.inconsistent]:
+            trained = f"{len(wrong)} of {len(cells)} trainings of {name}"
+            yield f"the self-check of {trained} FAILED ({wrong[0].inconsistent[0]}): do not trust its scores"
 
 
 def _edges(findings: Findings, comparison: Record) -> Iterator[str]:

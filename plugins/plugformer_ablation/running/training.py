@@ -226,6 +226,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
         tokens=directory.tokens(),
         threads=torch.get_num_threads(),
         directory=str(cell.folder),
+        inconsistent=list(map(str, report.self_check.failed)) if report.self_check else [],
     )
 
 
@@ -264,7 +265,7 @@ def _diverged(
         directory=str(cell.folder),
         diverged=reason.partition("\n")[0],
     )
-    kept = ("curve", "peak_memory_mb", "seconds", "tokens") if trained else ()
+    kept = ("curve", "peak_memory_mb", "seconds", "tokens", "inconsistent") if trained else ()
     return replace(result, **{name: getattr(trained, name) for name in kept})
 
 
