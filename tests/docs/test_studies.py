@@ -26,6 +26,14 @@ def rounded(record):
     return json.loads(json.dumps(record), parse_float=lambda number: float(f"{float(number):.6g}"))
 
 
+def folder_of(study):
+    """Returns the folder of the example with this title, or one beside it."""
+    title = f"study: {study}\n"
+    files = DOCS.parent.glob("examples/*/*.yaml")
+    found = (file.parent for file in files if title in file.read_text(encoding="utf-8"))
+    return next(found, DOCS.parent / "examples" / "any")
+
+
 def without_figures(page):
     return re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
 
@@ -52,7 +60,7 @@ def test_its_settings_are_those_of_today_so_that_it_can_be_reproduced(study, tmp
     record = json.loads((study / "report.json").read_text(encoding="utf-8"))
     declared = record["study"]["registry"] or []
     declared = [declared] if isinstance(declared, str) else declared
-    local = [(DOCS.parent / "examples" / "folder" / name).resolve() for name in declared]
+    local = [(folder_of(record["study"]["study"]) / name).resolve() for name in declared]
     registry = Registry.discover(*local)
     for arm in record["arms"]:
         try:
