@@ -12,18 +12,17 @@ import resource
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from plugformer.configuration.task import Task
 from plugformer.data import PreparedData, prepare
+from plugformer.distributed import SINGLE_PROCESS
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 from plugformer.training.stream import ladder_of
-from plugformer.training.streamed import BlockReader, StreamPosition
+from plugformer.training.streamed import StreamedBatches, StreamPosition
 
 WORDS = 20_000
 CHUNK = 10_000
@@ -60,20 +59,20 @@ def _stream(data: PreparedData, task: Task, pairs: int) -> None:
     if (examples := data.streamed) is None:
         sys.exit("nothing is streamed")
     ladder = ladder_of(task.training, examples.sample)
-    with ThreadPoolExecutor(1) as background:
-        made = partial(BlockReader, examples, 0, 1, ladder=ladder, seed=1, background=background)
-        started, reader, tokens, rows, told = time.perf_counter(), made(position=StreamPosition()), 0, 0, 0
-        while rows < pairs:
-            batch = reader.next()
-            tokens, rows = tokens + batch.tokens, rows + len(batch.rows)
-            if rows * 10 // pairs > told:
-                told, seconds = rows * 10 // pairs, time.perf_counter() - started
-                rates = f"{rows / seconds:,.0f} pairs/s, {tokens / seconds:,.0f} tokens/s"
-                print(f"{told * 10:3} % of the pass, {rates}, {_peak()}")
-        started = time.perf_counter()
-        again = made(position=reader.position)
-        again.next()
-        print(f"gone on from there in {time.perf_counter() - started:.1f} s")
+    stream = StreamedBatches(examples, ladder, task.training, SINGLE_PROCESS)
+    share = stream.share(0, StreamPosition())
+    started, tokens, rows, told = time.perf_counter(), 0, 0, 0
+    while rows < pairs:
+        position, batch = next(share)
+        tokens, rows = tokens + batch.tokens, rows + len(batch.rows)
+        if rows * 10 // pairs > told:
+            told, seconds = rows * 10 // pairs, time.perf_counter() - started
+            rates = f"{rows / seconds:,.0f} pairs/s, {tokens / seconds:,.0f} tokens/s"
+            print(f"{told * 10:3} % of the pass, {rates}, {_peak()}")
+    started = time.perf_counter()
+    next(stream.share(0, position))
+    print(f"gone on from there in {time.perf_counter() - started:.1f} s")
+    stream.close()
 
 
 def _write(folder: Path, pairs: int, files: int) -> list[tuple[Path, Path]]:

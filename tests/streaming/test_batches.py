@@ -4,8 +4,8 @@ import gzip
 import json
 import random
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from tests.columns import LABELS
 
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import PreparedData, prepare
+from plugformer.distributed import SINGLE_PROCESS
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 from plugformer.training.stream import ladder_of
-from plugformer.training.streamed import BlockReader, StreamPosition
+from plugformer.training.streamed import StreamedBatches, StreamPosition
 
 REGISTRY = Registry.discover()
 Made = list[tuple[str, str]]
@@ -67,27 +68,30 @@ def make(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def background() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as executor:
-        yield executor
+def stream() -> Iterator[Any]:
+    """Makes the batches of a task, with so many shares."""
+    made = []
+
+    def make_stream(data: PreparedData, task: Task, shares: int = 1) -> StreamedBatches:
+        examples = data.streamed
+        assert examples is not None
+        settings = task.training.model_copy(update={"batches_per_update": shares})
+        made.append(StreamedBatches(examples, ladder_of(settings, examples.sample), settings, SINGLE_PROCESS))
+        return made[-1]
+
+    yield make_stream
+    for each in made:
+        each.close(wait=True)
 
 
 @pytest.fixture
-def reader(background: ThreadPoolExecutor) -> Any:
+def reader(stream: Any) -> Any:
+    """Makes the batches of a share, each with the position after it."""
+
     def make_reader(
         data: PreparedData, task: Task, share: int = 0, shares: int = 1, position: Any = None
     ) -> Any:
-        examples = data.streamed
-        assert examples is not None
-        return BlockReader(
-            examples,
-            share,
-            shares,
-            position=position or StreamPosition(),
-            ladder=ladder_of(task.training, examples.sample),
-            seed=task.training.seed,
-            background=background,
-        )
+        return stream(data, task, shares).share(share, position or StreamPosition())
 
     return make_reader
 
@@ -97,15 +101,10 @@ def texts(data: PreparedData, batch: Any) -> Made:
     return list(zip(sides[0], data.processor.target.decode(sides[1]), strict=True))
 
 
-def a_pass(data: PreparedData, reader: Any) -> list[Made]:
-    """The batches of the pass that the reader is in, up to its last batch."""
-    batches = [texts(data, reader.next())]
-    while True:
-        place, batch = (reader.position.passes, reader.position.block), reader.next()
-        if reader.position.passes > place[0]:
-            reader.position.batch -= 1  # of the pass that has begun; it comes again
-            return batches
-        batches.append(texts(data, batch))
+def passes(data: PreparedData, reader: Any) -> Iterator[list[Made]]:
+    """Yields the batches of each pass."""
+    for _, batches in groupby(reader, key=lambda pair: pair[0].passes):
+        yield [texts(data, batch) for _, batch in batches]
 
 
 @pytest.mark.parametrize("counts", [(100,), (64,), (5,), (40, 1, 30)])
@@ -113,8 +112,7 @@ def test_a_pass_has_every_example_once(make: Any, reader: Any, counts: tuple[int
     """With a last block that is short, one that is full, one block in all, and blocks across files."""
     task, made = make(*counts)
     data = prepare(Experiment.of(task, REGISTRY))
-    stream = reader(data, task)
-    first, second = a_pass(data, stream), a_pass(data, stream)
+    first, second = islice(passes(data, reader(data, task)), 2)
     for each in (first, second):
         assert sorted(pair for batch in each for pair in batch) == sorted(made)
     assert first != second
@@ -127,7 +125,7 @@ def test_shares_are_disjoint_and_together_all(
     task, made = make(*counts)
     data = prepare(Experiment.of(task, REGISTRY))
     parts = [
-        {pair for batch in a_pass(data, reader(data, task, share, shares)) for pair in batch}
+        {pair for batch in next(passes(data, reader(data, task, share, shares))) for pair in batch}
         for share in range(shares)
     ]
     assert sum(map(len, parts)) == len(made)
@@ -145,16 +143,18 @@ def test_going_on_from_any_place_is_exact(
     task, _ = make(*counts)
     data = prepare(Experiment.of(task, REGISTRY))
     whole = reader(data, task, shares - 1, shares)
-    places, batches = [], []
-    while whole.position.passes < 2:
-        places.append(json.dumps(asdict(whole.position)))
-        batches.append(whole.next())
+    places, batches = [json.dumps(asdict(StreamPosition()))], []
+    for place, batch in whole:
+        places.append(json.dumps(asdict(place)))
+        batches.append(batch)
+        if place.passes == 2:
+            break
     assert len(batches) > 8
-    for number, place in list(enumerate(places))[::3]:
+    for number, place in list(enumerate(places[:-1]))[::3]:
         saved = StreamPosition(**json.loads(place))
         resumed = reader(data, task, shares - 1, shares, saved)
         for expected in batches[number : number + 7]:
-            batch = resumed.next()
+            _, batch = next(resumed)
             assert batch.rows == expected.rows
             assert batch.source.ids.equal(expected.source.ids)
             assert batch.target.ids.equal(expected.target.ids)
@@ -169,9 +169,9 @@ def test_blocks_and_shares_have_the_lengths_for_the_validation_split(make: Any, 
     lengths, longest = {tuple(batch.lengths) for batch in planned}, sample.lengths.max(axis=0)
     assert len(lengths) > 1
     for share in (0, 1):
-        stream = reader(data, task, share, 2)
-        while stream.position.passes < 1:
-            batch = stream.next()
+        for place, batch in reader(data, task, share, 2):
+            if place.passes == 1:
+                break
             found = (batch.source.ids.shape[1], batch.target.ids.shape[1])
             assert found in lengths or any(found > longest)
 
@@ -189,18 +189,18 @@ def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -
     )
     data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(DataError, match=r"train0.en:70: the target is empty, expected text; fill it in"):
-        a_pass(data, reader(data, task))
+        next(passes(data, reader(data, task)))
 
 
-def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path) -> None:
+def test_bad_rows_are_skipped_and_counted(make: Any, stream: Any, tmp_path: Path) -> None:
     task, made = make(100, data={"bad_rows": "skip"})
     made[69] = ("something", " ")
     write(tmp_path, "train0", made)
     data = prepare(Experiment.of(task, REGISTRY))
-    stream = reader(data, task)
-    found = a_pass(data, stream)
+    batches = stream(data, task)
+    found = next(passes(data, batches.share(0, StreamPosition())))
     assert sum(map(len, found)) == 99
-    (notice,) = stream.stats.notices("train")
+    (notice,) = batches.stats.notices("train")
     assert notice.startswith("train: bad rows skipped: 1 of 132 (0.8%); the first:\n  ")
     assert "train0.en:70: the target is empty" in notice
 
@@ -213,7 +213,7 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
     with pytest.raises(
         DataError, match=r"train: none of its 40 rows can be used \(40 examples.*40 dropped\)"
     ):
-        reader(data, task).next()
+        next(reader(data, task))
 
 
 def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> None:
@@ -263,9 +263,7 @@ def test_labels(tmp_path: Path, reader: Any) -> None:
     task = labeled(tmp_path)
     data = prepare(Experiment.of(task, REGISTRY))
     assert data.processor.learned == ["yes", "no"]
-    stream = reader(data, task)
-    for _ in range(8):
-        batch = stream.next()
+    for _, batch in islice(reader(data, task), 8):
         words = data.processor.source.decode(batch.source.ids.tolist())
         expected = [1 - int(words.split()[1]) % 2 for words in words]
         assert batch.targets.tolist() == expected
@@ -279,7 +277,7 @@ def test_labels_must_be_named(tmp_path: Path) -> None:
 
 
 def test_a_data_set_laid_out_as_on_the_hub(
-    tmp_path: Path, reader: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stream: Any, reader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     place, made = tmp_path / "set", [sentences(40, "a"), sentences(30, "b")]
@@ -296,13 +294,14 @@ def test_a_data_set_laid_out_as_on_the_hub(
     task = task_of([], {})
     task = Task.model_validate({**task.model_dump(exclude={"data"}), "data": data_block})
     data = prepare(Experiment.of(task, REGISTRY))
-    stream = reader(data, task)
-    assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(made[0] + made[1])
-    assert stream.stats.rows == 70 + 32  # and the first block of another pass
-    stream.next()
-    saved = StreamPosition(**json.loads(json.dumps(asdict(stream.position))))
-    resumed = reader(data, task, position=saved)
-    assert [resumed.next().rows for _ in range(5)] == [stream.next().rows for _ in range(5)]
+    batches = stream(data, task)
+    share = batches.share(0, StreamPosition())
+    found = next(passes(data, share))
+    assert sorted(pair for batch in found for pair in batch) == sorted(made[0] + made[1])
+    assert batches.stats.rows == 70 + 32  # and the first block of another pass
+    place, _ = next(share)
+    resumed = reader(data, task, position=StreamPosition(**json.loads(json.dumps(asdict(place)))))
+    assert [next(resumed)[1].rows for _ in range(5)] == [next(share)[1].rows for _ in range(5)]
 
 
 def test_a_data_set_of_the_hub_that_names_no_classes_cannot_be_streamed(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ those for the validation split, which every process has.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
-from plugformer.data.ladder import Ladder, PlannedBatch
+from plugformer.data.ladder import Ladder
 from plugformer.data.streaming import StreamedExamples, add
 from plugformer.distributed import Processes
 from plugformer.errors import DataError, RunError
@@ -42,64 +42,6 @@ class StreamPosition:
     block: int = 0
     batch: int = 0
     first: int = 0
-
-
-class BlockReader:
-    """Makes batches of one of `count` shares of the stream, pass after pass; `background` reads blocks ahead.
-
-    Attributes:
-        position: Of the next batch.
-        stats: Of the blocks that were read so far.
-    """
-
-    def __init__(
-        self,
-        examples: StreamedExamples,
-        number: int,
-        count: int,
-        *,
-        position: StreamPosition,
-        ladder: Ladder,
-        seed: int,
-        background: Executor,
-    ) -> None:
-        self.position = position
-        self.stats = SplitStats()
-        self._number = number
-        self._count = count
-        self._ladder = ladder
-        self._seed = seed
-        self._background = background
-        self._blocks = _blocks(examples, number, count, replace(position, batch=0))
-        self._next = background.submit(next, self._blocks)
-        self._block: EncodedSplit
-        self._batches: list[PlannedBatch] = []
-        if position.batch:
-            self._open_block(position.batch)
-
-    def next(self) -> Batch:
-        """Returns the next batch; its rows are numbered through the pass and all shares.
-
-        Raises:
-            DataError: A row is malformed, or no example can be used.
-        """
-        if self.position.batch == len(self._batches):
-            self._open_block(batch=0)
-        rows, lengths = self._batches[self.position.batch]
-        self.position.batch += 1
-        epoch = (self._seed, self._number, self.position.passes, self.position.block)
-        numbers = [(self.position.first + row) * self._count + self._number for row in rows]
-        return replace(self._block.batch(rows, lengths, epoch=epoch), rows=numbers)
-
-    def _open_block(self, batch: int) -> None:
-        position, self._block, stats = self._next.result()
-        self._next = self._background.submit(next, self._blocks)
-        seed = np.random.SeedSequence([self._number, position.passes, position.block])
-        self.position = replace(position, batch=batch)
-        add(self.stats, stats)
-        self._batches = self._ladder.batches(
-            self._block.lengths, self._block.counts, self._seed, int(seed.generate_state(1, np.uint64)[0])
-        )
 
 
 def _blocks(
@@ -139,6 +81,9 @@ class StreamedBatches(BatchStream):
 
     `TrainingProgress.stream` has the position of each share, as a mapping.
 
+    Attributes:
+        stats: Of the blocks that were read so far.
+
     Raises:
         DataError: By `next`: a row is malformed, or no example can be used.
         RunError: By `next`: the checkpoint has positions for another number of batches.
@@ -154,7 +99,8 @@ class StreamedBatches(BatchStream):
         super().__init__(settings, processes)
         self._examples = examples
         self._ladder = ladder
-        self._readers: dict[int, BlockReader] = {}
+        self._shares: dict[int, Iterator[tuple[StreamPosition, Batch]]] = {}
+        self.stats = SplitStats()
         self._background = ThreadPoolExecutor(max_workers=1)  # tokenizers use several cores by themselves
 
     def batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
@@ -168,22 +114,38 @@ class StreamedBatches(BatchStream):
             )
         batches = []
         for number in numbers:
-            if number not in self._readers:
-                self._readers[number] = BlockReader(
-                    self._examples,
-                    number,
-                    count,
-                    position=StreamPosition(**positions[number]),
-                    ladder=self._ladder,
-                    seed=self.settings.seed,
-                    background=self._background,
-                )
-            reader = self._readers[number]
-            batches.append(reader.next())
-            positions[number] = vars(replace(reader.position))
+            if number not in self._shares:
+                self._shares[number] = self.share(number, StreamPosition(**positions[number]))
+            position, batch = next(self._shares[number])
+            batches.append(batch)
+            positions[number] = vars(position)
         progress.stream = positions
-        progress.epoch = max(reader.position.passes for reader in self._readers.values())
+        progress.epoch = max(positions[number]["passes"] for number in self._shares)
         return batches
+
+    def share(self, number: int, position: StreamPosition) -> Iterator[tuple[StreamPosition, Batch]]:
+        """Yields the batches of one share from a position on, each with the position after it.
+
+        Rows of batches are numbered through the pass and all shares.
+
+        Raises:
+            DataError: A row is malformed, or no example can be used.
+        """
+        count, seed, done = self.settings.batches_per_update, self.settings.seed, position.batch
+        blocks = _blocks(self._examples, number, count, replace(position, batch=0))
+        ahead = self._background.submit(next, blocks)
+        while True:
+            beginning, block, read = ahead.result()
+            ahead = self._background.submit(next, blocks)
+            add(self.stats, read)
+            place = (number, beginning.passes, beginning.block)
+            order = int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0])
+            planned = self._ladder.batches(block.lengths, block.counts, seed, order)
+            for after, (rows, lengths) in enumerate(planned[done:], start=done + 1):
+                batch = block.batch(rows, lengths, epoch=(seed, *place))
+                numbers = [(beginning.first + row) * count + number for row in rows]
+                yield replace(beginning, batch=after), replace(batch, rows=numbers)
+            done = 0
 
     def result(self, ahead: Future[Prepared]) -> Prepared:
         """Returns what has been prepared, or ends all processes where one could not read."""
@@ -194,7 +156,7 @@ class StreamedBatches(BatchStream):
     def complete(self, progress: TrainingProgress) -> None:
         """Brings the places of all processes into the progress."""
         positions = list(progress.stream)
-        for places in self.processes.gather({number: positions[number] for number in self._readers}):
+        for places in self.processes.gather({number: positions[number] for number in self._shares}):
             for number, place in places.items():
                 positions[number] = place
         progress.stream = positions
@@ -206,8 +168,7 @@ class StreamedBatches(BatchStream):
 
     def notices(self) -> Sequence[str]:
         """Returns the counts of the examples that were read and left out since training began or resumed."""
-        shares = self.processes.gather([reader.stats for reader in self._readers.values()])
         total = SplitStats()
-        for stats in chain.from_iterable(shares):
+        for stats in self.processes.gather(self.stats):
             add(total, stats)
         return [f"train: read {total}", *total.notices("train")]
