@@ -61,7 +61,7 @@ def model_card(
     records = directory.logged() if directory.metrics.exists() else []
     seconds = ""
     with suppress(RunError):  # a published run has no checkpoints
-        seconds = f"{directory.seconds():,.0f} s"
+        seconds = f"{directory.progress().seconds:,.0f} s"
     dataset, data_license = data_source(trained)
     tokenizers = (task.tokenizer.source, task.tokenizer.target)
     languages = languages or sorted(

@@ -83,7 +83,7 @@ def test_a_result_has_what_the_run_beside_it_says(done):
         assert [each["step"] for each in cell.curve] == [3, 6]
         assert cell.loss == min(each["loss"] for each in cell.curve)
         assert cell.seconds > 0 < cell.peak_memory_mb
-        assert cell.tokens == RunDirectory(Path(cell.directory)).tokens() > 6 * 8
+        assert cell.tokens == RunDirectory(Path(cell.directory)).progress().tokens > 6 * 8
     for arm in results.arms:
         assert arm["cost"]["parameters"] > 1000 < arm["cost"]["flops"]
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict  # pydantic asks for it before Python 3.
 import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described, nearest
+from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.runs.store import (
     RESTORE,
     parse_json,
@@ -65,13 +66,8 @@ class _Logged(TypedDict):
     step: int
 
 
-class _Progress(TypedDict):
-    seconds: float
-    tokens: NotRequired[int]
-
-
 class _State(TypedDict):
-    progress: _Progress
+    progress: TrainingProgress
 
 
 EVALUATIONS = TypeAdapter(dict[str, _Evaluation])
@@ -194,18 +190,10 @@ class RunDirectory:
         lines = read_file(self.metrics).decode(errors="replace").split("\n")
         return [parse_json(self.metrics, line, LOGGED) for line in lines[:-1]]
 
-    def seconds(self) -> float:
-        """Returns the wall time of all updates up to the newest checkpoint."""
-        return float(self._progress()["seconds"])
-
-    def tokens(self) -> int:
-        """Returns the number of tokens read up to the newest checkpoint; 0 if it does not say."""
-        return int(self._progress().get("tokens", 0))
-
-    def _progress(self) -> dict[str, Any]:
+    def progress(self) -> TrainingProgress:
+        """Returns how far the training had come at the newest checkpoint."""
         newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
-        progress: dict[str, Any] = read_json(newest / "state.json", STATE)["progress"]
-        return progress
+        return TrainingProgress(**read_json(newest / "state.json", STATE)["progress"])
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`; raises RunError if the disk is full or cannot be written."""

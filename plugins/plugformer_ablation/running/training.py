@@ -207,7 +207,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
     reports = {part.split: part for part in (report, *report.others)}
     final = reports[cell.ingredients["split"]]
     metrics = _values(final)
-    lines = directory.logged()
+    lines, progress = directory.logged(), directory.progress()
     saved = [line["loss"] for line in lines if line.get("event") == "average" or line.get("best")]
     return CellResult(
         arm=cell.arm,
@@ -222,8 +222,8 @@ def _result(cell: Cell, report: Report) -> CellResult:
             if line.get("event") == "validation"
         ],
         peak_memory_mb=peak_memory(),
-        seconds=directory.seconds(),
-        tokens=directory.tokens(),
+        seconds=progress.seconds,
+        tokens=progress.tokens,
         threads=torch.get_num_threads(),
         directory=str(cell.folder),
         inconsistent=list(map(str, report.self_check.failed)) if report.self_check else [],
