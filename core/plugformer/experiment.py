@@ -13,7 +13,7 @@ from plugformer.interfaces.spec import LayerSpec, ModelSpec, PartSpec, StackSpec
 from plugformer.registry import Kind, Registry
 from plugformer.registry.discovery import label
 from plugformer.registry.options import checked_options
-from plugformer.yaml_tree import Finding, KeyPath, Origin, Problem, Tree, dotted, placed, report
+from plugformer.yaml_tree import EMPTY, Finding, KeyPath, Problem, Tree, dotted, placed, report
 
 __all__ = ["Experiment"]
 
@@ -40,25 +40,24 @@ class Experiment:
     architecture: Architecture
     kinds: Collection[Kind] = ALL_KINDS
     rows: dict[str, Any] = field(default_factory=dict)
-    tree: Tree | None = None
+    tree: Tree = EMPTY
     _created: dict[int, tuple[Component, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, task: Task, registry: Registry, **attributes: Any) -> Self:
+    def of(cls, task: Task, registry: Registry, tree: Tree = EMPTY, **attributes: Any) -> Self:
         """Returns the experiment of settings whose options are complete.
 
         Raises:
             ConfigurationError: The task type or the architecture refuses its options.
         """
-        tree: Tree | None = attributes.get("tree")
         created = []
         for kind, path, block in (
             (Kind.TASK_TYPE, ("type",), task.type),
             (Kind.ARCHITECTURE, ("model", "architecture"), task.model.architecture),
         ):
-            with placed(None if tree is None else tree.origin(path), path):
+            with placed(tree.origin(path), path):
                 created.append(registry.create(kind, block.name, **block.options))
-        return cls(task, registry, *created, **attributes)
+        return cls(task, registry, *created, tree=tree, **attributes)
 
     @classmethod
     def from_resolved(
@@ -74,8 +73,7 @@ class Experiment:
                 type or out of range; all problems, each with its place.
         """
         checked = check_components(resolved, kinds)
-        attributes = {"rows": dict(rows or {}), "tree": checked.tree}
-        return cls.of(checked.task, checked.registry, kinds=kinds, **attributes)
+        return cls.of(checked.task, checked.registry, checked.tree, kinds=kinds, rows=dict(rows or {}))
 
     def with_task(self, task: Task) -> Self:
         """Returns this experiment with other settings of the same task type and architecture."""
@@ -134,14 +132,10 @@ class Experiment:
 
     def raise_for(self, findings: Iterable[Finding]) -> Self:
         """Returns this experiment, or raises ConfigurationError for all findings with their places."""
-        problems = [Problem(self.locate(path), path, message) for path, message in findings]
+        problems = [Problem(self.tree.origin(path), path, message) for path, message in findings]
         if problems:
             raise ConfigurationError(report(problems))
         return self
-
-    def locate(self, path: tuple[str | int, ...]) -> Origin | None:
-        """Returns where the value at a path was written; None if nobody wrote it."""
-        return None if self.tree is None else self.tree.origin(path)
 
 
 def by_split(data: Any) -> dict[str, Any]:

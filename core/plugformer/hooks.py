@@ -61,11 +61,6 @@ class Run:
     epoch_steps: int
     registry: Registry = field(default_factory=Registry.built_in, repr=False)
 
-    @property
-    def arguments(self) -> str:
-        """What commands need besides the directory: ` --registry FILE` for a local manifest."""
-        return self.registry.arguments
-
 
 @dataclass(frozen=True)
 class Update:

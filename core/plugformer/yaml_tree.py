@@ -157,7 +157,7 @@ class Tree:
 
     def under(self, path: KeyPath) -> "Tree":
         """Returns a tree that has this one at a path; the mappings around it have its origin."""
-        return Tree({}, {}).with_value(path, self)
+        return EMPTY.with_value(path, self)
 
     def with_value(self, path: KeyPath, tree: "Tree") -> "Tree":
         """Returns this tree with another one at a path; mappings around it that are new have its origin."""
@@ -165,6 +165,9 @@ class Tree:
         kept = {key: place for key, place in self.places.items() if key[: len(path)] != path}
         inner = {(*path, *key): place for key, place in tree.places.items()}
         return Tree(_replaced(self.value, path, tree.value), new | kept | inner)
+
+
+EMPTY = Tree({}, {})
 
 
 def _item(value: Any, key: Key) -> Any:

@@ -110,10 +110,10 @@ def test_one_vocabulary_or_two(tmp_path: Path, registry: Registry, shared: bool,
 def test_labels_become_classes(tmp_path: Path, registry: Registry) -> None:
     data = prepare(Experiment.of(classes(tmp_path), registry))
     train = data.splits["train"]
-    assert data.processor.learned == ["odd", "even"]
+    assert data.processor.task_type.state == ["odd", "even"]
     rows = list(reversed(range(len(train))))
     batch = train.batch(rows)
-    assert [data.processor.learned[label] for label in batch.targets.tolist()] == [
+    assert [data.processor.task_type.state[label] for label in batch.targets.tolist()] == [
         train.input(row).split()[1] for row in rows
     ]
     assert [train.references(row) for row in (0, 1)] == [[train.input(row).split()[1]] for row in (0, 1)]

@@ -78,7 +78,7 @@ def content(data: PreparedData) -> list[object]:
         [(batch.source.ids.tolist(), batch.target.ids.tolist()) for batch in batches],
         data.hashes,
         data.lengths,
-        data.processor.learned,
+        data.processor.task_type.state,
         data.processor.source.encode(["12+7"]),
     ]
 

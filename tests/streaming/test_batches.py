@@ -262,7 +262,7 @@ def labeled(tmp_path: Path, **data: Any) -> Task:
 def test_labels(tmp_path: Path, reader: Any) -> None:
     task = labeled(tmp_path)
     data = prepare(Experiment.of(task, REGISTRY))
-    assert data.processor.learned == ["yes", "no"]
+    assert data.processor.task_type.state == ["yes", "no"]
     for _, batch in islice(reader(data, task), 8):
         words = data.processor.source.decode(batch.source.ids.tolist())
         expected = [1 - int(words.split()[1]) % 2 for words in words]

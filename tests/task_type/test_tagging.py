@@ -86,7 +86,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     batch = split.batch([0])
     assert batch.source.mask.sum() == min(longest, 25) + 2  # and BEGIN and END
     labeled = batch.targets[0][batch.targets[0] != ABSENT]
-    assert [data.processor.learned[each] for each in labeled] == TAGS[:kept]
+    assert [data.processor.task_type.state[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 

@@ -22,9 +22,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import model_at
 from plugformer.yaml_reader import read_text
-from plugformer.yaml_tree import KeyPath, Origin, Places, Problem, Tree, dotted, placed, report
-
-EMPTY = Tree({}, {})
+from plugformer.yaml_tree import EMPTY, KeyPath, Origin, Places, Problem, Tree, dotted, placed, report
 
 
 def read_overrides(arguments: Iterable[str]) -> Tree:

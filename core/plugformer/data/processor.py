@@ -47,14 +47,9 @@ class Processor:
         return Tokenizers(self.source, self.target)
 
     @property
-    def learned(self) -> Any:
-        """The state of the task's type, for example the names of the classes."""
-        return self.task_type.state
-
-    @property
     def classes(self) -> list[str] | None:
         """Names of the classes, in order; None where answers are no labels."""
-        return list(self.learned) if self.task_type.output_type is OutputType.LABEL else None
+        return list(self.task_type.state) if self.task_type.output_type is OutputType.LABEL else None
 
     @property
     def sizes(self) -> Sizes:

@@ -247,7 +247,7 @@ def _make_directory(path: Path, experiment: Experiment, data: PreparedData, wher
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         write_text(directory.task, dump(experiment.task.model_copy(update={"registry": None})))
-        write_json(directory.learned, data.processor.learned)
+        write_json(directory.learned, data.processor.task_type.state)
         save_tokenizers(data.processor.tokenizers, directory.path)
         counts = {name: len(split) for name, split in data.splits.items()}
         hashes = {"task": task_hashes(directory), "files": file_hashes(directory)}

@@ -114,7 +114,7 @@ def configuration(trained: TrainedModel, fit: Fit, tokenizer: ExportedTokenizer)
     }
     if len(trained.model.stacks) > 1:
         config["forced_eos_token_id"] = None
-    labels = trained.processor.learned
+    labels = trained.processor.task_type.state
     if trained.model.level is not Level.NEXT_TOKEN and isinstance(labels, list) and labels:
         config["id2label"] = dict(enumerate(map(str, labels)))
         config["label2id"] = {str(label): number for number, label in enumerate(labels)}
