@@ -32,9 +32,9 @@ def test_an_installed_plugin_is_found_and_not_imported(install) -> None:
     ("manifest", "options", "cause"),
     [
         (None, {}, "package 'plug_one' has no registry.yaml"),
-        (MANIFEST, {"value": "plug_absent"}, "there is no package 'plug_absent'"),
-        (MANIFEST, {"value": "plug_one.inner"}, "there is no package 'plug_one.inner'"),
-        (MANIFEST, {"value": "colorsys"}, "there is no package 'colorsys'"),
+        (MANIFEST, {"value": "plug_absent"}, "package 'plug_absent' has no registry.yaml"),
+        (MANIFEST, {"value": "plug_one.inner"}, "package 'plug_one.inner' has no registry.yaml"),
+        (MANIFEST, {"value": "colorsys"}, "package 'colorsys' has no registry.yaml"),
         ("components: [", {}, "is not valid YAML"),
         (
             "contracts: {norm: two}",

@@ -22,11 +22,11 @@ from plugformer.registry.discovery import (
     label,
     load_attribute,
     load_component,
-    locate,
     normalized,
     read_index,
 )
 from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Kind, Plugin
+from plugformer.registry.source import packaged_file
 
 SESSION = "session"
 """The distribution of classes that a Python session registers."""
@@ -135,9 +135,8 @@ class Registry:
         kind = _kind(kind)
         distribution, _, bare = name.rpartition(":")
         named = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
-        usable = [entry for entry in named if entry.state is not EntryState.QUARANTINED]
-        if kind is EntryKind.COMMAND:  # no plugin takes the place of a command
-            usable = [entry for entry in usable if entry.distribution == BUILT_IN] or usable
+        usable = [entry for entry in named if entry.state is EntryState.READY]
+        usable = usable or [entry for entry in named if entry.state is EntryState.CONFLICT]
         if len(usable) == 1:
             return usable[0]
         if usable:
@@ -159,12 +158,9 @@ class Registry:
     def find_task(self, name: str) -> Path:
         """Returns the file of a registered task, without importing the package that it lies in."""
         entry = self.find(EntryKind.TASK, name)
-        package, _, path = entry.target.partition(":")
-        files = [file for folder in locate(package) if (file := Path(folder, path)).is_file()]
-        if not files:
-            message = f"there is no file {path!r} in package {package!r}"
-            raise RegistryError(f"{label(entry)}: {message}\ncorrect the manifest")
-        return files[0]
+        if (file := packaged_file(entry.target)) is None:
+            raise RegistryError(f"{label(entry)}: there is no file {entry.target!r}\ncorrect the manifest")
+        return file
 
     def load_command(self, name: str) -> Any:
         """Imports a command: a function, or a `typer.Typer` with commands of its own."""

@@ -4,13 +4,13 @@ Finding them imports nothing: packages are located by their import specs, manife
 Whatever goes wrong during an import becomes an error that names the owner.
 """
 
-import importlib.util
+import importlib
 import inspect
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, wraps
 from importlib import import_module
@@ -22,6 +22,7 @@ from typing import Any, ClassVar, cast, get_origin
 import plugformer
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.registry.manifest import CONTRACTS, INTERFACES, Entry, Kind, Plugin, parse
+from plugformer.registry.source import packaged_file
 
 MANIFEST = "registry.yaml"
 INDEX = "plugins.json"
@@ -68,14 +69,6 @@ def discover_local(file: Path) -> Plugin:
     return plugin
 
 
-def locate(package: str) -> Sequence[str]:
-    """Returns the folders of a top-level package without importing it."""
-    spec = importlib.util.find_spec(package) if package.isidentifier() else None
-    if spec is None or spec.submodule_search_locations is None:
-        raise RegistryError(f"there is no package {package!r}")
-    return spec.submodule_search_locations
-
-
 @cache
 def normalized(distribution: str) -> str:
     """Returns the name as package indexes compare it (PEP 503)."""
@@ -103,11 +96,10 @@ def _shipped(name: str, folder: str) -> Path:
 
 def _installed(distribution: str, version: str, package: str) -> Plugin:
     try:
-        files = [file for folder in locate(package) if (file := Path(folder, MANIFEST)).is_file()]
-        if not files:
+        if (file := packaged_file(f"{package}:{MANIFEST}")) is None:
             message = f"package {package!r} has no {MANIFEST}; a wheel must include it next to __init__.py"
             raise RegistryError(message)
-        plugin = _plugin(files[0], files[0].read_bytes(), distribution)
+        plugin = _plugin(file, file.read_bytes(), distribution)
     except Exception as error:  # the other plugins must work
         plugin = Plugin(problems=(str(error),))
     return replace(plugin, distribution=distribution, version=version)

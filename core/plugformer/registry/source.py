@@ -55,10 +55,15 @@ def docstring(target: str) -> str:
     return found.get(name, "")
 
 
+def packaged_file(target: str) -> Path | None:
+    """Returns a file of a package, `package:path/in/it.yaml`; None if there is none."""
+    package, _, path = target.partition(":")
+    return next((file for place in places(package) if (file := place / path).is_file()), None)
+
+
 def description(target: str) -> str:
     """Returns the description in a task file, `package:path/in/it.yaml`; "" if there is none."""
-    package, _, path = target.partition(":")
-    file = next((file for place in places(package) if (file := place / path).is_file()), None)
+    file = packaged_file(target)
     found = None if file is None else _DESCRIPTION.search(file.read_text(encoding="utf-8", errors="replace"))
     return found[1] if found else ""
 
