@@ -57,7 +57,8 @@ class Experiment:
         ):
             with placed(tree.origin(path), path):
                 created.append(registry.create(kind, block.name, **block.options))
-        return cls(task, registry, *created, tree=tree, **attributes)
+        task_type, architecture = created
+        return cls(task, registry, task_type, architecture, tree=tree, **attributes)
 
     @classmethod
     def from_resolved(
