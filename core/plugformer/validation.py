@@ -1,7 +1,7 @@
 """Whether a task can be trained: its components, alone and together, and its data; no example is read."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import nn
 from plugformer.callbacks import HookManager, create_callbacks
 from plugformer.configuration.resolving import ResolvedTask, tokenizer_of
 from plugformer.configuration.structure import components, kind_at
-from plugformer.configuration.task import Component, DecodingBlock, TokenizerSettings
+from plugformer.configuration.task import DecodingBlock, TokenizerSettings
 from plugformer.data.encoding import sequences_of
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
@@ -221,43 +221,41 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
 
 def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
-    columns = experiment.columns
+    columns, findings = experiment.columns, list[Finding]()
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
-    if unfit := _finding(("data", "name"), lambda: experiment.data.check_columns(columns)):
-        return unfit
-    try:
-        problems = guarded(entry, "looking for problems", lambda: [*experiment.data.problems(columns)])
-    except PlugformerError as error:
-        return [(("data",), str(error))]
-    return [(("data", *path), message) for path, message in problems]
+    with _noted(findings, ("data", "name")):
+        experiment.data.check_columns(columns)
+    if not findings:
+        with _noted(findings, ("data",)):
+            problems = guarded(entry, "looking for problems", lambda: [*experiment.data.problems(columns)])
+            findings += [(("data", *path), message) for path, message in problems]
+    return findings
 
 
-def _constructed(experiment: Experiment) -> Iterator[Finding]:
-    """Constructs the components that are not part of the model, and the optimizer; yields errors by place."""
-    task, registry = experiment.task, experiment.registry
+def _constructed(experiment: Experiment) -> list[Finding]:
+    """Constructs the components that are not part of the model, and the optimizer; returns their errors."""
+    task, registry, findings = experiment.task, experiment.registry, list[Finding]()
     found: list[Any] = [(path, kind_at(path), block) for path, block in components(task)]
     if task.decoding.pattern is not None:
         found.append((("decoding", "pattern"), Kind.CONSTRAINT, task.decoding.output_constraint))
     for path, kind, block in found:
         alone = path[0] != "model" or kind in (Kind.INITIALIZATION, Kind.PARAMETRIZATION)
         if alone and kind not in (Kind.CALLBACK, Kind.TASK_TYPE) and block.name:
-            yield from _finding(path, partial(experiment.create, kind, block))
-
-    def optimize() -> None:
+            with _noted(findings, path):
+                experiment.create(kind, block)
+    with _noted(findings, ("training", "optimizer")):
         optimizer: Optimizer = experiment.create(Kind.OPTIMIZER, task.training.optimizer)
         entry = registry.find(Kind.OPTIMIZER, task.training.optimizer.name)
         guarded(entry, "building it", lambda: optimizer.build(nn.Linear(2, 2).named_parameters()))
-
-    yield from _finding(("training", "optimizer"), optimize)
+    return findings
 
 
 def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
     """Returns what is wrong with the parts of the model; some are found only if it computes a batch."""
-    place = ("model", "architecture")
+    place, findings = ("model", "architecture"), list[Finding]()
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
     task_type = experiment.task_type
     batch = example_batch(experiment.architecture, task_type.level, task_type.inputs)
-    findings: list[Finding] = []
 
     def run() -> None:
         one = np.ones((2, len(task_type.inputs) + 1), dtype=np.int64)
@@ -265,28 +263,27 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
         failures = dry_run(experiment.spec, _SIZES, batch if computes else None)
         findings.extend((place if part is None else part.origin, message) for part, message in failures)
 
-    return _finding(place, lambda: guarded(entry, "building the model", run)) or findings
+    with _noted(findings, place):
+        guarded(entry, "building the model", run)
+    return findings
 
 
-def _refused_by_hooks(experiment: Experiment) -> Iterator[Finding]:
-    """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
-    task, registry = experiment.task, experiment.registry
-    if not task.training.callbacks:
-        return
-    with torch.device("meta"):
-        run = Run(Path(), task, build(experiment.spec, _SIZES), 1, 1, registry)
-
-    def show(block: Component) -> None:
-        HookManager([], lambda _: None, create_callbacks([block], registry)).ask("model_built", run=run)
-
+def _refused_by_hooks(experiment: Experiment) -> list[Finding]:
+    """Shows the task's hooks its model, without memory for its parameters; returns what they find wrong."""
+    task, registry, findings = experiment.task, experiment.registry, list[Finding]()
+    if task.training.callbacks:
+        with torch.device("meta"):
+            run = Run(Path(), task, build(experiment.spec, _SIZES), 1, 1, registry)
     for index, block in enumerate(task.training.callbacks):
-        yield from _finding(("training", "callbacks", index), partial(show, block))
+        with _noted(findings, ("training", "callbacks", index)):
+            HookManager([], lambda _: None, create_callbacks([block], registry)).ask("model_built", run=run)
+    return findings
 
 
-def _finding(path: KeyPath, action: Callable[[], object]) -> list[Finding]:
-    """Returns the error that an action raises, if it raises one, with its place in the task."""
+@contextmanager
+def _noted(findings: list[Finding], path: KeyPath) -> Iterator[None]:
+    """Adds an error of the block to the findings, at a place in the task."""
     try:
-        action()
+        yield
     except PlugformerError as error:
-        return [(path, str(error))]
-    return []
+        findings.append((path, str(error)))
