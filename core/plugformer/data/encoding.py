@@ -58,29 +58,24 @@ def sequences_of(
 def evaluation_order(
     lengths: Lengths, rows: Sequence[int], counts: Counts = ONE, *, tokens: int
 ) -> list[list[int]]:
-    """Returns batches of some rows within a budget of positions, padding included.
+    """Returns batches of some rows, each as large as a budget of positions allows, padding included.
 
     A longer example is a batch of its own. The longest come first: memory runs out at once or never.
     """
     if len(rows) == 1:
         return [[*rows]]
     chosen = np.asarray(rows, dtype=np.int64)
-    by_length = chosen[np.lexsort((lengths * counts)[chosen].T[::-1])[::-1]]
-    return _cut(by_length, lengths, counts, tokens)
-
-
-def _cut(rows: Int[ndarray, " rows"], lengths: Lengths, counts: Counts, tokens: int) -> list[list[int]]:
-    """Cuts examples, in their order, into batches as large as the budget allows."""
-    sequences, numbers = lengths[rows], np.broadcast_to(counts, lengths.shape)[rows]
+    chosen = chosen[np.lexsort((lengths * counts)[chosen].T[::-1])[::-1]]
+    sequences, numbers = lengths[chosen], np.broadcast_to(counts, lengths.shape)[chosen]
     batches: list[list[int]] = []
     start = 0
-    while start < len(rows):
+    while start < len(chosen):
         # The first example's width limits the number of examples of the batch.
         window = slice(start, start + max(tokens // max(sequences[start].sum(), 1), 1))
         widths = np.maximum.accumulate(sequences[window], axis=0)
         positions = (widths * np.cumsum(numbers[window], axis=0)).sum(axis=1)
         stop = start + max(int(np.searchsorted(positions, tokens, side="right")), 1)
-        batches.append(rows[start:stop].tolist())
+        batches.append(chosen[start:stop].tolist())
         start = stop
     return batches
 
