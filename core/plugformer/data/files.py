@@ -44,6 +44,15 @@ class SplitStats:
         self.bad += rows
         self.faults = [*self.faults, fault][:SHOWN]
 
+    def add(self, other: "SplitStats") -> None:
+        """Adds other counts."""
+        self.rows += other.rows
+        self.bad += other.bad
+        self.faults = [*self.faults, *other.faults][:SHOWN]
+        self.dropped += other.dropped
+        self.truncated += other.truncated
+        self.longest = max(self.longest, other.longest)
+
     def notices(self, split: str) -> list[str]:
         """Returns notices about bad rows."""
         if not self.bad:

@@ -116,19 +116,8 @@ class StreamedExamples:
         columns: dict[str, list[Any]] = {name: [row[name] for row in examples] for name in features}
         encoded = self.processor.encode_examples(columns, place)
         split, lengths = limited(examples, encoded, self.experiment, self.processor, place, training=True)
-        add(stats, lengths)
+        stats.add(lengths)
         return split if len(split) else None
-
-
-def add(stats: SplitStats, other: SplitStats) -> None:
-    """Adds other counts to stats."""
-    for fault in other.faults:
-        stats.leave_out(fault, 0)
-    stats.rows += other.rows
-    stats.bad += other.bad
-    stats.dropped += other.dropped
-    stats.truncated += other.truncated
-    stats.longest = max(stats.longest, other.longest)
 
 
 def _sound(rows: Iterable[Row], stats: SplitStats) -> Iterator[Row]:

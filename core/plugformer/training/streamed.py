@@ -17,7 +17,7 @@ from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
 from plugformer.data.ladder import Ladder
-from plugformer.data.streaming import StreamedExamples, add
+from plugformer.data.streaming import StreamedExamples
 from plugformer.distributed import Processes
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import Batch
@@ -137,7 +137,7 @@ class StreamedBatches(BatchStream):
         while True:
             beginning, block, read = ahead.result()
             ahead = self._background.submit(next, blocks)
-            add(self.stats, read)
+            self.stats.add(read)
             place = (number, beginning.passes, beginning.block)
             order = int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0])
             planned = self._ladder.batches(block.lengths, block.counts, seed, order)
@@ -170,5 +170,5 @@ class StreamedBatches(BatchStream):
         """Returns the counts of the examples that were read and left out since training began or resumed."""
         total = SplitStats()
         for stats in self.processes.gather(self.stats):
-            add(total, stats)
+            total.add(stats)
         return [f"train: read {total}", *total.notices("train")]
