@@ -28,7 +28,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import RESTORE, read_file
 from plugformer.validation import unfit_decoding, unfit_metrics
 from plugformer.yaml_reader import read_file as read_yaml
-from plugformer.yaml_tree import Key, Problem, Tree, dotted, report
+from plugformer.yaml_tree import Key, Problem, dotted, report
 
 LIBRARIES = ("datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """Libraries besides torch that compute; `environment` notes their versions."""
@@ -96,13 +96,9 @@ def task_hashes(directory: RunDirectory) -> dict[str, str]:
     Neither initial values count nor the run that the tokenizers come from. Of a text only what follows the
     last slash counts, because a published run names files without their folders.
     """
-    return _task_hashes(read_yaml(directory.task, str(directory.task)).value)
-
-
-def _task_hashes(task: Mapping[str, Any]) -> dict[str, str]:
-    hashes = {}
+    tree, hashes = read_yaml(directory.task, str(directory.task)), {}
     for name in ("type", "model", "tokenizer"):
-        part = task.get(name)
+        part = tree.get((name,))
         if isinstance(part, dict):
             part = {key: value for key, value in part.items() if key not in ("initialization", "run")}
         text = re.sub(r'"[^"]*[/\\]', '"', json.dumps(part, sort_keys=True))
@@ -110,8 +106,8 @@ def _task_hashes(task: Mapping[str, Any]) -> dict[str, str]:
     return hashes
 
 
-def _refuse_other_task(directory: RunDirectory, tree: Tree) -> None:
-    before, now = directory.read_lockfile().get("task", {}), _task_hashes(tree.value)
+def _refuse_other_task(directory: RunDirectory) -> None:
+    before, now = directory.read_lockfile().get("task", {}), task_hashes(directory)
     if changed := [key for key in before if before[key] != now.get(key)]:
         words = f"{' and '.join(changed)}: edited since the parameters were trained with other settings"
         new = f"train a new run with these: `plugformer train {directory.task} --out DIR`"
@@ -270,7 +266,7 @@ def resolve_run(
         last = read_overrides([*overrides, "training.monitor=loss"])
     resolved = resolve(tree, [last], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
-    _refuse_other_task(directory, tree)
+    _refuse_other_task(directory)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.value else []
     if "evaluation" in last.value:
