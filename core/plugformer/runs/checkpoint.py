@@ -65,10 +65,6 @@ class TrainingProgress:
     stream: Any = None
 
 
-def _unchanged(state: Any) -> Any:
-    return state
-
-
 @dataclass
 class TrainingState:
     """Everything that changes during training.
@@ -86,8 +82,8 @@ class TrainingState:
     optimizer: torch.optim.Optimizer
     progress: TrainingProgress = field(default_factory=TrainingProgress)
     hooks: Mapping[str, Callback] = field(default_factory=dict)
-    gather: Callable[[Any], Any] = _unchanged
-    scatter: Callable[[Any], Any] = _unchanged
+    gather: Callable[[Any], Any] = lambda state: state
+    scatter: Callable[[Any], Any] = lambda state: state
     scaler: torch.amp.GradScaler = field(default_factory=lambda: torch.amp.GradScaler("cpu", enabled=False))
     device: torch.device = CPU
 
