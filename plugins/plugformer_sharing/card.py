@@ -17,7 +17,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 import plugformer
-from plugformer.errors import PlugformerError, RegistryError, RunError
+from plugformer.errors import PlugformerError, RegistryError
 from plugformer_sharing.paths import short_names, shortened
 
 if TYPE_CHECKING:
@@ -59,9 +59,8 @@ def model_card(
     directory, name = RunDirectory(trained.place), name or trained.place.name
     lock, evaluations, task = directory.read_lockfile(), directory.evaluations(), trained.task
     records = directory.logged() if directory.metrics.exists() else []
-    seconds = ""
-    with suppress(RunError):  # a published run has no checkpoints
-        seconds = f"{directory.progress().seconds:,.0f} s"
+    taken = directory.progress().seconds  # nothing in a published run, which has no checkpoints
+    seconds = f"{taken:,.0f} s" if taken else ""
     dataset, data_license = data_source(trained)
     tokenizers = (task.tokenizer.source, task.tokenizer.target)
     languages = languages or sorted(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import ConfigurationError
-from plugformer.runs.checkpoint import newest_step
+from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
@@ -35,7 +35,7 @@ def test_more_updates_end_as_if_there_had_always_been_so_many(run_copy, train_ti
 def test_epochs_take_the_place_of_updates(run_copy, registry):
     resume(run_copy, overrides=["training.epochs=2"], registry=registry, notify=str)
     assert (load(run_copy).task.training.epochs, load(run_copy).task.training.steps) == (2, None)
-    assert newest_step(run_copy / "checkpoints") == 14
+    assert RunDirectory(run_copy).progress().step == 14
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def ended_early(train_tiny, tmp_path_factory):
     """A run that early stopping has ended; tests copy it."""
     out = tmp_path_factory.mktemp("early") / "run"
     train_tiny(out, *RISING, "training.early_stopping.patience=1")
-    assert newest_step(out / "checkpoints") < 30
+    assert RunDirectory(out).progress().step < 30
     return out
 
 
@@ -76,16 +76,16 @@ def test_early_stopping_that_has_ended_a_run_is_named(ended_early, registry, tmp
     resume(out, overrides=["training.steps=40"], registry=registry, notify=notices.append)
     (notice,) = [each for each in notices if "early stopping" in each]
     assert notice.endswith("--set training.early_stopping.patience=2")
-    assert newest_step(out / "checkpoints") == newest_step(ended_early / "checkpoints")
+    assert RunDirectory(out).progress().step == RunDirectory(ended_early).progress().step
 
 
 def test_more_patience_ends_as_if_there_had_always_been_so_much(ended_early, train_tiny, registry, tmp_path):
     setting = "training.early_stopping.patience=3"
     out = Path(shutil.copytree(ended_early, tmp_path / "run"))
-    made = newest_step(out / "checkpoints")
+    made = RunDirectory(out).progress().step
     resume(out, overrides=[setting], registry=registry, notify=str)
     train_tiny(tmp_path / "straight", *RISING, setting)
-    found, expected = (newest_step(run / "checkpoints") for run in (out, tmp_path / "straight"))
+    found, expected = (RunDirectory(run).progress().step for run in (out, tmp_path / "straight"))
     assert made < found == expected
     assert_equal_checkpoints(out, tmp_path / "straight", found)
     mine, yours = (load_tensors(run / "model.safetensors") for run in (out, tmp_path / "straight"))

@@ -123,11 +123,6 @@ def save_checkpoint(
     return path
 
 
-def newest_step(folder: Path) -> int:
-    """Returns the updates made before the newest checkpoint in `folder`; 0 if there is none."""
-    return max((int(path.name.removeprefix("step-")) for path in folder.glob("step-*")), default=0)
-
-
 def drop_old(folder: Path, keep: int) -> None:
     """Removes all checkpoints in `folder` but the newest `keep`."""
     for old in sorted(folder.glob("step-*"))[:-keep]:

@@ -191,8 +191,9 @@ class RunDirectory:
         return [parse_json(self.metrics, line, LOGGED) for line in lines[:-1]]
 
     def progress(self) -> TrainingProgress:
-        """Returns how far the training had come at the newest checkpoint."""
-        newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
+        """Returns how far the training had come at the newest checkpoint; nowhere if there is none."""
+        if (newest := max(self.checkpoints.glob("step-*"), default=None)) is None:
+            return TrainingProgress()
         return TrainingProgress(**read_json(newest / "state.json", STATE)["progress"])
 
     def log(self, record: dict[str, Any]) -> None:

@@ -26,7 +26,6 @@ from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment, by_split
 from plugformer.model import build
 from plugformer.registry import Registry
-from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory, training_lock
 from plugformer.runs.loading import Notify, TrainedModel, read_processor
 from plugformer.runs.lockfile import (
@@ -226,7 +225,7 @@ def _other_duration(
     """Returns what the lockfile records about another duration; ConfigurationError if it is too short."""
     if not overrides:
         return []
-    training, made = experiment.task.training, newest_step(directory.checkpoints)
+    training, made = experiment.task.training, directory.progress().step
     steps, _ = count_updates(training, epochs_of(training, data))
     if steps < made:
         raise ConfigurationError(f"the run has made {made} updates already, {steps} are fewer; give more")
