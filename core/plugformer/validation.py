@@ -221,7 +221,8 @@ def _other_tokenizers(experiment: Experiment) -> Iterator[Finding]:
 
 def _data_problems(experiment: Experiment) -> list[Finding]:
     """Returns what the data component finds before it reads examples, such as missing files."""
-    columns, findings = experiment.columns, list[Finding]()
+    findings: list[Finding] = []
+    columns = experiment.columns
     entry = experiment.registry.find(Kind.DATA, experiment.task.data.name)
     with _noted(findings, ("data", "name")):
         experiment.data.check_columns(columns)
@@ -234,7 +235,8 @@ def _data_problems(experiment: Experiment) -> list[Finding]:
 
 def _constructed(experiment: Experiment) -> list[Finding]:
     """Constructs the components that are not part of the model, and the optimizer; returns their errors."""
-    task, registry, findings = experiment.task, experiment.registry, list[Finding]()
+    findings: list[Finding] = []
+    task, registry = experiment.task, experiment.registry
     found: list[Any] = [(path, kind_at(path), block) for path, block in components(task)]
     if task.decoding.pattern is not None:
         found.append((("decoding", "pattern"), Kind.CONSTRAINT, task.decoding.output_constraint))
@@ -252,7 +254,8 @@ def _constructed(experiment: Experiment) -> list[Finding]:
 
 def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
     """Returns what is wrong with the parts of the model; some are found only if it computes a batch."""
-    place, findings = ("model", "architecture"), list[Finding]()
+    findings: list[Finding] = []
+    place = ("model", "architecture")
     entry = experiment.registry.find(Kind.ARCHITECTURE, experiment.task.model.architecture.name)
     task_type = experiment.task_type
     batch = example_batch(experiment.architecture, task_type.level, task_type.inputs)
@@ -270,7 +273,8 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
 
 def _refused_by_hooks(experiment: Experiment) -> list[Finding]:
     """Shows the task's hooks its model, without memory for its parameters; returns what they find wrong."""
-    task, registry, findings = experiment.task, experiment.registry, list[Finding]()
+    findings: list[Finding] = []
+    task, registry = experiment.task, experiment.registry
     if task.training.callbacks:
         with torch.device("meta"):
             run = Run(Path(), task, build(experiment.spec, _SIZES), 1, 1, registry)
