@@ -9,6 +9,7 @@ import torch
 import yaml
 
 from plugformer.errors import DataError, LengthError, RunError
+from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
@@ -82,19 +83,23 @@ def test_a_model_is_measured_and_checked_from_another_folder(trained, tmp_path, 
     assert model.check_itself().passed
 
 
+class Spoils:
+    """Makes the model worse after the first evaluation."""
+
+    @hookimpl
+    def step_ended(self, run, update):
+        if update.step == 5:
+            with torch.no_grad():
+                for values in run.model.parameters():
+                    values.mul_(10)
+
+
 def test_the_best_parameters_count_and_not_the_last(train_tiny, tmp_path, recorder):
-    """Steps far too long make a model worse again."""
     out = tmp_path / "run"
-    overrides = [
-        "training.optimizer={name: adamw, lr: 5}",
-        "training.keep_checkpoints=9",
-        "data.exceptions=0",
-    ]
-    report = train_tiny(out, *overrides, callbacks=[recorder])
+    report = train_tiny(out, "training.keep_checkpoints=9", callbacks=[recorder, Spoils()])
     evaluations = recorder.of("evaluation_ended", "evaluation")
-    best = min(evaluations, key=lambda evaluation: evaluation.loss)
-    assert best.step < evaluations[-1].step
-    assert not evaluations[-1].best
+    assert [(each.step, each.best) for each in evaluations] == [(4, True), (8, False), (10, False)]
+    best = evaluations[0]
     expected = load_tensors(out / f"checkpoints/step-{best.step:08d}/model.safetensors")
     (run,) = recorder.of("run_ended", "run")
     for model in (run.model, load(out).model):
