@@ -1,5 +1,10 @@
 """Tiny studies, and an executor that runs their cells in this process, as it is told to."""
 
+from dataclasses import replace
+
+from rich.console import Console
+
+from plugformer.configuration import read_dictionary
 from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.running.executors import InlineExecutor
 from plugformer_ablation.running.running import run_study
@@ -24,11 +29,27 @@ SETTINGS = (
 )
 
 
+def options(*changed):
+    """Returns the settings of tiny studies, some of them changed, as options of a command."""
+    settings = {each.partition("=")[0]: each for each in (*SETTINGS, *changed)}
+    return [word for each in settings.values() for word in ("--set", each)]
+
+
 def declared(*swaps, settings=(), tune=(), seeds=2, **others):
     varied = {each.partition("=")[0] for each in (*swaps, *tune)}
     given = {each.partition("=")[0]: each for each in (*SETTINGS, *settings)}
     changed = [each for path, each in given.items() if path not in varied]
     return read_study("dates", swaps=swaps or (SWAP,), settings=changed, tune=tune, seeds=seeds, **others)
+
+
+def written(registry, **keys):
+    """Returns the study that a dictionary with these keys is."""
+    return read_study(read_dictionary(keys, "study", registry)[0])
+
+
+def with_cells(results, change):
+    """Returns results of changed cells: a function of each returns what is other in it."""
+    return replace(results, cells=tuple(replace(cell, **change(cell)) for cell in results.cells))
 
 
 class Inline(InlineExecutor):
@@ -52,7 +73,8 @@ class Inline(InlineExecutor):
             super().start(cell)
 
 
-def run(study, out, registry, console, *, costs=False, **options):
+def run(study, out, registry, console=None, *, costs=False, **options):
     """Runs a study; returns its results and the cells that were begun."""
     executor = Inline(**options)
+    console = console or Console(quiet=True)
     return run_study(study, out, registry, executor, console, costs=costs), executor.begun

@@ -1,17 +1,13 @@
 """Main effects, interactions, and differences between scales."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import yaml
-from rich.console import Console
-from tests.ablation.studies import SETTINGS, run
+from tests.ablation.studies import SETTINGS, run, written
 
-from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.contrasts import planned_contrasts
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.reporting.report import StudyReport
@@ -31,7 +27,7 @@ def scaled(registry, path="model.attention", values=("mha", {"name": "gqa", "kv_
         "seeds": 2,
         **others,
     }
-    return read_study(read_dictionary(study, "study", registry)[0])
+    return written(registry, **study)
 
 
 def grid(made_up, accuracies):
@@ -70,7 +66,7 @@ def test_arms_that_are_no_grid_have_no_contrasts(made_up):
 
 def test_arms_are_matched_and_compared_within_a_scale(registry, tmp_path):
     study = scaled(registry, match="parameters")
-    results, _ = run(study, tmp_path / "s", registry, Console(file=io.StringIO()))
+    results, _ = run(study, tmp_path / "s", registry)
     gqa = "it=gqa(kv_heads=1)"
     assert [(arm["name"], arm["baseline"]) for arm in results.arms] == [
         ("small: baseline", None),

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.optimize import curve_fit
 from scipy.stats import binom
+from tests.ablation.studies import with_cells
 
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.ladder_laws import Rung, fit, power_law
 from plugformer_ablation.judging.reliability import signal_to_noise
-from plugformer_ablation.judging.results import CellResult
 from plugformer_ablation.reporting.currency_sentences import currency_sentences
 from plugformer_ablation.reporting.figures import draw
 
@@ -104,15 +104,15 @@ def study(made_up):
         for arm in results.arms
     )
 
-    def trained(cell: CellResult) -> CellResult:
+    def trained(cell):
         scale, factor = int(cell.arm[0]), {"baseline": 1.0, "other": 1.3, "worst": 0.4}[cell.arm[3:]]
         score = {"baseline": 0.5, "other": 0.6, "worst": 0.3}[cell.arm[3:]]
         if scale == 0 and "other" in cell.arm:
             score = 0.4
         loss = float(law(factor * OPERATIONS[scale]))
-        return replace(cell, loss=loss, tokens=int(OPERATIONS[scale] / 300), metrics={"exact_match": score})
+        return {"loss": loss, "tokens": int(OPERATIONS[scale] / 300), "metrics": {"exact_match": score}}
 
-    return replace(results, arms=arms, cells=tuple(map(trained, results.cells)))
+    return with_cells(replace(results, arms=arms), trained)
 
 
 def test_a_study_with_scales_has_laws_and_tells_which_scale_decides_as_the_largest(study):
@@ -127,18 +127,12 @@ def test_a_study_with_scales_has_laws_and_tells_which_scale_decides_as_the_large
         for each in found.record["decision_accuracy"]
     ]
     assert decisions == [("0", "3", 3, 2, 3), ("1", "3", 3, 3, 3), ("2", "3", 3, 3, 3)]
-    tied = [
-        replace(cell, metrics={"exact_match": 0.6}) if cell.arm == "3: worst" else cell
-        for cell in study.cells
-    ]
-    decisions = find(replace(study, cells=tuple(tied))).record["decision_accuracy"]
-    assert [(each["pairs"], each["by_metric"], each["by_loss"]) for each in decisions] == [
-        (2, 0, 1),
-        (2, 1, 1),
-        (2, 1, 1),
-    ]
-    floor = tuple(replace(cell, metrics={"exact_match": 0.0}) for cell in study.cells)
-    assert find(replace(study, cells=floor)).record["decision_accuracy"] == []
+    tied = with_cells(study, lambda cell: {"metrics": {"exact_match": 0.6}} if cell.arm == "3: worst" else {})
+    decisions = find(tied).record["decision_accuracy"]
+    counts = [(each["pairs"], each["by_metric"], each["by_loss"]) for each in decisions]
+    assert counts == [(2, 0, 1), (2, 1, 1), (2, 1, 1)]
+    floor = with_cells(study, lambda _: {"metrics": {"exact_match": 0.0}})
+    assert find(floor).record["decision_accuracy"] == []
     lines = currency_sentences(found)
     text = "\n".join(lines)
     expected = (

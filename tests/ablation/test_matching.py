@@ -1,18 +1,16 @@
 """Arms of equal cost: counted against models that are built in full, and against arithmetic."""
 
 import pytest
-from tests.ablation.studies import declared
+from tests.ablation.studies import declared, written
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.model import build
 from plugformer_ablation.design import matching
 from plugformer_ablation.design.arms import resolve_arms
 from plugformer_ablation.design.matching import matched, read_data, solve_width
-from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.running.executors import LocalExecutor
 from plugformer_ablation.running.plan import plan
 
@@ -119,9 +117,9 @@ def test_batches_of_examples_and_of_tokens_have_no_equal_budget(registry):
     other = {"training": {"batch_size": None, "batch_tokens": 64}}
     study = {"task": "dates", "arms": {"one": {}, "other": other}, "match": "tokens"}
     study["set"] = {"data.size": 60, "training.steps": 6, "training.batch_size": 8}
-    declared_here = read_study(read_dictionary(study, "study", registry)[0])
+    study = written(registry, **study)
     with pytest.raises(ConfigurationError, match=r"needs one unit of batches, and the arm 'other'"):
-        matched(resolve_arms(declared_here, registry), declared_here, str)
+        matched(resolve_arms(study, registry), study, str)
 
 
 def test_a_plan_lists_the_updates_of_each_size_that_is_tuned(registry, tmp_path):
@@ -167,7 +165,7 @@ def test_arms_with_other_training_examples_are_named(registry, tmp_path):
         "short": {"data": {"length": {"max": 5, "training": 4, "over": "truncate"}}},
         "dropped": {"data": {"length": {"training": 9, "over": "drop"}}},
     }
-    study = read_study(read_dictionary({"task": task, "arms": arms}, "study", registry)[0])
+    study = written(registry, task=task, arms=arms)
     found = {arm.name: list(arm.notes) for arm in matched(resolve_arms(study, registry), study, str)}
     other = "trains on other examples than the baseline"
     cut = "other texts are cut than of the baseline"

@@ -2,8 +2,8 @@
 
 import pytest
 import yaml
+from tests.ablation.studies import written
 
-from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer_ablation.design.arms import designed, resolve_arms
@@ -203,19 +203,18 @@ def test_more_trainings_than_anybody_makes_are_refused_at_once(options, message)
         read_study("dates", swaps=["model.attention=[mha, mqa]"], **options)
 
 
-def read_dict(study):
-    return read_study(read_dictionary(study, "study", Registry([]))[0])
-
-
 def test_a_dict_says_the_same_as_a_file(file):
-    assert read_dict(yaml.safe_load(STUDY)).model_dump() == read_study(file(STUDY)).model_dump()
+    assert written(NOTHING, **yaml.safe_load(STUDY)).model_dump() == read_study(file(STUDY)).model_dump()
 
+
+NOTHING = Registry([])
+"""No component is installed."""
 
 ARMS = {"mha": {}, "gqa": {"model": {"attention": {"name": "gqa", "kv_heads": 2}}, "model.norm": "rms_norm"}}
 
 
 def test_arms_are_settings_with_a_name(registry):
-    study = read_dict({"task": "dates", "arms": ARMS, "seeds": 2})
+    study = written(NOTHING, task="dates", arms=ARMS, seeds=2)
     assert study.title == "dates: mha, gqa"
     mha, gqa = resolve_arms(study, registry)
     assert (mha.name, mha.baseline, gqa.name, gqa.baseline) == ("mha", None, "gqa", "mha")
@@ -240,7 +239,7 @@ def test_arms_are_settings_with_a_name(registry):
 )
 def test_a_mistake_in_a_dict_is_located(change, message):
     with pytest.raises(ConfigurationError, match=message):
-        read_dict({"task": "dates", "arms": ARMS, **change})
+        written(NOTHING, **{"task": "dates", "arms": ARMS, **change})
 
 
 def test_a_preset_is_below_what_the_study_says(file):
