@@ -5,14 +5,12 @@ from math import log10
 from types import SimpleNamespace
 
 import pytest
-from tests.ablation.studies import declared
+from tests.ablation.studies import declared, written
 
-from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.design.arms import resolve_arms
 from plugformer_ablation.design.blocks import TUNING_SEED
 from plugformer_ablation.design.matching import matched
-from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.results import CellResult
 from plugformer_ablation.running.cells import make_cells
 from plugformer_ablation.running.tuning import tuned
@@ -47,11 +45,11 @@ def tune(study, registry, out, train, *seeds):
     return tuned(resolve_arms(study, registry), study, RESULTS, out, train, None, seeds)
 
 
-def written(registry, **keys):
-    """Returns a study of two arms with a dict's keys."""
-    study = {"task": "dates", "set": {"data.size": 60}, **keys}
-    study["tuning"] = {"seeds": 1, **study.get("tuning", {})}
-    return read_study(read_dictionary(study, "study", registry)[0])
+def tuning_study(registry, *, tuning=(), **keys):
+    """Returns a study with such keys, of two attentions if it says no other arms."""
+    arms = {"mha": {}, "mqa": {"model.attention": "mqa"}}
+    study = {"task": "dates", "arms": arms, "set": {"data.size": 60}, **keys}
+    return written(registry, **study, tuning={"seeds": 1, **dict(tuning)})
 
 
 @pytest.mark.parametrize(
@@ -96,12 +94,7 @@ def test_a_size_beyond_those_tried_has_the_budget_of_all(registry, tmp_path):
 
 
 def test_several_seeds_choose_by_their_mean(registry, tmp_path):
-    study = written(
-        registry,
-        factors={"attention": {"path": "model.attention", "values": ["mha", "mqa"]}},
-        tune={LR: [0.001, 0.01, 0.1]},
-        tuning={"seeds": 2},
-    )
+    study = tuning_study(registry, tune={LR: [0.001, 0.01, 0.1]}, tuning={"seeds": 2})
     lucky = Trained(0.01, {(0.001, TUNING_SEED): 0.15})
     arms, _ = tune(study, registry, tmp_path, lucky)
     assert {cell.seed for cell in lucky.cells} == {TUNING_SEED, TUNING_SEED + 1}
@@ -116,7 +109,7 @@ def test_arms_tune_settings_of_their_own(registry, tmp_path):
         },
         "lion": {"training.optimizer": {"name": "lion"}},
     }
-    study = written(registry, arms=arms, set={"data.size": 60, "training.optimizer.lr": 0.001})
+    study = tuning_study(registry, arms=arms, set={"data.size": 60, "training.optimizer.lr": 0.001})
     tried = [arm.tuned for arm in resolve_arms(study, registry)]
     assert tried == [{"training.optimizer.weight_decay": value} for value in (0.0, 0.1, 0.2)] + [{}]
     chosen, records = tune(study, registry, tmp_path, Trained(0.001))
@@ -125,14 +118,13 @@ def test_arms_tune_settings_of_their_own(registry, tmp_path):
 
 
 def test_a_number_of_trials_is_the_same_for_all_arms(registry):
-    study = written(
+    study = tuning_study(
         registry,
-        factors={"attention": {"path": "model.attention", "values": ["mha", "mqa"]}},
         tune={LR: [0.001, 0.002, 0.004, 0.008], "model.dropout": [0.0, 0.1, 0.2]},
         tuning={"trials": 5},
     )
     arms = resolve_arms(study, registry)
-    tried = [[arm.tuned for arm in arms if arm.name == name] for name in ("baseline", arms[-1].name)]
+    tried = [[arm.tuned for arm in arms if arm.name == name] for name in ("mha", "mqa")]
     assert len(tried[0]) == 5
     assert tried[0] == tried[1]
 
@@ -140,14 +132,13 @@ def test_a_number_of_trials_is_the_same_for_all_arms(registry):
 @pytest.mark.parametrize("own", [3, {"x.y": 3}, {"x.y": []}, {"evaluation.metrics": [["chrf"]]}])
 def test_a_wrong_tuning_of_an_arm_is_refused_at_its_place(registry, own):
     with pytest.raises(ConfigurationError, match=r"arms\.mqa\.tune"):
-        written(registry, arms={"mha": {}, "mqa": {"model.attention": "mqa", "tune": own}})
+        tuning_study(registry, arms={"mha": {}, "mqa": {"model.attention": "mqa", "tune": own}})
 
 
 def test_coordinates_change_one_setting_at_a_time(registry, tmp_path):
     tune = {LR: [0.0001, 0.001, 0.01], "training.optimizer.weight_decay": [0.3, 0.1, 0.2]}
-    study = written(
+    study = tuning_study(
         registry,
-        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
         set={"data.size": 60, "training.optimizer": {"name": "adamw"}},
         tune=tune,
         tuning={"strategy": "coordinate", "extend": 0},
@@ -188,7 +179,7 @@ def test_halving_leaves_one_whole_training_of_any_number(registry, tmp_path):
         "none": {"model.ffn_width": 32},
     }
     sizes = {"data.size": 60, "training.steps": 64, "training.schedule": "warmup_cosine"}
-    study = written(registry, arms=arms, set=sizes, tuning={"strategy": "halving", "extend": 0})
+    study = tuning_study(registry, arms=arms, set=sizes, tuning={"strategy": "halving", "extend": 0})
     chosen, records = tune(study, registry, tmp_path, Trained(0.01))
     assert [arm.tuned.get(LR) for arm in chosen] == [0.01, 0.01, None]
     shares = {name: Counter(each["share"] for each in records if each["arm"] == name) for name in arms}
@@ -205,9 +196,8 @@ def test_halving_leaves_one_whole_training_of_any_number(registry, tmp_path):
     ],
 )
 def test_halving_refuses_a_schedule_with_a_part_that_keeps_its_length(registry, tmp_path, schedule, updates):
-    study = written(
+    study = tuning_study(
         registry,
-        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
         set={"data.size": 60, "training.steps": 64, "training.schedule": schedule},
         tune={LR: [0.001, 0.01]},
         tuning={"strategy": "halving"},
@@ -219,20 +209,15 @@ def test_halving_refuses_a_schedule_with_a_part_that_keeps_its_length(registry, 
 
 
 def test_a_range_is_numbers_in_equal_ratios(registry):
-    study = written(
-        registry,
-        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
-        tune={LR: {"from": 1e-4, "to": 1e-1, "points": 7}},
-    )
+    study = tuning_study(registry, tune={LR: {"from": 1e-4, "to": 1e-1, "points": 7}})
     assert study.tune[LR] == pytest.approx([10 ** (number / 2 - 4) for number in range(7)], rel=0.01)
     with pytest.raises(ConfigurationError, match="points"):
-        written(registry, arms={"mha": {}}, tune={LR: {"from": 1e-4, "to": 1e-1}})
+        tuning_study(registry, tune={LR: {"from": 1e-4, "to": 1e-1}})
 
 
 def test_nothing_lies_beyond_0(registry, tmp_path):
-    study = written(
+    study = tuning_study(
         registry,
-        arms={"mha": {}, "mqa": {"model.attention": "mqa"}},
         set={"data.size": 60, "training.optimizer": {"name": "adamw", "lr": 0.01}},
         tune={"training.optimizer.weight_decay": [0.0, 0.1]},
     )
@@ -291,6 +276,5 @@ def test_every_seed_follows_the_strategy(registry, tmp_path, strategy):
 
 
 def test_screening_before_seeds_choose_is_refused(registry):
-    keys = {"arms": {"mha": {}, "mqa": {"model.attention": "mqa"}}, "tune": {LR: [0.001, 0.01]}}
     with pytest.raises(ConfigurationError, match=r"tuning\.seeds: .*screen"):
-        written(registry, **keys, screen={"seeds": 2}, tuning={"seeds": "each"})
+        tuning_study(registry, tune={LR: [0.001, 0.01]}, screen={"seeds": 2}, tuning={"seeds": "each"})
