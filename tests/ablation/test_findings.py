@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.ablation.studies import with_cells
 
 from plugformer_ablation.judging.comparison import Verdict
 from plugformer_ablation.judging.findings import find
-from plugformer_ablation.reporting.sentences import explanation, heading
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
 
@@ -49,35 +49,7 @@ def test_lower_is_better_where_the_metric_says_so(made_up):
 
 def test_a_score_that_is_no_number_is_left_out(made_up):
     results = made_up(ARMS)
-    cells = tuple(
-        replace(cell, metrics={"exact_match": math.inf}, loss=math.nan)
-        if (cell.arm, cell.seed) == ("same", 1)
-        else cell
-        for cell in results.cells
-    )
-    found = find(replace(results, cells=cells))
+    broken = {("same", 1): {"metrics": {"exact_match": math.inf}, "loss": math.nan}}
+    found = find(with_cells(results, lambda cell: broken.get((cell.arm, cell.seed), {})))
     arm, comparison = found.record["arms"][1], found.comparisons[0]
     assert arm["score"]["seeds"] == arm["loss"]["seeds"] == comparison["pairs"] == 4
-
-
-def test_looks_at_growing_seeds_are_counted(made_up):
-    results = made_up(ARMS, examples=100)
-    looks = ()
-    for seeds, split, expected in (
-        ([1], "test", []),
-        ([1, 2, 3], "test", [3]),
-        ([1, 2, 3], "test", [3]),
-        ([1, 2], "validation", [2]),
-        ([1, 2, 3, 4], "test", [3, 4]),
-        ([1, 2, 3, 4, 5], "test", [3, 4, 5]),
-    ):
-        cells = tuple(cell for cell in results.cells if cell.seed in seeds)
-        study = {**results.study, "seeds": seeds, "looks": [len(seeds)]}
-        arms = tuple({**arm, "split": split} for arm in results.arms)
-        found = find(replace(results, study=study, arms=arms, cells=cells, looks=looks))
-        looks = tuple(found.record["looks"])
-        assert [len(look["seeds"]) for look in found.looks] == expected
-    assert looks[-1]["verdicts"].keys() == {"same", "better"}
-    assert "(3 looks at this study)" in heading(found)
-    assert any("3 looks at this study (3, 4, 5 seeds)" in line for line in explanation(found))
-    assert found.comparisons[0]["level"] == pytest.approx(1 - 0.05 / 2 / 4), "a quarter of its chance to err"

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import stdtr
 from scipy.stats import binom
+from tests.ablation.studies import with_cells
 from tests.ablation.test_contrasts import grid
 
 from plugformer_ablation.judging.comparison import ALPHA, Verdict
 from plugformer_ablation.judging.findings import find
-from plugformer_ablation.judging.results import CellResult
 from plugformer_ablation.judging.unplanned import family_of, pair_hashes, with_look
 from plugformer_ablation.reporting.sentences import contrast_sentences, explanation, heading
 
@@ -22,9 +22,9 @@ def folder(made_up):
     """Returns a function that makes reports of one folder on some of ten arms, and one that forgets them."""
     results, looks = made_up(TEN, seeds=4, examples=40), []
 
-    def report(seeds, *arms, planned=None, **settings):
+    def report(seeds, *arms, planned=None, split="test", **settings):
         kept = [arm for arm in results.arms if arm["name"] in ("baseline", *(arms or TEN))]
-        changed = tuple({**arm, "task": {**arm["task"], **settings}} for arm in kept)
+        changed = tuple({**arm, "split": split, "task": {**arm["task"], **settings}} for arm in kept)
         study = {**results.study, "seeds": list(range(1, seeds + 1)), "looks": planned or [seeds]}
         cells = tuple(cell for cell in results.cells if cell.seed <= seeds)
         found = find(replace(results, study=study, arms=changed, cells=cells, looks=tuple(looks)))
@@ -49,6 +49,7 @@ def test_an_arm_that_was_chosen_pays_for_the_others(folder):
     assert "(2 looks at this study)" in heading(alone)
     told = " ".join(explanation(alone))
     assert "(here 10, 9 of them in other reports of this study) hold together with 97.5 %" in told
+    assert "There were 2 looks at this study (3, 4 seeds)" in told
     assert "5 %, 2.5 %, and that of any of them is at most 7.5 %" in told
     assert report(4, "arm 4").record == alone.record, "the same command says the same"
 
@@ -65,11 +66,12 @@ def test_what_seeds_choose_makes_no_other_arm_but_what_they_choose_from_does(mad
     assert hashes([1, 2], 1) != pair_hashes(results.study, results.arms, [])
 
 
-def test_a_trial_with_other_settings_costs_nothing(folder):
+@pytest.mark.parametrize("other", [{"training": {"steps": 50}}, {"split": "validation"}])
+def test_a_trial_with_other_settings_or_on_another_split_costs_nothing(folder, other):
     report, clear = folder
     clear()
-    report(2, training={"steps": 50})
-    found = report(3, training={"steps": 500})
+    report(2, **other)
+    found = report(3)
     assert chances(found) == [1 / 10] * 10
     assert len(found.looks) == 1
     assert len(found.record["looks"]) == 2
@@ -130,14 +132,9 @@ def test_contrasts_and_further_metrics_pay_for_looks(made_up):
 
 @pytest.mark.parametrize("broken", ["failure", "diverged"])
 def test_a_contrast_with_a_failed_training_does_not_differ(made_up, broken):
-    results = grid(made_up, (0.5, 0.5, 0.6, 0.8))
-    cells = tuple(
-        (CellResult(cell.arm, 2, failure="lost") if broken == "failure" else replace(cell, diverged="loss"))
-        if (cell.arm, cell.seed) == ("a=1", 2)
-        else cell
-        for cell in results.cells
-    )
-    for line in contrast_sentences(find(replace(results, cells=cells))):
+    results, changes = grid(made_up, (0.5, 0.5, 0.6, 0.8)), {("a=1", 2): {broken: "lost"}}
+    found = find(with_cells(results, lambda cell: changes.get((cell.arm, cell.seed), {})))
+    for line in contrast_sentences(found):
         assert line.endswith("not shown to differ from 0; a=1 failed or diverged with seed 2.")
     assert any("differs from 0" in line for line in contrast_sentences(find(results)))
 
