@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from scipy.special import stdtr
-from tests.ablation.studies import Inline, declared
+from tests.ablation.studies import Inline, declared, with_cells
 
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.judging.comparison import Verdict
@@ -86,11 +86,8 @@ def test_the_smallest_effect_decides_what_is_equivalent(made_up, accuracy, effec
 
 def test_equivalence_needs_all_seeds(made_up):
     results = study(made_up, {"baseline": 0.9, "other": 0.9}, 6, [6], smallest_effect=0.2)
-    lost = tuple(
-        replace(cell, failure="lost") if (cell.arm, cell.seed) == ("other", 2) else cell
-        for cell in results.cells
-    )
-    (comparison,) = find(replace(results, cells=lost)).comparisons
+    lost = {("other", 2): {"failure": "lost"}}
+    (comparison,) = find(with_cells(results, lambda cell: lost.get((cell.arm, cell.seed), {}))).comparisons
     assert comparison["verdict"] == Verdict.NONE
 
 
@@ -104,11 +101,8 @@ def test_looks_rise_from_two_seeds_on(wrong, message):
 
 def test_a_metric_at_its_floor_shows_no_equivalence(made_up):
     results = study(made_up, {"baseline": 0.0, "other": 0.0}, 6, [6], smallest_effect=0.2)
-    cells = tuple(
-        replace(cell, metrics={"exact_match": 0.0}, statistics={"exact_match": np.zeros((500, 1))})
-        for cell in results.cells
-    )
-    findings = find(replace(results, cells=cells))
+    floor = {"metrics": {"exact_match": 0.0}, "statistics": {"exact_match": np.zeros((500, 1))}}
+    findings = find(with_cells(results, lambda _: floor))
     assert findings.comparisons[0]["verdict"] == Verdict.UNDECIDED
     assert "undecided, since at its floor" in StudyReport(findings).text(None)
 
