@@ -17,7 +17,7 @@ import torch
 from tests.batches import pairs
 from tests.model.test_one_device import SOURCES, TARGETS, answers
 from tests.runs.test_apple import TEXTS, WHOLE
-from tests.training.test_resuming import Interrupter, metrics
+from tests.training.interrupted import Interrupter, logged
 
 from plugformer.errors import InterruptedRunError
 from plugformer.hooks import hookimpl
@@ -152,7 +152,7 @@ def test_a_run_checks_itself(trained):
 
 
 def losses(directory):
-    return [each["loss"] for each in metrics(directory) if each["event"] == "training"]
+    return [each["loss"] for each in logged(directory, "training")]
 
 
 def test_it_trains_as_the_cpu_does(train_tiny, tmp_path):
@@ -164,7 +164,7 @@ def test_it_trains_as_the_cpu_does(train_tiny, tmp_path):
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_training_goes_on_where_it_has_another_device(train_tiny, tmp_path, first, second):
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", "model.dropout=0.0", device=first, callbacks=[Interrupter(2, [5])])
+        train_tiny(tmp_path / "run", "model.dropout=0.0", device=first, callbacks=[Interrupter(5)])
     resume(tmp_path / "run", device=second, notify=str)
     train_tiny(tmp_path / "whole", "model.dropout=0.0", device=first)
     assert losses(tmp_path / "run") == pytest.approx(losses(tmp_path / "whole"), rel=1e-3)
@@ -176,7 +176,7 @@ def test_it_trains_and_resumes_in_16_bits(train_tiny, tmp_path, precision):
     setting = f"training.precision={precision}"
     train_tiny(tmp_path / "whole", setting)
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", setting, callbacks=[Interrupter(2, [5])])
+        train_tiny(tmp_path / "run", setting, callbacks=[Interrupter(5)])
     resume(tmp_path / "run", notify=str)
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
     assert losses(tmp_path / "run")[-1] < losses(tmp_path / "run")[0]

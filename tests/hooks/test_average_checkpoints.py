@@ -1,7 +1,6 @@
 """A training that ends with an average: of what, how it is told, and that interruptions change nothing."""
 
 import io
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from tests.training.interrupted import Killer, assert_same_end, logged
 
 from plugformer.hooks import Run, hookimpl
 from plugformer.runs.loading import load
@@ -57,20 +57,6 @@ def whole(train_tiny, averaged, tmp_path_factory):
     return {"last": averaged.directory, "best": out}
 
 
-def log(directory):
-    records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    return [
-        {k: v for k, v in record.items() if k not in {"seconds", "tokens_per_second"}} for record in records
-    ]
-
-
-def assert_same_end(one, other):
-    assert log(one) == log(other)
-    mine, yours = (load_tensors(each / "model.safetensors") for each in (one, other))
-    assert all(torch.equal(mine[name], yours[name]) for name in mine)
-    assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()}
-
-
 def test_the_run_ends_with_the_mean_of_the_last_two(averaged):
     """Checkpoints are saved at evaluations, too: the mean of those two is computed here once more."""
     parts = [
@@ -88,7 +74,7 @@ def test_the_average_stands_beside_the_single_best(averaged):
     assert steps == [8, 10]
     assert best == min(each.loss for each in single)
     assert evaluation.best == (evaluation.loss < best)
-    last = log(averaged.directory)[-1]
+    last = logged(averaged.directory)[-1]
     assert last == {
         "event": "average",
         "step": 10,
@@ -112,37 +98,14 @@ def test_the_figures_are_those_of_the_saved_model(averaged):
     assert evaluation.loss != min(each.loss for each in averaged.evaluations[:-1])
 
 
-class Killer:
-    """Ends the process, as far as the run can see, when a hook is called; no handler runs."""
-
-    def __init__(self, hook, step):
-        self.hook, self.step = hook, step
-
-    def at(self, hook, step):
-        if (self.hook, self.step) == (hook, step):
-            raise KeyboardInterrupt
-
-    @hookimpl(trylast=True)
-    def step_ended(self, update):
-        self.at("step_ended", update.step)
-
-    @hookimpl(trylast=True)
-    def evaluation_ended(self, evaluation):
-        self.at("evaluation_ended", evaluation.step)
-
-    @hookimpl(trylast=True)
-    def average_evaluated(self, evaluation):
-        self.at("average_evaluated", evaluation.step)
-
-
 @pytest.mark.parametrize("of", ["last", "best"])
 @pytest.mark.parametrize(
     "killed",
     [
-        ("step_ended", 7),
-        ("evaluation_ended", 8),  # its parameters are on the disk, its checkpoint is not
-        ("evaluation_ended", 10),
-        ("average_evaluated", 10),  # saved and logged
+        (7, "step_ended"),
+        (8, "evaluation_ended"),  # its parameters are on the disk, its checkpoint is not
+        (10, "evaluation_ended"),
+        (10, "average_evaluated"),  # saved and logged
     ],
 )
 def test_killed_and_resumed_equals_uninterrupted(train_tiny, whole, tmp_path, killed, of):

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from tests.training.interrupted import assert_same_tensors
 from tests.training.processes import (
-    checkpoint,
     differences,
     ends,
     interrupted_after,
@@ -169,9 +169,7 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
         assert [each.status for each in ends(processes)] == [130, 130]
     with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
-    mine, yours = checkpoint(whole), checkpoint(parts)
-    assert mine.keys() == yours.keys()
-    assert all(torch.equal(mine[name], yours[name]) for name in mine)
+    assert_same_tensors(whole, parts)
 
 
 @pytest.mark.long

@@ -1,10 +1,8 @@
 """Training on streamed data: resuming is exact, and processes that share a stream train as one."""
 
-import signal
-
 import pytest
+from tests.training.interrupted import Interrupter, assert_same_end, progress
 from tests.training.processes import differences, ends, launched
-from tests.training.test_resuming import Interrupter, assert_same_end, state
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer.training.train import resume, train
@@ -41,7 +39,7 @@ evaluation: {limit: 2, samples: 0}
 
 def stream(out):
     """Returns the places in the stream."""
-    return state(out)[2]["progress"]["stream"]
+    return progress(out)["progress"]["stream"]
 
 
 def test_resumed_equals_uninterrupted(task, tmp_path):
@@ -53,10 +51,10 @@ def test_resumed_equals_uninterrupted(task, tmp_path):
     assert "train: read " in "\n".join(notices)
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError, match="step 1/16"):
-        train(task, out=out, callbacks=[Interrupter(signal.SIGINT, [1])], notify=str)
+        train(task, out=out, callbacks=[Interrupter(1)], notify=str)
     for step in (2, 5, 15):
         with pytest.raises(InterruptedRunError, match=f"step {step}/16"):
-            resume(out, callbacks=[Interrupter(signal.SIGINT, [step])], notify=str)
+            resume(out, callbacks=[Interrupter(step)], notify=str)
         assert any(place["batch"] > 0 for place in stream(out))
     resume(out, notify=str)
     assert_same_end(out, tmp_path / "whole")
@@ -79,7 +77,7 @@ def test_processes_share_a_stream_and_train_as_one(task, tmp_path):
 def test_changed_data_are_refused(task, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        train(task, out=out, callbacks=[Interrupter(signal.SIGINT, [3])], notify=str)
+        train(task, out=out, callbacks=[Interrupter(3)], notify=str)
     file = tmp_path / "two.tsv"
     file.write_text(file.read_text().replace("a a", "a b"))
     with pytest.raises(RunError, match=r"components or data have changed since the run began:\n  train: "):
@@ -89,7 +87,7 @@ def test_changed_data_are_refused(task, tmp_path):
 def test_another_number_of_batches_is_refused(task, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        train(task, out=out, callbacks=[Interrupter(signal.SIGINT, [3])], notify=str)
+        train(task, out=out, callbacks=[Interrupter(3)], notify=str)
     file = out / "task.yaml"
     file.write_text(file.read_text().replace("batches_per_update: 2", "batches_per_update: 3"))
     with pytest.raises(RunError, match=r"places for 2 batches of an update, the task makes 3"):

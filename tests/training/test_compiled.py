@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.test_resuming import metrics
+from tests.training.interrupted import logged
 
 from plugformer.configuration.task import TrainingSettings
 from plugformer.errors import ConfigurationError
@@ -34,7 +34,7 @@ def compiled(folder, settings):
 
 
 def losses(directory):
-    return [each["loss"] for each in metrics(directory) if each["event"] == "training"]
+    return [each["loss"] for each in logged(directory, "training")]
 
 
 @pytest.mark.long

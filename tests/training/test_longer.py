@@ -5,20 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.training.interrupted import assert_same_tensors, logged
 
 from plugformer.errors import ConfigurationError
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
-
-
-def assert_equal_checkpoints(one, other, step):
-    for part in ("model", "training"):
-        file = f"checkpoints/step-{step:08d}/{part}.safetensors"
-        mine, yours = (load_tensors(run / file) for run in (one, other))
-        assert mine.keys() == yours.keys()
-        assert all(mine[name].equal(yours[name]) for name in mine)
 
 
 def test_more_updates_end_as_if_there_had_always_been_so_many(run_copy, train_tiny, tmp_path, registry):
@@ -26,7 +18,7 @@ def test_more_updates_end_as_if_there_had_always_been_so_many(run_copy, train_ti
     resume(run_copy, overrides=["training.steps=12"], registry=registry, notify=notices.append)
     assert "resumed after update 10 of 12" in notices
     train_tiny(tmp_path / "straight", "training.steps=12")
-    assert_equal_checkpoints(run_copy, tmp_path / "straight", 12)
+    assert_same_tensors(run_copy, tmp_path / "straight")
     assert load(run_copy).task.training.steps == 12
     lock = json.loads((run_copy / "lock.json").read_text())
     assert lock["changes"] == ["training.steps=12 after update 10"]
@@ -87,14 +79,11 @@ def test_more_patience_ends_as_if_there_had_always_been_so_much(ended_early, tra
     train_tiny(tmp_path / "straight", *RISING, setting)
     found, expected = (RunDirectory(run).progress().step for run in (out, tmp_path / "straight"))
     assert made < found == expected
-    assert_equal_checkpoints(out, tmp_path / "straight", found)
-    mine, yours = (load_tensors(run / "model.safetensors") for run in (out, tmp_path / "straight"))
-    assert all(mine[name].equal(yours[name]) for name in mine)
+    assert_same_tensors(out, tmp_path / "straight")
 
 
 def test_a_run_that_ended_with_an_average_can_train_longer(train_tiny, registry, tmp_path):
     hooks = "training.callbacks=[{name: average_checkpoints, checkpoints: 2}]"
     train_tiny(tmp_path / "run", hooks)
     resume(tmp_path / "run", overrides=["training.steps=12"], registry=registry, notify=str)
-    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
-    assert last["steps"] == [10, 12]  # the former end was evaluated, too
+    assert logged(tmp_path / "run")[-1]["steps"] == [10, 12]  # the former end was evaluated, too

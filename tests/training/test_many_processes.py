@@ -1,11 +1,11 @@
 """Several processes train one model: real ones, on the CPU, that differ in nothing from a single one."""
 
 import json
-import signal
 
 import pytest
 import torch
 from tests.forking import Forked
+from tests.training.interrupted import Interrupter, assert_same_tensors
 from tests.training.processes import (
     begun,
     checkpoint,
@@ -17,7 +17,6 @@ from tests.training.processes import (
     train_command,
     wait_for,
 )
-from tests.training.test_resuming import Interrupter
 
 from plugformer.errors import InterruptedRunError
 from plugformer.training.train import resume
@@ -146,9 +145,7 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
     assert not torch.equal(generators["training/generators/0/cpu"], generators["training/generators/1/cpu"])
     with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
-    mine, yours = checkpoint(whole), checkpoint(parts)
-    assert mine.keys() == yours.keys()
-    assert all(torch.equal(mine[name], yours[name]) for name in mine)
+    assert_same_tensors(whole, parts)
 
 
 @pytest.mark.long
@@ -157,8 +154,8 @@ def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train_tiny(whole, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2")
     with pytest.raises(InterruptedRunError):
-        observers = [Interrupter(signal.SIGINT, [3])]
-        train_tiny(parts, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2", callbacks=observers)
+        settings = (EXPERTS, STILL, SMOOTH, "training.batches_per_update=2")
+        train_tiny(parts, *settings, callbacks=[Interrupter(3)])
     with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         main, *_ = ends(processes)
     assert main.status == 0, main.messages

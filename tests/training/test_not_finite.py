@@ -1,7 +1,6 @@
 """Losses, gradients and parameters that are not finite: the run stops and says where, or goes on without."""
 
 import io
-import json
 import signal
 from dataclasses import replace
 
@@ -9,12 +8,11 @@ import pytest
 import torch
 from rich.console import Console
 from tests.batches import pairs
-from tests.training.test_resuming import Interrupter
+from tests.training.interrupted import Interrupter, assert_same_end, logged
 
 from plugformer.errors import InterruptedRunError, NotFiniteError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.store import load_tensors
 from plugformer.training.not_finite import explained
 from plugformer.training.train import resume
 from plugformer_cli.progress import ProgressDisplay
@@ -55,14 +53,6 @@ class Overflow:
     @hookimpl
     def step_ended(self, run, update):
         self.broken = run.model.decoder.layers[0].attention if update.step == self.step - 1 else None
-
-
-def records(directory):
-    return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-
-
-def figures(directory):
-    return [{k: v for k, v in each.items() if "second" not in k} for each in records(directory)]
 
 
 def test_the_message_names_the_step_the_module_and_the_checkpoint(train_tiny, tmp_path, monkeypatch):
@@ -139,7 +129,7 @@ def test_skipped_updates_are_counted_and_shown(train_tiny, tmp_path, poisoned, r
     train_tiny(tmp_path / "run", SKIP, callbacks=[recorder, display])
     left_out = [update.step for update in recorder.of("step_ended", "update") if update.left_out]
     assert len(left_out) == 2, "once in each of two epochs"
-    training = [each for each in records(tmp_path / "run") if each["event"] == "training"]
+    training = logged(tmp_path / "run", "training")
     assert [each["step"] for each in training if each["loss"] is None] == left_out
     assert [each["skipped"] for each in training] == [
         sum(step <= each["step"] for step in left_out) for each in training
@@ -150,15 +140,13 @@ def test_skipped_updates_are_counted_and_shown(train_tiny, tmp_path, poisoned, r
 def test_resumed_equals_uninterrupted_with_skipped_updates(train_tiny, tmp_path, poisoned, recorder):
     train_tiny(tmp_path / "whole", SKIP, callbacks=[recorder])
     at = {update.step for update in recorder.of("step_ended", "update") if update.left_out}
-    observers = [Interrupter(signal.SIGINT, at)]
+    observers = [Interrupter(*at)]
     with pytest.raises(InterruptedRunError):
         train_tiny(tmp_path / "run", SKIP, callbacks=observers)
     with pytest.raises(InterruptedRunError):
         resume(tmp_path / "run", callbacks=observers, notify=str)
     resume(tmp_path / "run", notify=str)
-    assert figures(tmp_path / "run") == figures(tmp_path / "whole")
-    mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("run", "whole"))
-    assert all(torch.equal(mine[name], yours[name]) for name in yours)
+    assert_same_end(tmp_path / "run", tmp_path / "whole")
 
 
 def test_too_many_in_a_row(train_tiny, tmp_path, monkeypatch):

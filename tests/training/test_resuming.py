@@ -1,54 +1,15 @@
 """A training that was interrupted and resumed ends exactly as one that was not; what is saved is usable."""
 
-import json
 import shutil
 import signal
 
 import pytest
 import torch
+from tests.training.interrupted import Interrupter, Killer, assert_same_end, tensors
 
 from plugformer.errors import InterruptedRunError, RunError
-from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
-
-VOLATILE = {"seconds", "tokens_per_second"}
-
-
-class Interrupter:
-    """Sends its own process a signal after some updates."""
-
-    def __init__(self, number, steps):
-        self.number, self.steps = number, set(steps)
-
-    @hookimpl
-    def step_ended(self, update):
-        if update.step in self.steps:
-            signal.raise_signal(self.number)
-
-
-def metrics(directory):
-    records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in record.items() if key not in VOLATILE} for record in records]
-
-
-def state(directory):
-    """Returns everything that training left: tensors, progress, log."""
-    (last,) = sorted((directory / "checkpoints").iterdir())[-1:]
-    progress = json.loads((last / "state.json").read_text())
-    for each in (progress["progress"], progress["progress"]["unlogged"]):
-        each.pop("seconds", None)
-    files = [directory / "model.safetensors", last / "model.safetensors", last / "training.safetensors"]
-    return last.name, [load_tensors(file) for file in files], progress, metrics(directory)
-
-
-def assert_same_end(one, other):
-    (name, tensors, progress, log), (name_, tensors_, progress_, log_) = state(one), state(other)
-    assert (name, progress, log) == (name_, progress_, log_)
-    for mine, yours in zip(tensors, tensors_, strict=True):
-        assert mine.keys() == yours.keys()
-        assert all(torch.equal(mine[key], yours[key]) for key in mine)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +23,7 @@ def assert_same_end(one, other):
     ],
 )
 def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, steps):
-    out, observers = tmp_path / "run", [Interrupter(number, steps)]
+    out, observers = tmp_path / "run", [Interrupter(*steps, number=number)]
     resume_it = f"Resume with `plugformer train --resume --out {out}`"
     with pytest.raises(InterruptedRunError, match=f"Interrupted at step {steps[0]}/10.*{resume_it}"):
         train_tiny(out, callbacks=observers)
@@ -70,7 +31,7 @@ def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, ste
         with pytest.raises(InterruptedRunError, match=f"Interrupted at step {step}/10"):
             resume(out, callbacks=observers, notify=str)
         if step < 4:  # there has been no evaluation: the model has the last parameters
-            _, (model, checkpoint, _), *_ = state(out)
+            model, checkpoint, _ = tensors(out).values()
             assert all(torch.equal(model[name], checkpoint[name]) for name in checkpoint)
     notices = []
     report = resume(out, notify=notices.append).report
@@ -89,15 +50,9 @@ def test_the_seed_decides_dropout_too(train_tiny, trained, tmp_path):
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(train_tiny, trained, tmp_path, step):
     """Killed: no handler runs; the log is ahead of the checkpoint and ends in half a line."""
 
-    class Killer:
-        @hookimpl
-        def step_ended(self, update):
-            if update.step == step:
-                raise KeyboardInterrupt
-
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        train_tiny(out, callbacks=[Killer()])
+        train_tiny(out, callbacks=[Killer(step)])
     with (out / "metrics.jsonl").open("a") as file:
         file.write('{"event": "train')
     if step == 3:
@@ -108,10 +63,8 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(train_tiny, trai
 
 
 def test_a_finished_run_is_evaluated_again(run_copy, trained):
-    before = state(run_copy)[:1]
     report = resume(run_copy, notify=str).report
     assert report.metrics == trained.report.metrics
-    assert state(run_copy)[:1] == before
     assert_same_end(run_copy, trained.directory)
 
 
@@ -120,7 +73,7 @@ def test_the_log_goes_on_in_the_middle_of_a_line(train_tiny, tmp_path):
     often = "training.log_every=4"
     train_tiny(tmp_path / "whole", often)
     with pytest.raises(InterruptedRunError):
-        train_tiny(tmp_path / "run", often, callbacks=[Interrupter(signal.SIGINT, [6])])
+        train_tiny(tmp_path / "run", often, callbacks=[Interrupter(6)])
     resume(tmp_path / "run", notify=str)
     assert_same_end(tmp_path / "run", tmp_path / "whole")
 

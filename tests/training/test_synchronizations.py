@@ -1,11 +1,11 @@
 """How often an update waits for the device, and what is known when it does not."""
 
-import json
 from importlib import import_module
 
 import pytest
 import torch
 from tests.synchronizing import Synchronizations
+from tests.training.interrupted import assert_same_tensors, logged
 from tests.training.test_not_finite import Overflow
 
 from plugformer import create_model
@@ -13,7 +13,6 @@ from plugformer.errors import NotFiniteError
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Level, head
 from plugformer.registry import Kind
-from plugformer.runs.store import load_tensors
 from plugformer.training.not_finite import NotFiniteGuard
 
 linear_cross_entropy = import_module("plugformer_blocks.linear_cross_entropy")
@@ -91,19 +90,13 @@ def test_leaving_updates_out_takes_a_decision_about_each(train_tiny, tmp_path, g
     assert (found[2], found[3]) == ({"tolist": 1}, {"tolist": 2})
 
 
-def lines(run):
-    found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{name: each for name, each in line.items() if "second" not in name} for line in found]
-
-
 def test_waiting_seldom_changes_nothing(train_tiny, tmp_path, monkeypatch):
     settings = ("training.log_every=3", "training.steps=8")
     train_tiny(tmp_path / "often", *settings)
     monkeypatch.setattr(NotFiniteGuard, "every_update", NotFiniteGuard.skips)
     train_tiny(tmp_path / "seldom", *settings)
-    mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("often", "seldom"))
-    assert all(torch.equal(mine[name], yours[name]) for name in yours)
-    for often, seldom in zip(lines(tmp_path / "often"), lines(tmp_path / "seldom"), strict=True):
+    assert_same_tensors(tmp_path / "often", tmp_path / "seldom")
+    for often, seldom in zip(logged(tmp_path / "often"), logged(tmp_path / "seldom"), strict=True):
         assert seldom == pytest.approx(often)
 
 
