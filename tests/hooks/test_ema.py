@@ -1,9 +1,8 @@
 """An exponential moving average: its formula, and that it is what is evaluated and saved."""
 
-import json
-
 import pytest
 import torch
+from tests.training.interrupted import logged
 from torch import nn
 
 from plugformer.callbacks import HookManager
@@ -40,11 +39,6 @@ def test_it_goes_on_where_the_parameters_are():
     assert {value.device.type for value in hook.average.values()} == {"meta"}
 
 
-def validation(run):
-    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-    return [line["loss"] for line in lines if line["event"] == "validation"]
-
-
 def test_the_average_is_evaluated_and_saved_and_training_goes_on_without_it(train_tiny, trained, tmp_path):
     seen = []
 
@@ -65,4 +59,5 @@ def test_the_average_is_evaluated_and_saved_and_training_goes_on_without_it(trai
     kept = load_tensors(out / step / "training.safetensors")
     best = load_tensors(out / "model.safetensors")
     assert all(torch.equal(kept[f"training/callbacks/ema/average/{name}"], best[name]) for name in best)
-    assert validation(out) != validation(trained.directory)
+    mine, plain = ([line["loss"] for line in logged(run, "validation")] for run in (out, trained.directory))
+    assert mine != plain

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from tests.training.interrupted import Killer, assert_same_end
 
 from plugformer.configuration import resolve
 from plugformer.configuration.resolving import check_components
@@ -79,21 +80,14 @@ def test_the_lock_says_what_was_taken(begun, trained):
 def test_the_other_run_is_needed_no_more(train_tiny, trained, tmp_path):
     """Neither to load the run nor to resume it, once it has a checkpoint."""
 
-    class Killer:
-        @hookimpl
-        def step_ended(self, update):
-            if update.step == 6:
-                raise KeyboardInterrupt
-
     other = shutil.copytree(trained.directory, tmp_path / "other")
     settings = (*taking(other), "training.seed=3")
     train_tiny(tmp_path / "whole", *settings)
     with pytest.raises(KeyboardInterrupt):
-        train_tiny(tmp_path / "killed", *settings, callbacks=[Killer()])
+        train_tiny(tmp_path / "killed", *settings, callbacks=[Killer(6)])
     shutil.rmtree(other)
     resume(tmp_path / "killed", notify=str)
-    mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
-    assert all(torch.equal(mine[name], yours[name]) for name in mine)
+    assert_same_end(tmp_path / "whole", tmp_path / "killed")
     assert load(tmp_path / "killed").predict(["May 1, 2001"])
 
 

@@ -1,12 +1,12 @@
 """Components that take part in a training: what they may change, and that resuming them is exact."""
 
 import json
-import signal
 import textwrap
 from pathlib import Path
 
 import pytest
 import torch
+from tests.training.interrupted import Interrupter, assert_same_end, assert_same_tensors, progress
 from tests.training.processes import differences, ends, launched, train_command
 
 from plugformer.configuration import resolve
@@ -58,31 +58,6 @@ def train_with(short_settings, tmp_path):
     return run
 
 
-class Interrupter:
-    def __init__(self, steps):
-        self.steps = steps
-
-    @hookimpl
-    def step_ended(self, update):
-        if update.step in self.steps:
-            signal.raise_signal(signal.SIGINT)
-
-
-def files(run):
-    (last,) = sorted((run / "checkpoints").iterdir())[-1:]
-    return {
-        path.name: load_tensors(path) for path in (run / "model.safetensors", *last.glob("*.safetensors"))
-    }
-
-
-def assert_equal(one, other):
-    mine, yours = files(one), files(other)
-    assert mine.keys() == yours.keys()
-    for name, tensors in mine.items():
-        assert tensors.keys() == yours[name].keys()
-        assert all(torch.equal(tensors[key], yours[name][key]) for key in tensors), name
-
-
 ALL = (
     "[{name: ema, decay: 0.9}, {name: freeze, parameters: [encoder.layers]}, r_drop, "
     "{name: token_dropout, rate: 0.3}]"
@@ -92,11 +67,11 @@ ALL = (
 def test_resuming_is_exact(with_examples, train_with, tmp_path):
     whole = train_with(with_examples, "whole", ALL)
     with pytest.raises(InterruptedRunError):
-        train_with(with_examples, "stopped", ALL, callbacks=[Interrupter([3])])
+        train_with(with_examples, "stopped", ALL, callbacks=[Interrupter(3)])
     with pytest.raises(InterruptedRunError):
-        resume(tmp_path / "stopped", registry=with_examples, callbacks=[Interrupter([6])], notify=str)
+        resume(tmp_path / "stopped", registry=with_examples, callbacks=[Interrupter(6)], notify=str)
     resume(tmp_path / "stopped", registry=with_examples, notify=str)
-    assert_equal(whole, tmp_path / "stopped")
+    assert_same_end(whole, tmp_path / "stopped")
 
 
 def test_each_changes_the_training(with_examples, train_with):
@@ -125,7 +100,7 @@ def test_what_draws_nothing_and_changes_nothing_leaves_the_bits(with_hook, train
             return (yield)
         """
     )
-    assert_equal(train_with(registry, "run", "[sample]"), trained.directory)
+    assert_same_tensors(train_with(registry, "run", "[sample]"), trained.directory)
 
 
 def test_hooks_stand_in_the_task_and_the_lock(with_examples, train_with):
@@ -155,8 +130,7 @@ def test_random_numbers_come_from_a_stream_named_after_the_hook(with_hook, train
         """
 
     def drawn(run):
-        (last,) = sorted((run / "checkpoints").iterdir())[-1:]
-        training = dict(json.loads((last / "state.json").read_text())["parts"]["mapping"])
+        training = dict(progress(run)["parts"]["mapping"])
         hooks = dict(training["callbacks"]["mapping"])
         return [dict(state["mapping"])["drawn"] for name, state in hooks.items() if "sample" in name]
 
@@ -192,8 +166,7 @@ def test_results_pass_through_in_the_order_of_the_list(with_hook, train_with):
     )
     hooks = "[{name: sample, number: 1}, {name: sample, number: 2}]"
     run = train_with(registry, "run", hooks, "training.steps=1")
-    (last,) = (run / "checkpoints").iterdir()
-    training = dict(json.loads((last / "state.json").read_text())["parts"]["mapping"])
+    training = dict(progress(run)["parts"]["mapping"])
     kept = dict(training["callbacks"]["mapping"])
     assert [dict(kept[name]["mapping"])["seen"] for name in ("sample", "sample#2")] == [[1], [12]]
 

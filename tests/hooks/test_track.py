@@ -7,10 +7,10 @@ import struct
 import psutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tests.training.interrupted import Killer, assert_same_tensors, logged
 
 import plugformer
 from plugformer.errors import ConfigurationError
-from plugformer.hooks import hookimpl, must_not_fail
 from plugformer.runs import RunDirectory, load_tensors
 from plugformer_cli.main import main
 from plugformer_plugins.callback.trackers import TRACKERS
@@ -143,18 +143,8 @@ def test_the_offline_run_of_wandb_has_every_point_and_the_settings(followed):
 
 def test_numbers_are_those_of_a_training_without_trackers(followed, trained):
     run, _ = followed
-    with_trackers, without = (
-        load_tensors(folder / "model.safetensors") for folder in (run, trained.directory)
-    )
-    assert all(tensor.equal(without[name]) for name, tensor in with_trackers.items())
-    logged = [
-        [
-            {key: record[key] for key in record if "second" not in key}
-            for record in RunDirectory(folder).logged()
-        ]
-        for folder in (run, trained.directory)
-    ]
-    assert logged[0] == logged[1]
+    assert_same_tensors(run, trained.directory)
+    assert logged(run) == logged(trained.directory)
 
 
 def test_no_process_is_left(followed):
@@ -162,20 +152,10 @@ def test_no_process_is_left(followed):
     assert [name for name in names if "wandb" in name or "gpu_stats" in name] == []
 
 
-class Stop:
-    """Ends a training in update 6, between two checkpoints."""
-
-    @hookimpl
-    @must_not_fail
-    def step_ended(self, update):
-        if update.step == 6:
-            raise KeyboardInterrupt
-
-
 def test_a_resumed_training_continues_the_same_runs(train_tiny, tmp_path):
     run, directory = tmp_path / "run", tmp_path / "tracking"
     with pytest.raises(KeyboardInterrupt):
-        train_tiny(run, hooks("tensorboard", "mlflow", directory=directory), callbacks=[Stop()])
+        train_tiny(run, hooks("tensorboard", "mlflow", directory=directory), callbacks=[Killer(6)])
     before = json.loads((run / "tracking.json").read_text())
     assert before["tensorboard"]["told"]["training"] == 6
     plugformer.resume(run, notify=str)
