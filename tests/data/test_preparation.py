@@ -15,6 +15,7 @@ from plugformer.interfaces import BEGIN, END
 from plugformer.registry import Registry
 from plugformer_plugins.data.table import TabularData
 
+REGISTRY = Registry.discover()
 ROWS = [(f"{a}+{b}", str(a + b)) for a in range(1, 10) for b in range(1, 10)]
 
 
@@ -50,13 +51,12 @@ def classes(folder: Path, **data: Any) -> Task:
     )
 
 
-@pytest.fixture(scope="module")
-def registry() -> Registry:
-    return Registry.discover()
+def prepared(task: Task) -> PreparedData:
+    return prepare(Experiment.of(task, REGISTRY))
 
 
-def test_texts_can_be_read_back_from_batches(tmp_path: Path, registry: Registry) -> None:
-    data = prepare(Experiment.of(pairs(tmp_path), registry))
+def test_texts_can_be_read_back_from_batches(tmp_path: Path) -> None:
+    data = prepared(pairs(tmp_path))
     train = data.splits["train"]
     rows = [3, 0, 17]
     batch = train.batch(rows)
@@ -69,20 +69,15 @@ def test_texts_can_be_read_back_from_batches(tmp_path: Path, registry: Registry)
     assert batch.target.ids[:, 0].tolist() == [BEGIN] * 3
 
 
-def test_a_seed_draws_a_training_set_with_replacement(tmp_path: Path, registry: Registry) -> None:
-    def prepared(**training: Any) -> PreparedData:
-        return prepare(Experiment.of(pairs(tmp_path, training=training), registry))
+def test_a_seed_draws_a_training_set_with_replacement(tmp_path: Path) -> None:
+    def drawn(**training: Any) -> PreparedData:
+        return prepared(pairs(tmp_path, training=training))
 
     def examples(data: PreparedData, split: str = "train") -> list[str]:
         return [data.splits[split].input(row) for row in range(len(data.splits[split]))]
 
-    plain, one, again, replicate, two = (
-        prepared(),
-        prepared(resample=True, seed=1),
-        prepared(resample=True, seed=1),
-        prepared(resample=True, seed=1, replicate=3),
-        prepared(resample=True, seed=2),
-    )
+    plain, one, again = drawn(), drawn(resample=True, seed=1), drawn(resample=True, seed=1)
+    replicate, two = drawn(resample=True, seed=1, replicate=3), drawn(resample=True, seed=2)
     assert examples(one) == examples(again) == examples(replicate) != examples(two)
     assert len(examples(one)) == len(examples(plain))
     distinct = len(set(examples(one))) / len(set(examples(plain)))
@@ -92,23 +87,23 @@ def test_a_seed_draws_a_training_set_with_replacement(tmp_path: Path, registry: 
     assert one.hashes == plain.hashes
 
 
-def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry: Registry) -> None:
+def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path) -> None:
     task = pairs(tmp_path, extra="".join(f"{i}-1\t雨\n" for i in range(9)))
-    data = prepare(Experiment.of(task, registry))
+    data = prepared(task)
     assert "雨" not in data.processor.source.tokens(range(data.processor.source.size))
     assert data.splits["test"].references(len(data.splits["test"]) - 1) == ["雨"]
 
 
 @pytest.mark.parametrize(("shared", "plus"), [(True, True), (False, False)])
-def test_one_vocabulary_or_two(tmp_path: Path, registry: Registry, shared: bool, plus: bool) -> None:
+def test_one_vocabulary_or_two(tmp_path: Path, shared: bool, plus: bool) -> None:
     task = pairs(tmp_path, tokenizer={"name": "characters", "shared": shared})
-    data = prepare(Experiment.of(task, registry))
+    data = prepared(task)
     assert (data.processor.source is data.processor.target) is shared
     assert ("+" in data.processor.target.tokens(range(data.processor.target.size))) is plus
 
 
-def test_labels_become_classes(tmp_path: Path, registry: Registry) -> None:
-    data = prepare(Experiment.of(classes(tmp_path), registry))
+def test_labels_become_classes(tmp_path: Path) -> None:
+    data = prepared(classes(tmp_path))
     train = data.splits["train"]
     assert data.processor.task_type.state == ["odd", "even"]
     rows = list(reversed(range(len(train))))
@@ -125,11 +120,9 @@ def test_labels_become_classes(tmp_path: Path, registry: Registry) -> None:
 LONG = "123456789+1\t123456790\n" * 2
 
 
-def test_dropped_examples_are_counted(tmp_path: Path, registry: Registry) -> None:
+def test_dropped_examples_are_counted(tmp_path: Path) -> None:
     length = {"max": 8, "over": "drop"}
-    data = prepare(
-        Experiment.of(pairs(tmp_path, extra=LONG + "5+6\t11\n7+8\t15\n", data={"length": length}), registry)
-    )
+    data = prepared(pairs(tmp_path, extra=LONG + "5+6\t11\n7+8\t15\n", data={"length": length}))
     test = data.splits["test"]
     assert str(data.lengths["test"]) == "8 examples, longest side 11 tokens, 2 dropped"
     assert len(test) == len(test.lengths) == 6
@@ -141,9 +134,9 @@ def test_dropped_examples_are_counted(tmp_path: Path, registry: Registry) -> Non
     assert data.lengths["train"].dropped == 0
 
 
-def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, registry: Registry) -> None:
+def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path) -> None:
     length = {"max": 8, "over": "truncate"}
-    data = prepare(Experiment.of(pairs(tmp_path, extra=LONG, data={"length": length}), registry))
+    data = prepared(pairs(tmp_path, extra=LONG, data={"length": length}))
     test, last = data.splits["test"], 7
     assert str(data.lengths["test"]) == "8 examples, longest side 11 tokens, 2 truncated"
     assert data.processor.source.decode(test.batch([last]).source.ids.tolist()) == ["12345678"]
@@ -152,7 +145,7 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
     assert test.references(last) == ["123456790"]
 
 
-def test_training_examples_can_be_limited_alone(tmp_path: Path, registry: Registry) -> None:
+def test_training_examples_can_be_limited_alone(tmp_path: Path) -> None:
     text = "".join(f"{number} plays\n" for number in range(40))
     (tmp_path / "plays.txt").write_text(text, encoding="utf-8")
     data = {"name": "text", "files": {"train": str(tmp_path / "plays.txt")}, "ends": {"validation": 0.5}}
@@ -164,19 +157,17 @@ def test_training_examples_can_be_limited_alone(tmp_path: Path, registry: Regist
             "model": {"architecture": "decoder-only", "head": "language_model", "max_length": 16},
         }
     )
-    prepared = prepare(Experiment.of(task, registry))
-    assert set(prepared.splits["train"].lengths[:-1, 0]) == {5}  # with the token before each piece
-    assert set(prepared.splits["validation"].lengths[:-1, 0]) == {17}
+    found = prepared(task)
+    assert set(found.splits["train"].lengths[:-1, 0]) == {5}  # with the token before each piece
+    assert set(found.splits["validation"].lengths[:-1, 0]) == {17}
     cutting = pairs(tmp_path, extra=LONG, data={"length": {"training": 2, "over": "truncate"}})
-    lengths = prepare(Experiment.of(cutting, registry)).lengths
+    lengths = prepared(cutting).lengths
     assert lengths["train"].truncated > 0 == lengths["test"].truncated
 
 
-def test_of_a_truncated_output_the_characters_that_are_left_count(tmp_path: Path, registry: Registry) -> None:
+def test_of_a_truncated_output_the_characters_that_are_left_count(tmp_path: Path) -> None:
     length = {"max": 2, "over": "truncate"}
-    data = prepare(
-        Experiment.of(pairs(tmp_path, extra="1+1\t2é\n1+1\té23456\n", data={"length": length}), registry)
-    )
+    data = prepared(pairs(tmp_path, extra="1+1\t2é\n1+1\té23456\n", data={"length": length}))
     test = data.splits["test"]
     targets = np.array([len(test.batch([row]).target.ids[0]) - 1 for row in range(len(test))])
     assert test.references(len(test) - 1) == ["é23456"]
@@ -184,32 +175,30 @@ def test_of_a_truncated_output_the_characters_that_are_left_count(tmp_path: Path
     assert test.units("bytes", targets)[-2:] == pytest.approx([3, 7 / 3])
 
 
-def test_refused_examples_are_named(tmp_path: Path, registry: Registry) -> None:
+def test_refused_examples_are_named(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"test, example 7 \('[0-9+]{11}'\): its input has 11 tokens, the limit is 8 \(2 "
     ):
-        prepare(Experiment.of(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}), registry))
+        prepared(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}))
 
 
-def test_no_example_left_is_an_error(tmp_path: Path, registry: Registry) -> None:
+def test_no_example_left_is_an_error(tmp_path: Path) -> None:
     length = {"max": 1, "over": "drop"}
     with pytest.raises(DataError, match=r"train: all of its .* examples are longer"):
-        prepare(Experiment.of(pairs(tmp_path, data={"length": length}), registry))
+        prepared(pairs(tmp_path, data={"length": length}))
 
 
-def test_data_without_a_column_of_the_task_are_named(
-    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_without_a_column_of_the_task_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load = TabularData.load
     monkeypatch.setattr(
         TabularData, "load", lambda self, columns: load(self, columns).remove_columns("target")
     )
     with pytest.raises(RegistryError, match=r"data 'table' gave split 'train' without the column 'target'"):
-        prepare(Experiment.of(pairs(tmp_path), registry))
+        prepared(pairs(tmp_path))
 
 
-def test_fixed_padding(tmp_path: Path, registry: Registry) -> None:
-    train = prepare(Experiment.of(pairs(tmp_path, data={"padding": 12}), registry)).splits["train"]
+def test_fixed_padding(tmp_path: Path) -> None:
+    train = prepared(pairs(tmp_path, data={"padding": 12})).splits["train"]
     assert train.batch([0, 1]).source.ids.shape == (2, 12)
     assert train.batch([0, 1]).target.ids.shape == (2, 12)
     assert train.lengths.tolist() == [[12, 12]] * len(train)

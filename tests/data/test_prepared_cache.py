@@ -18,17 +18,13 @@ from plugformer.registry import Registry
 from plugformer_plugins.data.table import TabularData
 from plugformer_plugins.tokenizer.word_level import Characters
 
+REGISTRY = Registry.discover()
 ROWS = "".join(f"{a}+{b}\t{a + b}\n" for a in range(1, 10) for b in range(1, 10))
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture(scope="module")
-def registry() -> Registry:
-    return Registry.discover()
 
 
 @pytest.fixture
@@ -53,6 +49,10 @@ def task(file: Path, tokenizer: object = "characters", **data: Any) -> Task:
             "model": {"architecture": "encoder-decoder", "head": "language_model"},
         }
     )
+
+
+def prepared(file: Path, tokenizer: object = "characters", **data: Any) -> PreparedData:
+    return prepare(Experiment.of(task(file, tokenizer, **data), REGISTRY))
 
 
 @pytest.fixture
@@ -87,23 +87,21 @@ def entries() -> list[Path]:
     return [each for each in (cache_folder() / "examples").iterdir() if not each.name.startswith("scratch-")]
 
 
-def test_the_second_start_reads_and_trains_nothing(file: Path, registry: Registry, made: list[str]) -> None:
-    first = prepare(Experiment.of(task(file), registry))
+def test_the_second_start_reads_and_trains_nothing(file: Path, made: list[str]) -> None:
+    first = prepared(file)
     assert made == ["read", "trained"]
-    second = prepare(Experiment.of(task(file), registry))
+    second = prepared(file)
     assert made == ["read", "trained"]
     assert content(second) == content(first)
     assert first.notices == second.notices == ()
 
 
-def test_given_tokenizers_that_learned_something_else(
-    file: Path, registry: Registry, made: list[str]
-) -> None:
-    task_type = prepare(Experiment.of(task(file), registry)).processor.task_type
+def test_given_tokenizers_that_learned_something_else(file: Path, made: list[str]) -> None:
+    task_type = prepared(file).processor.task_type
     other = Characters(min_frequency=1)
     other.train(["987654321+"])
     for _ in range(2):  # the second time from the cache
-        data = prepare(Experiment.of(task(file), registry), Processor(other, other, task_type))
+        data = prepare(Experiment.of(task(file), REGISTRY), Processor(other, other, task_type))
         assert other.decode(data.splits["test"].batch([0]).source.ids.tolist()) == [
             data.splits["test"].input(0)
         ]
@@ -121,10 +119,10 @@ def test_given_tokenizers_that_learned_something_else(
     ],
 )
 def test_what_decides_the_examples_makes_them_anew(
-    file: Path, registry: Registry, made: list[str], changed: dict[str, Any]
+    file: Path, made: list[str], changed: dict[str, Any]
 ) -> None:
-    prepare(Experiment.of(task(file), registry))
-    prepare(Experiment.of(task(file, **changed), registry))
+    prepared(file)
+    prepared(file, **changed)
     assert made.count("read") == 2
 
 
@@ -132,11 +130,9 @@ class Letters(Characters):
     pass
 
 
-def test_nothing_is_cached_with_a_class_of_the_session(
-    file: Path, registry: Registry, made: list[str]
-) -> None:
+def test_nothing_is_cached_with_a_class_of_the_session(file: Path, made: list[str]) -> None:
     experiment = Experiment.of(
-        task(file, "letters"), registry.with_components({"tokenizer": {"letters": Letters}})
+        task(file, "letters"), REGISTRY.with_components({"tokenizer": {"letters": Letters}})
     )
     first, second = prepare(experiment), prepare(experiment)
     assert made.count("read") == 2
@@ -146,16 +142,16 @@ def test_nothing_is_cached_with_a_class_of_the_session(
     assert made.count("read") == 3
 
 
-def test_new_content_of_the_same_size(file: Path, registry: Registry, made: list[str]) -> None:
-    prepare(Experiment.of(task(file), registry))
+def test_new_content_of_the_same_size(file: Path, made: list[str]) -> None:
+    prepared(file)
     before = file.stat().st_mtime_ns
     file.write_text(ROWS.replace("9+9\t18", "9+9\t81"))
     os.utime(file, ns=(before, before + 1))
-    prepare(Experiment.of(task(file), registry))
+    prepared(file)
     assert made.count("read") == 2
 
 
-def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tmp_path: Path) -> None:
+def test_files_of_tokenizers_count_by_content(file: Path, tmp_path: Path) -> None:
     """The vocabulary of a tokenizer that learns nothing may change too."""
     sizes = []
     for texts in (["1+1"], ["1+1=2"]):
@@ -163,71 +159,64 @@ def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tm
         other.train(texts)
         other.save(tmp_path / "other.json")
         block = {"name": "pretrained", "path": str(tmp_path / "other.json")}
-        sizes.append(prepare(Experiment.of(task(file, block), registry)).processor.source.size)
+        sizes.append(prepared(file, block).processor.source.size)
     assert sizes[1] - sizes[0] == len("=2")
 
 
-def test_new_code_makes_them_anew(
-    file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare(Experiment.of(task(file), registry))
+def test_new_code_makes_them_anew(file: Path, made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared(file)
     monkeypatch.setattr("plugformer.registry.source.source_hash", lambda entry: "edited")
-    prepare(Experiment.of(task(file), registry))
+    prepared(file)
     assert made.count("read") == 2
 
 
 @pytest.mark.parametrize("changed", [{"length": {"max": 4, "over": "drop"}}, {"padding": 30}])
-def test_lengths_and_padding_do_not(
-    file: Path, registry: Registry, made: list[str], changed: dict[str, Any]
-) -> None:
-    prepare(Experiment.of(task(file), registry))
-    assert prepare(Experiment.of(task(file, **changed), registry)).lengths["train"].rows == 65
+def test_lengths_and_padding_do_not(file: Path, made: list[str], changed: dict[str, Any]) -> None:
+    prepared(file)
+    assert prepared(file, **changed).lengths["train"].rows == 65
     assert made == ["read", "trained"]
 
 
 @pytest.mark.parametrize("name", ["0.arrow", "entry.json"])
-def test_a_damaged_entry_is_made_again(file: Path, registry: Registry, made: list[str], name: str) -> None:
-    first = content(prepare(Experiment.of(task(file), registry)))
+def test_a_damaged_entry_is_made_again(file: Path, made: list[str], name: str) -> None:
+    first = content(prepared(file))
     (entry,) = entries()
     damaged = next(entry.glob(name))
     damaged.write_bytes(damaged.read_bytes()[:100])
     for _ in range(2):
-        assert content(prepare(Experiment.of(task(file), registry))) == first
+        assert content(prepared(file)) == first
         assert made.count("read") == 2
 
 
-def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tmp_path: Path) -> None:
-    prepare(Experiment.of(task(file), registry))
+def test_what_nobody_used_for_long_is_removed(file: Path, tmp_path: Path) -> None:
+    prepared(file)
     (old,) = entries()
     used = shutil.copytree(old, old.with_name("used"))
     month = time.time() - (UNUSED_DAYS + 1) * 86400
     for entry in (old, used):
         os.utime(entry, (month, month))
     assert PreparedEntry.find("used") is not None  # counts as use
-    prepare(Experiment.of(task(file, split={"validation": 0.2}), registry))
+    prepared(file, split={"validation": 0.2})
     assert not old.exists()
     assert used.exists()
 
 
-def test_skipped_rows_are_reported_at_each_start(file: Path, registry: Registry, made: list[str]) -> None:
+def test_skipped_rows_are_reported_at_each_start(file: Path, made: list[str]) -> None:
     file.write_text(f"{ROWS}no target\t\nonly one column\n")
     for _ in range(2):
-        (notice,) = prepare(Experiment.of(task(file, bad_rows="skip"), registry)).notices
+        (notice,) = prepared(file, bad_rows="skip").notices
         assert notice.splitlines()[0] == "train: bad rows skipped: 2 of 83 (2.4%); the first:"
         assert f"{file}:82: the target is empty" in notice
     assert made.count("read") == 1
 
 
-def test_examples_that_training_has_too_are_counted_once(tmp_path: Path, registry: Registry) -> None:
+def test_examples_that_training_has_too_are_counted_once(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("".join(f"source {row}\ttarget {row}\n" for row in range(20)))
     (tmp_path / "validation.tsv").write_text("source 3\ttarget 3\nsource 4\tother\nnew\tone\nnew\tone\n")
     files = {"train": str(tmp_path / "train.tsv"), "validation": str(tmp_path / "validation.tsv")}
     data = {"name": "table", "files": {**files, "test": files["train"]}, "header": False}
     both = task(tmp_path / "train.tsv").model_copy(update={"data": DataBlock.model_validate(data)})
-    first, second = (
-        prepare(Experiment.of(both, registry)).notices,
-        prepare(Experiment.of(both, registry)).notices,
-    )
+    first, second = (prepare(Experiment.of(both, REGISTRY)).notices for _ in range(2))
     assert first == second
     validation, test = sorted(first, reverse=True)
     assert validation.startswith("validation: 1 of 4 examples (25.0%)")
