@@ -8,13 +8,11 @@ import pytest
 import torch
 import yaml
 from rich.console import Console
-from tests.ablation.studies import SETTINGS, Inline, run
+from tests.ablation.studies import SETTINGS, Inline, run, with_cells, written
 
-from plugformer.configuration import read_dictionary
 from plugformer.errors import ConfigurationError
 from plugformer.runs import RunDirectory, load_tensors
 from plugformer_ablation.design.arms import resolve_arms
-from plugformer_ablation.design.reading import read_study
 from plugformer_ablation.judging.comparison import ALPHA
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.over_tasks import PERCENT
@@ -29,8 +27,7 @@ ARMS = {"mha": {}, "mqa": {"model.attention": "mqa"}}
 
 
 def study(registry, **keys):
-    given = {"arms": ARMS, "set": SET, "seeds": 2, **keys}
-    return read_study(read_dictionary(given, "study", registry)[0])
+    return written(registry, **{"arms": ARMS, "set": SET, "seeds": 2, **keys})
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,7 @@ def done(registry, tmp_path_factory):
     }
     declared = study(registry, tasks=tasks, metrics=["exact_match"])
     out = tmp_path_factory.mktemp("tasks") / "study"
-    results, begun = run(declared, out, registry, Console(quiet=True))
+    results, begun = run(declared, out, registry)
     return declared, out, results, begun
 
 
@@ -58,7 +55,7 @@ def test_every_arm_is_trained_on_every_task(done, registry):
     ]
     assert {cell.failure for cell in results.cells} == {None}
     assert len(begun) == 12
-    assert run(declared, out, registry, Console(quiet=True))[1] == [], "nothing is trained again"
+    assert run(declared, out, registry)[1] == [], "nothing is trained again"
 
 
 def test_a_report_of_several_tasks_is_written_and_read(done, registry, tmp_path):
@@ -104,7 +101,7 @@ def test_what_was_spent_counts_what_trials_start_from(registry, tmp_path):
     tasks = {"a": "dates", "b": {"task": "dates", "from": {"task": "a", "parts": ["encoder"]}}}
     tune = {"training.optimizer.lr": [0.001, 0.01]}
     declared = study(registry, tasks=tasks, seeds=1, tune=tune, tuning={"extend": 0, "seeds": 1})
-    results, begun = run(declared, tmp_path / "s", registry, Console(quiet=True))
+    results, begun = run(declared, tmp_path / "s", registry)
     spent = find(results).record["spent"]
     numbers = [spent[key] for key in ("trainings", "trials", "preparation")]
     assert numbers == [4, 8, 2]
@@ -179,19 +176,17 @@ def twice(made_up, first, second, metric=None, *, apart=True):
     )
 
 
+ERRORS = type("Errors", (ExactMatch,), {"higher_is_better": False})()
+
+
 def leveled(results, score, *arms):
     """Returns results in which every training of some arms has one score."""
-    cells = (
-        replace(
-            cell,
-            metrics={"exact_match": score},
-            statistics={"exact_match": np.full_like(cell.statistics["exact_match"], score)},
-        )
-        if cell.arm in arms
-        else cell
-        for cell in results.cells
-    )
-    return replace(results, cells=tuple(cells))
+
+    def level(cell):
+        statistics = {"exact_match": np.full_like(cell.statistics["exact_match"], score)}
+        return {"metrics": {"exact_match": score}, "statistics": statistics} if cell.arm in arms else {}
+
+    return with_cells(results, level)
 
 
 def test_a_gain_on_one_task_is_local(made_up):
@@ -210,8 +205,7 @@ def test_a_gain_on_one_task_is_local(made_up):
 
 
 def test_different_metrics_are_compared_as_shares(made_up):
-    errors = type("Errors", (ExactMatch,), {"higher_is_better": False})()
-    results = twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}, errors)
+    results = twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}, ERRORS)
     found = find(results)
     (overall,) = found.overall
     assert (overall["metric"], overall["verdict"]) == (PERCENT, "better")
@@ -222,11 +216,14 @@ def test_different_metrics_are_compared_as_shares(made_up):
     assert overall["difference"] == pytest.approx((shares[0] - shares[1]) / 2)
 
 
-def test_test_sets_of_different_tasks_are_drawn_independently(made_up):
-    found = find(twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}))
-    alone = [each["standard_error"]["examples"] for each in found.comparisons]
-    expected = (alone[0] ** 2 + alone[1] ** 2) ** 0.5 / 2
-    assert found.overall[0]["standard_error"]["examples"] == pytest.approx(expected, rel=0.05)
+@pytest.mark.parametrize(("apart", "tolerance"), [(True, 0.05), (False, 1e-9)])
+def test_test_sets_are_drawn_independently_unless_tasks_share_one(made_up, apart, tolerance):
+    """Examples of one test set vary together: the error over both tasks is that of one."""
+    same = {"baseline": 0.6, "other": 0.9}
+    found = find(twice(made_up, same, same, apart=apart))
+    one, other = (each["standard_error"]["examples"] for each in found.comparisons)
+    expected = (one**2 + other**2) ** 0.5 / 2 if apart else one
+    assert found.overall[0]["standard_error"]["examples"] == pytest.approx(expected, rel=tolerance)
 
 
 def test_an_arm_is_reproduced_with_what_it_starts_from(done, registry, tmp_path):
@@ -245,20 +242,9 @@ def test_an_arm_is_reproduced_with_what_it_starts_from(done, registry, tmp_path)
     assert all(verdict["stands"] for verdict in record["verdicts"])
 
 
-def test_tasks_with_one_test_set_share_its_draws(made_up):
-    """Their examples vary together: the error over both is that of one."""
-    same = {"baseline": 0.6, "other": 0.9}
-    found = find(twice(made_up, same, same, apart=False))
-    (overall,) = found.overall
-    alone = [each["standard_error"]["examples"] for each in found.comparisons]
-    assert overall["standard_error"]["examples"] == pytest.approx(alone[0], rel=1e-9)
-
-
 def test_a_baseline_without_any_score_above_0_has_no_share(made_up):
     none, usual = {"baseline": 0.2, "other": 0.9}, {"baseline": 0.6, "other": 0.9}
-    errors = type("Errors", (ExactMatch,), {"higher_is_better": False})()
-
-    (overall,) = find(leveled(twice(made_up, none, usual, errors), 0.0, "a: baseline")).overall
+    (overall,) = find(leveled(twice(made_up, none, usual, ERRORS), 0.0, "a: baseline")).overall
     assert overall["difference"] is None
     assert "there is no share of it" in overall["notes"][0]
     (overall,) = find(leveled(twice(made_up, none, usual), 0.0, "a: baseline")).overall
