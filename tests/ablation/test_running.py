@@ -52,7 +52,7 @@ def console(said):
 def done(registry, tmp_path_factory):
     """A finished study, to be looked at and not to be changed."""
     out = tmp_path_factory.mktemp("studies") / "done"
-    return out, *run(declared(keep="all"), out, registry, Console(file=io.StringIO()))
+    return out, *run(declared(keep="all"), out, registry)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_result_has_what_the_run_beside_it_says(done):
     ("file", "path"),
     [("cell.json", ["metrics"]), ("evaluation.json", ["test", "metrics", "exact_match"])],
 )
-def test_a_score_that_was_changed_in_a_file_is_refused(copy, registry, console, file, path):
+def test_a_score_that_was_changed_in_a_file_is_refused(copy, registry, file, path):
     cell = next((copy / "cells").glob("attention*-seed-2-*/"))
     record = json.loads((cell / file).read_text())
     inner = record
@@ -101,19 +101,19 @@ def test_a_score_that_was_changed_in_a_file_is_refused(copy, registry, console, 
     inner["exact_match" if file == "cell.json" else "value"] = 0.99
     (cell / file).write_text(json.dumps(record))
     with pytest.raises(RunError, match=rf"{re.escape(str(cell / file))} .*exact_match 0\.99 .*seed 2"):
-        run(declared(), copy, registry, console)
+        run(declared(), copy, registry)
 
 
 @pytest.mark.parametrize(
     ("keep", "weights", "checkpoints"), [("results", 0, 0), ("best", 1, 0), ("all", 1, 2)]
 )
-def test_what_stays_of_a_cell(registry, console, tmp_path, keep, weights, checkpoints):
-    results, _ = run(declared(seeds=1, keep=keep), tmp_path, registry, console)
+def test_what_stays_of_a_cell(registry, tmp_path, keep, weights, checkpoints):
+    results, _ = run(declared(seeds=1, keep=keep), tmp_path, registry)
     for cell in results.cells:
         folder = Path(cell.directory)
         assert len(list(folder.glob("*.safetensors"))) == weights
         assert len(list(folder.glob("checkpoints/*"))) == checkpoints
-    assert run(declared(seeds=1, keep=keep), tmp_path, registry, console)[1] == []
+    assert run(declared(seeds=1, keep=keep), tmp_path, registry)[1] == []
 
 
 def test_more_seeds_add_cells(copy, registry, console, said):
@@ -122,16 +122,16 @@ def test_more_seeds_add_cells(copy, registry, console, said):
     assert "4 of 6 cells are finished already" in said.getvalue()
 
 
-def test_a_changed_setting_runs_the_affected_cells_again(copy, registry, console):
+def test_a_changed_setting_runs_the_affected_cells_again(copy, registry):
     study = declared("model.attention=[mha, {name: gqa, kv_heads: 1, bias: false}]")
     changed = declared(settings=["training.log_every=3"])
-    _, begun = run(study, copy, registry, console)
+    _, begun = run(study, copy, registry)
     assert begun == [f"attention=gqa(kv_heads=1, bias=false), seed {seed}" for seed in (1, 2)]
-    _, begun = run(changed, copy, registry, console)
+    _, begun = run(changed, copy, registry)
     assert begun == ALL
 
 
-def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, console, monkeypatch):
+def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, monkeypatch):
     from plugformer.registry import source
 
     real = source.source_hash
@@ -140,27 +140,27 @@ def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, c
         return real(entry) + ("+" if entry.name == "gqa" else "")
 
     monkeypatch.setattr(source, "source_hash", changed)
-    _, begun = run(declared(), copy, registry, console)
+    _, begun = run(declared(), copy, registry)
     assert begun == [f"{GQA} 1", f"{GQA} 2"]
     monkeypatch.undo()
-    assert run(declared(), copy, registry, console)[1] == []  # what is as it was is found as it was
+    assert run(declared(), copy, registry)[1] == []  # what is as it was is found as it was
 
 
-def test_a_stopped_study_goes_on(done, registry, console, tmp_path):
-    with pytest.raises(InterruptedRunError, match="1 of 4 cells are done"):
-        run(declared(), tmp_path / "s", registry, console, stop_after=1)
-    results, begun = run(declared(), tmp_path / "s", registry, console)
+def test_a_stopped_study_goes_on(done, registry, tmp_path):
+    with pytest.raises(InterruptedRunError, match=r"1 of 4 cells are done.*run the same command again"):
+        run(declared(), tmp_path / "s", registry, stop_after=1)
+    results, begun = run(declared(), tmp_path / "s", registry)
     assert begun == ALL[1:]
     assert [cell.loss for cell in results.cells] == [cell.loss for cell in done[1].cells]
 
 
-def test_a_cell_that_was_interrupted_goes_on_from_its_checkpoint(done, copy, registry, console):
+def test_a_cell_that_was_interrupted_goes_on_from_its_checkpoint(done, copy, registry):
     cell = next((copy / "cells").glob("baseline-seed-1-*/"))
     (cell / "cell.json").unlink()
     newest = max((cell / "checkpoints").iterdir())
     shutil.rmtree(newest)
     before = (cell / "metrics.jsonl").read_text().splitlines()
-    results, begun = run(declared(), copy, registry, console)
+    results, begun = run(declared(), copy, registry)
     assert begun == ALL[:1]
     assert (cell / "metrics.jsonl").read_text().splitlines()[:2] == before[
         :2
@@ -178,9 +178,9 @@ def test_a_failing_cell_is_reported_and_the_others_run(registry, console, said, 
     assert not any(cell.failure for cell in results.cells)
 
 
-def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry, console, tmp_path):
+def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry, tmp_path):
     tune = ("training.optimizer.lr=[0.0001, 0.01]",)
-    results, begun = run(declared(tune=tune, seeds=1, tuning={"seeds": 1}), tmp_path / "s", registry, console)
+    results, begun = run(declared(tune=tune, seeds=1, tuning={"seeds": 1}), tmp_path / "s", registry)
     assert begun[:4] == [
         "baseline, training.optimizer.lr=0.0001",
         "baseline, training.optimizer.lr=0.01",
@@ -198,10 +198,10 @@ def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry,
     assert all(list(json.loads(trial.read_text())) == ["validation"] for trial in trials)
 
 
-def test_seeds_that_choose_train_nothing_more_and_go_on_at_later_looks(registry, console, tmp_path):
+def test_seeds_that_choose_train_nothing_more_and_go_on_at_later_looks(registry, tmp_path):
     tune, looks = ("training.optimizer.lr=[0.0001, 0.02]",), {"looks": [2, 3]}
     study = declared(tune=tune, seeds=looks, tuning={"extend": 0})
-    results, begun = run(study, tmp_path / "s", registry, console)
+    results, begun = run(study, tmp_path / "s", registry)
     assert len(begun) == len({*begun}) == 3 * 2 * 2
     assert {line.rpartition(", ")[2] for line in begun[:8]} == {"seed 1", "seed 2"}
     assert [(cell.arm, cell.seed) for cell in results.cells] == [
@@ -233,7 +233,7 @@ def test_seeds_that_choose_train_nothing_more_and_go_on_at_later_looks(registry,
     )
     loaded = StudyResults.load(tmp_path / "s", registry)
     assert [arm["choices"] for arm in loaded.arms] == [arm["choices"] for arm in results.arms]
-    assert run(study, tmp_path / "s", registry, console)[1] == []
+    assert run(study, tmp_path / "s", registry)[1] == []
     assert study_status(tmp_path / "s")["planned"] == len(begun)
 
 
@@ -267,20 +267,20 @@ def test_learning_rates_that_tuning_tries_have_equal_numbers_of_updates(registry
     assert [bool(arm.notes) for arm in scaled] == [False, True, False, True, *[True] * 4]
 
 
-def test_arms_that_are_measured_on_other_examples_are_refused(registry, console, tmp_path):
+def test_arms_that_are_measured_on_other_examples_are_refused(registry, tmp_path):
     with pytest.raises(ConfigurationError, match="other validation examples than the baseline"):
-        run(declared("data.seed=[1, 2]"), tmp_path / "s", registry, console)
+        run(declared("data.seed=[1, 2]"), tmp_path / "s", registry)
 
 
-def test_an_unknown_split_is_refused(registry, console, tmp_path):
+def test_an_unknown_split_is_refused(registry, tmp_path):
     with pytest.raises(ConfigurationError, match=r"unknown split 'tset' \(did you mean 'test'\?\)"):
-        run(declared(split="tset"), tmp_path / "s", registry, console)
+        run(declared(split="tset"), tmp_path / "s", registry)
 
 
-def test_tuning_on_the_split_that_decides_is_refused(registry, console, tmp_path):
+def test_tuning_on_the_split_that_decides_is_refused(registry, tmp_path):
     study = declared(split="validation", tune=("training.optimizer.lr=[0.0001, 0.01]",))
     with pytest.raises(ConfigurationError, match=r"--tune .*tune: .*validation, which also decides"):
-        run(study, tmp_path / "s", registry, console)
+        run(study, tmp_path / "s", registry)
     assert not list((tmp_path / "s").glob("cells/*"))
 
 
@@ -301,15 +301,15 @@ def test_a_split_that_chooses_parameters_cannot_decide(registry, settings, refus
         matched(resolve_arms(study, registry), study, lambda _: None)
 
 
-def test_two_studies_cannot_run_in_one_folder(registry, console, tmp_path):
+def test_two_studies_cannot_run_in_one_folder(registry, tmp_path):
     with study_lock(tmp_path / "s"), pytest.raises(RunError, match="a study is running there"):
-        run(declared(), tmp_path / "s", registry, console)
+        run(declared(), tmp_path / "s", registry)
 
 
-def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path, console):
+def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path):
     swap = "training.optimizer.lr=[0.001, 1.0e+30]"
     study = declared(swap)
-    results, begun = run(study, tmp_path / "s", registry, console)
+    results, begun = run(study, tmp_path / "s", registry)
     well, diverged = results.cells[:2], results.cells[2:]
     assert [cell.diverged for cell in well] == [None, None]
     assert all("Update" in cell.diverged for cell in diverged)
@@ -319,19 +319,19 @@ def test_a_training_that_diverges_counts_as_untrained(registry, tmp_path, consol
     assert comparison["pairs"] == 2
     assert 0 < comparison["p_diverged"] < 0.5
     assert "diverged: the arm with seeds 1, 2 of 2" in repr(StudyReport(find(results)))
-    _, begun = run(study, tmp_path / "s", registry, console)
+    _, begun = run(study, tmp_path / "s", registry)
     assert begun == [], "it would diverge again"
 
 
 @pytest.mark.parametrize(("first", "diverged"), [("perplexity", True), ("token_accuracy", False)])
-def test_a_training_that_ends_worse_than_untrained_has_diverged(registry, tmp_path, console, first, diverged):
+def test_a_training_that_ends_worse_than_untrained_has_diverged(registry, tmp_path, first, diverged):
     settings = [
         "training.gradient_clipping=null",
         "training.evaluate_every=6",  # once
         f"evaluation.metrics=[{first}]",
     ]
     study = declared("training.optimizer.lr=[0.001, 2.0]", settings=settings)
-    results, _ = run(study, tmp_path / "s", registry, console)
+    results, _ = run(study, tmp_path / "s", registry)
     assert [bool(cell.diverged) for cell in results.cells] == [False, False, diverged, diverged]
     worse, better = results.cells[2], results.cells[0]
     assert better.loss < worse.loss <= worse.curve[0]["loss"]
