@@ -17,7 +17,7 @@ from plugformer_ablation.running.running import run_study
 @pytest.fixture(scope="module")
 def before(registry, tmp_path_factory):
     out = tmp_path_factory.mktemp("studies") / "before"
-    run(declared(seeds=1), out, registry, Console(file=io.StringIO()))
+    run(declared(seeds=1), out, registry)
     return out
 
 

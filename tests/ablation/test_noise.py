@@ -40,7 +40,7 @@ def test_pairs_share_their_seed_and_the_study_uses_one_of_the_two_again(measured
         (math.sqrt(squares / below), math.sqrt(squares / above))
     )
     assert noise["smallest"] == pytest.approx(0.01 * sum(once) / 5)
-    rest = run(study, out, registry, Console(quiet=True))[1]
+    rest = run(study, out, registry)[1]
     assert rest == ["attention=gqa(kv_heads=1), seed 1", "attention=gqa(kv_heads=1), seed 2"]
 
 
@@ -79,7 +79,7 @@ def test_test_examples_blur_what_is_found_however_many_seeds_there_are(measured,
 
 def test_earlier_reports_have_spent_a_part_of_what_may_err(measured, registry, tmp_path):
     study, out, (noise,), _ = measured
-    looks = find(run(study, out, registry, Console(quiet=True))[0]).record["looks"]
+    looks = find(run(study, out, registry)[0]).record["looks"]
     (tmp_path / NOISE).write_text(json.dumps([noise]))
     more = declared(settings=PERPLEXITY, smallest_effect="1 %", seeds=4)
     arms = matched(resolve_arms(more, registry), more, str)

@@ -1,9 +1,6 @@
 """A difference that is known to be there is found, by real trainings."""
 
-import io
-
 import pytest
-from rich.console import Console
 from tests.ablation.studies import declared, run
 
 from plugformer_ablation.judging.comparison import Verdict
@@ -23,7 +20,7 @@ SHORT = (
 
 def test_a_model_that_cannot_see_order_is_worse_at_dates(registry, tmp_path):
     study = declared("model.position=[learned, none]", settings=SHORT, seeds=4)
-    results, _ = run(study, tmp_path / "s", registry, Console(file=io.StringIO()))
+    results, _ = run(study, tmp_path / "s", registry)
     (comparison,) = find(results).comparisons
     assert comparison["verdict"] == Verdict.WORSE, comparison
 
@@ -32,6 +29,6 @@ def test_a_model_that_cannot_see_order_is_worse_at_dates(registry, tmp_path):
 def test_a_model_that_forgets_most_is_worse_and_streams_are_alike(registry, tmp_path):
     settings = [*SHORT, "training.steps=100", "training.evaluate_every=100"]
     study = declared("model.dropout=[0.1, 0.6]", "training.replicate=[0, 1]", settings=settings, seeds=4)
-    results, _ = run(study, tmp_path / "s", registry, Console(file=io.StringIO()))
+    results, _ = run(study, tmp_path / "s", registry)
     verdicts = [each["verdict"] for each in find(results).comparisons]
     assert verdicts == [Verdict.WORSE, Verdict.NOT_DISTINGUISHABLE]

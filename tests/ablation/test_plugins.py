@@ -1,6 +1,5 @@
 """Studies over components that are not built in: values like any other, in processes of their own too."""
 
-import io
 import shutil
 from pathlib import Path
 
@@ -16,11 +15,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def console():
-    return Console(file=io.StringIO())
-
-
-@pytest.fixture
 def manifest(tmp_path, monkeypatch):
     """A local manifest and its component, to be changed."""
     monkeypatch.syspath_prepend(tmp_path)  # restores the import path afterwards
@@ -31,14 +25,14 @@ def made_of(results, component):
     return results.made_of["components"][component]
 
 
-def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(manifest, console, tmp_path):
+def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(manifest, tmp_path):
     study = declared("model.feed_forward=[gelu, {name: squared_relu, bias: false}]", seeds=1)
     registry = Registry.discover().with_local(manifest)
-    results = run_study(study, tmp_path / "s", registry, LocalExecutor(1), console, costs=False)
+    results = run_study(study, tmp_path / "s", registry, LocalExecutor(1), Console(quiet=True), costs=False)
     assert [cell.failure for cell in results.cells] == [None, None]
     assert made_of(results, "feed_forward/squared_relu")["distribution"] == "local"
-    assert run(study, tmp_path / "s", registry, console)[1] == []
+    assert run(study, tmp_path / "s", registry)[1] == []
     source = manifest.with_name("squared_relu.py")
     source.write_text(source.read_text() + "# faster\n")
-    _, begun = run(study, tmp_path / "s", Registry.discover().with_local(manifest), console)
+    _, begun = run(study, tmp_path / "s", Registry.discover().with_local(manifest))
     assert begun == ["feed_forward=squared_relu(bias=false), seed 1"]

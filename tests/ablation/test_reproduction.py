@@ -23,7 +23,7 @@ def study(tmp_path_factory):
     """The folder of a study whose learning rates are tuned, with its report alone."""
     out = tmp_path_factory.mktemp("studies") / "s"
     tuned = declared(tune=["training.optimizer.lr=[0.001, 0.02]"], seeds=2, tuning={"extend": 0})
-    results, _ = run(tuned, out, Registry.discover(), Console(quiet=True))
+    results, _ = run(tuned, out, Registry.discover())
     StudyReport(find(results)).write(out, lambda _: None)
     shutil.rmtree(out / "cells")
     return out

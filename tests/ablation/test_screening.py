@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy import stats
 from tests.ablation.studies import declared, run
 
@@ -75,7 +74,7 @@ def test_few_of_the_arms_that_go_on_do_not_differ(share, spread):
 def done(registry, tmp_path_factory):
     study = declared(*RATES, settings=SETTINGS).model_copy(update={"screen": Screening(seeds=2, rate=0.4)})
     out = tmp_path_factory.mktemp("screening") / "s"
-    return study, out, *run(study, out, registry, Console(quiet=True))
+    return study, out, *run(study, out, registry)
 
 
 def test_arms_that_seem_to_differ_are_confirmed_with_other_seeds(done, registry):
@@ -85,7 +84,7 @@ def test_arms_that_seem_to_differ_are_confirmed_with_other_seeds(done, registry)
     assert [each["confirmed"] for each in results.screening] == [False, True]
     assert [arm["name"] for arm in results.arms] == ["baseline", "lr=0.1"]
     assert len(begun) == 3 * 2 + 2 * 2
-    assert run(study, out, registry, Console(quiet=True))[1] == [], "nothing is trained again"
+    assert run(study, out, registry)[1] == [], "nothing is trained again"
 
 
 def test_what_was_spent_counts_the_trainings_of_screening(done):
@@ -112,7 +111,7 @@ def test_verdicts_are_corrected_for_the_arms_that_went_on(done, tmp_path):
 def test_a_screening_that_nothing_passes_is_a_report_too(done, registry, tmp_path):
     study, out, _, _ = done
     strict = study.model_copy(update={"screen": Screening(seeds=2, rate=1e-9)})
-    findings = find(run(strict, out, registry, Console(quiet=True))[0])
+    findings = find(run(strict, out, registry)[0])
     assert findings.comparisons == []
     StudyReport(findings).write(tmp_path, print)
     assert "0 of 2 arms are compared" in (tmp_path / "report.html").read_text(encoding="utf-8")
