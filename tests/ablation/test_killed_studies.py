@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from tests.ablation.studies import SETTINGS
+from tests.ablation.studies import options
 from tests.forking import Forked
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="processes are found by their session")
@@ -17,21 +17,10 @@ MEASURED = ("peak_memory_mb", "seconds", "directory")
 
 
 def begin(out):
-    changed = ["training.steps=100", "training.evaluate_every=10"]
-    settings = [each for each in SETTINGS if not each.startswith(("training.steps", "training.eval"))]
-    chosen = [word for each in (*settings, *changed) for word in ("--set", each)]
-    command = [
-        "ablate",
-        "dates",
-        "--swap",
-        "model.attention=[mha, gqa]",
-        "--seeds",
-        "2",
-        "--workers",
-        "2",
-        "--no-costs",
-    ]
-    return Forked(["-m", "plugformer", *command, *chosen, "--out", str(out)], own_session=True)
+    swap = ("--swap", "model.attention=[mha, gqa]", "--seeds", "2", "--workers", "2", "--no-costs")
+    longer = options("training.steps=100", "training.evaluate_every=10")
+    command = ["-m", "plugformer", "ablate", "dates", *swap, *longer, "--out", str(out)]
+    return Forked(command, own_session=True)
 
 
 def ends_well(process):

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 from rich.console import Console
-from tests.ablation.studies import SETTINGS, declared, run
+from tests.ablation.studies import declared, options, run
 from tests.ablation.test_local_executor import cells
 from tests.forking import Forked
 
@@ -170,11 +170,8 @@ def test_a_worker_is_one_process(option, tmp_path):
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a signal of POSIX")
 @pytest.mark.parametrize("number", ["SIGUSR1", "SIGTERM"])
 def test_asked_to_stop_a_worker_saves_and_asks_to_be_started_again(number, tmp_path):
-    changed = {"training.steps": 100000, "training.evaluate_every": 20}
-    settings = [each for each in SETTINGS if each.partition("=")[0] not in changed]
-    chosen = [*settings, *(f"{key}={value}" for key, value in changed.items())]
-    options = [word for each in chosen for word in ("--set", each)]
-    command = ["ablate", "dates", "--swap", "model.attention=[mha, gqa]", *options, "--out", str(tmp_path)]
+    longer = options("training.steps=100000", "training.evaluate_every=20")
+    command = ["ablate", "dates", "--swap", "model.attention=[mha, gqa]", *longer, "--out", str(tmp_path)]
     process = Forked(["-m", "plugformer", *command, "--worker"])
     deadline = time.monotonic() + 600
     while not (saved := list(tmp_path.glob("cells/*/checkpoints/step-*"))) and time.monotonic() < deadline:
