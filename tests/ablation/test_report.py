@@ -8,6 +8,7 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
+from tests.ablation.studies import with_cells
 
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.results import CellResult
@@ -62,11 +63,11 @@ def test_a_figure_that_cannot_be_drawn_loses_nothing_else(findings, tmp_path, mo
 def test_figures_of_many_arms_show_those_that_matter(made_up, tmp_path):
     """The last arm is the only one with a verdict: no figure may leave it out."""
     results = made_up({f"arm {number}": 0.7 for number in range(59)} | {"the worst": 0.1}, 2, 40)
-    cells = tuple(
-        replace(cell, metrics={"exact_match": float(cell.seed + 0.01 * (cell.arm == "the worst"))})
-        for cell in results.cells
-    )
-    found = find(replace(results, cells=cells))
+
+    def scored(cell):
+        return {"metrics": {"exact_match": float(cell.seed + 0.01 * (cell.arm == "the worst"))}}
+
+    found = find(with_cells(results, scored))
     found.comparisons[-1]["verdict"] = "worse"
     StudyReport(found).write(tmp_path, print)
     rows = (tmp_path / "differences.svg").read_text(encoding="utf-8")
@@ -234,15 +235,12 @@ def test_a_choice_at_the_edge_of_those_tried_is_told(made_up, chosen, ends, expe
 
 def test_very_large_scores_have_four_digits(made_up, tmp_path):
     results = made_up({"baseline": 0.9, "worse": 0.5}, seeds=3, examples=40)
-    cells = tuple(
-        replace(
-            cell,
-            metrics={name: 1e48 * score for name, score in cell.metrics.items()},
-            statistics={name: 1e48 * rows for name, rows in cell.statistics.items()},
-        )
-        for cell in results.cells
-    )
-    report = StudyReport(find(replace(results, cells=cells)))
+
+    def large(cell):
+        numbers = {"metrics": cell.metrics, "statistics": cell.statistics}
+        return {key: {name: 1e48 * each for name, each in numbers[key].items()} for key in numbers}
+
+    report = StudyReport(find(with_cells(results, large)))
     report.write(tmp_path, print)
     latex, page = ((tmp_path / name).read_text(encoding="utf-8") for name in ("table.tex", "report.html"))
     for text in (report.text(None), latex, (tmp_path / "table.md").read_text(encoding="utf-8")):
