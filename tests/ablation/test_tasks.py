@@ -183,8 +183,10 @@ def leveled(results, score, *arms):
     """Returns results in which every training of some arms has one score."""
 
     def level(cell):
+        if cell.arm not in arms:
+            return {}
         statistics = {"exact_match": np.full_like(cell.statistics["exact_match"], score)}
-        return {"metrics": {"exact_match": score}, "statistics": statistics} if cell.arm in arms else {}
+        return {"metrics": {"exact_match": score}, "statistics": statistics}
 
     return with_cells(results, level)
 
