@@ -80,15 +80,22 @@ def over_scales(findings: Findings) -> Iterator[Drawing]:
             continue
         figure, (axes,) = panels(1, 1, (6.4, 3.6))
         axes.axhline(0, color=GRAY, linewidth=0.8)
-        for number, (name, line) in enumerate(list(lines.items())[:_LINES]):
-            x = [scales.index(each["scale"]) + 0.06 * (number - min(len(lines), _LINES) / 2) for each in line]
+        largest = {
+            name: max((abs(each["difference"]) for each in line), default=0.0) for name, line in lines.items()
+        }
+        shown = sorted(sorted(lines, key=largest.__getitem__)[-_LINES:], key=[*lines].index)
+        for number, name in enumerate(shown):
+            line = lines[name]
+            x = [scales.index(each["scale"]) + 0.06 * (number - len(shown) / 2) for each in line]
             middle, *ends = ([each[key] for each in line] for key in ("difference", "low", "high"))
             margins = np.abs(np.subtract(ends, middle))
             axes.errorbar(x, middle, margins, fmt="o-", markersize=4, linewidth=1, label=wrapped(name))
         axes.set_xticks(range(len(scales)), scales)
         axes.set_ylabel(f"difference in {line[0]['metric']}")
         figure.legend(loc="outside right upper")
-        few = f" The first {_LINES} of {len(lines)} arms." if len(lines) > _LINES else ""
+        few = (
+            f" The {_LINES} of {len(lines)} arms with the largest differences." if len(lines) > _LINES else ""
+        )
         caption = f"Against the baseline of each scale, with the intervals that decide.{few}"
         yield _drawing("over-scales", "Differences over scales", task, caption, figure)
 
