@@ -64,6 +64,14 @@ def test_tuning_looks_margins_and_divergence_are_told_with_their_price(made_up):
     assert "the study took 0.13 device-hours" in StudyReport(found).text(None)
 
 
+def test_seeds_that_looks_have_saved_are_not_told_as_trained(made_up):
+    results = made_up({"baseline": 0.9, "worse": 0.3}, seeds=3, examples=200)
+    study = {**results.study, "seeds": [*range(1, 9)], "looks": [3, 5, 8]}
+    text = methods(find(replace(results, study=study)))
+    assert "2 arms were trained with the seeds 1, 2, 3." in text
+    assert "; 3 of 8 planned seeds, looked at after 3; baseline" in text
+
+
 def test_looks_at_different_levels_share_a_column(made_up):
     results = made_up({"baseline": 0.9, "worse": 0.3, "same": 0.9}, seeds=6, examples=200)
     found = find(replace(results, study={**results.study, "looks": [3, 6]}))

@@ -8,7 +8,7 @@ from plugformer_ablation.design.arms import context_of, plain_name
 from plugformer_ablation.judging.findings import Findings
 from plugformer_ablation.judging.spending import price
 from plugformer_ablation.judging.statistics import RESAMPLES
-from plugformer_ablation.reporting.sentences import heading, how_judged
+from plugformer_ablation.reporting.sentences import heading, how_judged, trained_seeds
 
 _ESCAPED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX = str.maketrans({**_ESCAPED, "<": "$<$", ">": "$>$", **{mark: f"\\{mark}" for mark in "&%$#_{}"}})
@@ -44,7 +44,8 @@ def methods(findings: Findings) -> str:
     names = {plain_name(arm["arm"], arm["values"]) for arm in arms}
     contexts = {context_of(arm["values"]) for arm in arms}
     where = f" in each of {len(contexts)} combinations of task and scale" if len(contexts) > 1 else ""
-    lines = [f"{len(names)} arms were trained{where} with the seeds {', '.join(map(str, study['seeds']))}."]
+    seeds = ", ".join(map(str, trained_seeds(findings)))
+    lines = [f"{len(names)} arms were trained{where} with the seeds {seeds}."]
     metrics = {arm["arm"]: arm["metric"] for arm in arms}
     examples = sorted({len(cell.statistics.get(metrics[cell.arm], ())) for cell in cells} - {0})
     known = ", ".join(map(str, examples)) or "unknown"

@@ -189,13 +189,23 @@ def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
     return f"{where}{factor}{ours[differing[0]]}", theirs[differing[0]]
 
 
+def trained_seeds(findings: Findings) -> list[int]:
+    """Returns the seeds of a study with which any arm was trained: looks that decide all leave out the rest."""
+    trained = {cell.seed for cell in findings.results.cells}
+    seeds: list[int] = findings.results.study["seeds"]
+    return [seed for seed in seeds if seed in trained] or seeds
+
+
 def heading(findings: Findings) -> str:
     """Returns a line about the metric, the split, the number of seeds and the baseline."""
-    seeds = findings.results.study["seeds"]
+    seeds, planned = trained_seeds(findings), findings.results.study["looks"]
     judged = dict.fromkeys(_judged_by(findings, arm) for arm in findings.record["arms"])
-    *before, last = findings.results.study["looks"]
-    steps = f", looked at after {', '.join(map(str, before))} and {last}" if before else ""
-    count = f"{len(seeds)} seeds{steps}" if len(seeds) > 1 else "one seed"
+    count = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    if len(planned) > 1:
+        *before, last = [look for look in planned if look <= len(seeds)] or planned[:1]
+        steps = f"{', '.join(map(str, before))} and {last}" if before else f"{last}"
+        most = f" of {planned[-1]} planned" * (len(seeds) < planned[-1])
+        count = f"{len(seeds)}{most} seeds, looked at after {steps}"
     if (looks := len(findings.looks)) > 1:
         count += f" ({looks} looks at this study)"
     values = {**findings.record["arms"][0]["values"]}
