@@ -16,8 +16,10 @@ from plugformer_cli.printing import printable
 
 
 def is_live(console: Console) -> bool:
-    """Returns whether a bar can be redrawn: on a terminal, and in Jupyter with ipywidgets."""
-    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+    """Returns whether a bar can be redrawn: on a terminal that is not dumb, in Jupyter with ipywidgets."""
+    if console.is_jupyter:
+        return find_spec("ipywidgets") is not None
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 class ProgressDisplay:

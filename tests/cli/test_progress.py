@@ -48,3 +48,14 @@ def test_jupyter_shows_a_bar_if_it_can(monkeypatch, has_widgets):
     display.step_ended(run, Mock(step=1, epoch=1, loss=0.5, tokens=3, seconds=1.0, skipped=0))
     assert display._bar.disable is not has_widgets
     assert display._bar.tasks[0].completed == int(has_widgets)
+
+
+def test_a_dumb_terminal_gets_plain_lines():
+    """Such as a shell in Emacs, where nothing can be redrawn and rich shows no bar."""
+    out = io.StringIO()
+    console = Console(file=out, width=200, force_terminal=True, _environ={"TERM": "dumb"})
+    display, run = ProgressDisplay(console), Mock(steps=1)
+    run.task.training.log_every = 1
+    display.run_started(run)
+    display.step_ended(run, Update(1, 1, 1.0, 1, 1, None, 1e-3, 1.0))
+    assert "step 1/1  epoch 1  loss 1.0000" in out.getvalue()
