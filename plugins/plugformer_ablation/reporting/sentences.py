@@ -190,7 +190,7 @@ def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
 
 
 def trained_seeds(findings: Findings) -> list[int]:
-    """Returns the seeds of a study with which any arm was trained: looks that decide all leave out the rest."""
+    """Returns the seeds with which any arm was trained: looks that decide all leave out the rest."""
     trained = {cell.seed for cell in findings.results.cells}
     seeds: list[int] = findings.results.study["seeds"]
     return [seed for seed in seeds if seed in trained] or seeds
