@@ -32,7 +32,7 @@ def test_a_finished_cell_is_read(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     found.save(tmp_path / "again")
     written = json.loads((tmp_path / "again/cell.json").read_text())
-    new = {"diverged": None, "tokens": 0, "threads": 0, "validation": {}}  # keys that older files lack
+    new = {"diverged": None, "inconsistent": [], "tokens": 0, "threads": 0, "validation": {}}  # since added
     assert written == {**json.loads(KEPT), "directory": str(tmp_path), **new}
     assert found.statistics["exact_match"].tolist() == [[1.0], [0.0]]
 
