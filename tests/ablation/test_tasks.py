@@ -206,6 +206,17 @@ def test_a_gain_on_one_task_is_local(made_up):
     assert any("not the choice of tasks" in line for line in explanation(found))
 
 
+def test_arms_that_score_the_same_on_all_tasks_are_not_called_worse(made_up):
+    results = twice(made_up, *[{"baseline": 0.6, "other": 0.6}] * 2)
+    scored = {(cell.arm, cell.seed): cell for cell in results.cells}
+    cells = [
+        replace(scored[cell.arm.replace("other", "baseline"), cell.seed], arm=cell.arm)
+        for cell in results.cells
+    ]
+    (sentence,) = overall_sentences(find(replace(results, cells=tuple(cells))))
+    assert sentence == "over 2 tasks, other scores the same as the baseline: no difference shown."
+
+
 def test_different_metrics_are_compared_as_shares(made_up):
     results = twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}, ERRORS)
     found = find(results)

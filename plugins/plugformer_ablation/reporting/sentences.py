@@ -55,6 +55,8 @@ def overall_sentences(findings: Findings) -> list[str]:
         direction = "better" if (difference > 0) == overall["higher_is_better"] else "worse"
         where = f"over {len(overall['tasks'])} tasks, {overall['arm']}"
         text = f"{where} is {decimal(abs(difference), places)}{unit} {direction}"
+        if difference == 0:
+            text = f"{where} scores the same as the baseline"
         if overall["low"] is not None:
             low, high = (decimal(overall[end], places) for end in ("low", "high"))
             text += f" ({percent(overall['level'])} interval {low} to {high})"
