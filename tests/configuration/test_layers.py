@@ -44,6 +44,7 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
             "other.yaml:1:10  extends: {folder}/top.yaml extends itself",
         ),
         ("task: dates\nfactors: {}", "top.yaml:1:1  this is a study: `plugformer ablate top.yaml` runs it"),
+        ("tasks: {}\narms: {}", "top.yaml:1:1  this is a study: `plugformer ablate top.yaml` runs it"),
         ("extends: ${NO_SUCH}/a.yaml", "the variable 'NO_SUCH' is not set"),
         (
             "registry: absent.yaml",

@@ -122,7 +122,8 @@ def read_layers(
         file = Path(task) if isinstance(task, Path) or is_file(task) else _registered(task, Path(), registry)
         name = str(file.absolute()).removeprefix(f"{Path.cwd()}{os.sep}")
         written, seen = read_file(file, name), (*seen, file.resolve())
-        if {"task", "factors"} <= written.value.keys():
+        keys = written.value.keys()
+        if keys & {"task", "tasks"} and keys & {"factors", "arms", "preset"}:
             message = f"this is a study: `plugformer ablate {name}` runs it"
             raise Problem(written.origin(()), (), message).error
         refuse_references(written, file)
