@@ -148,6 +148,8 @@ def test_a_task_file_is_relative_to_the_study(file, tmp_path):
         ("seeds: 3", "seed: 3", r"study\.yaml:7:1  seed: unknown key 'seed' \(did you mean"),
         ("seeds: 3", "seeds: [1, 1]", r":7:8  seeds: expected at least one seed, and each once"),
         ("task: dates\n", "", r"task: is missing"),
+        (STUDY, "preset: wen\nseeds: 3\n", r"task: is missing"),
+        ("model.dropout: [0, 0.1]", "model: {dropout: [0]}", r":10:\d+  tune\.model: should be a valid list"),
         (
             "path: model.position",
             "path: model.attention",

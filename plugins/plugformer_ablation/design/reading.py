@@ -17,6 +17,9 @@ from plugformer_ablation.design.blocks import Range
 from plugformer_ablation.design.contradictions import contradictions
 from plugformer_ablation.design.study import Place, Study
 
+_OF_A_STUDY = {"study", "preset", "task", "tasks", "factors", "arms", "scales", "ladder", "seeds"}
+"""Keys that no task has."""
+
 
 def read_study(
     study: str | Tree,
@@ -41,7 +44,7 @@ def read_study(
     tree = study if isinstance(study, Tree) else None
     if isinstance(study, str) and is_file(study):
         tree = read_file(Path(study), study)
-    if tree is None or not {"factors", "arms", "task", "tasks"} & tree.value.keys():
+    if tree is None or not (isinstance(study, Tree) or _OF_A_STUDY & tree.value.keys()):
         if not swaps:
             raise ConfigurationError(
                 f"{study} is a task, and nothing is compared\n  write `plugformer ablate "
@@ -100,7 +103,7 @@ def _with_numbers(tree: Tree) -> Tree:
     for place in tunes:
         tried = tree.get(place)
         for path, value in tried.items() if isinstance(tried, dict) else ():
-            if isinstance(value, dict):
+            if isinstance(value, dict) and value.keys() & {"from", "to", "points"}:
                 numbers = check_settings(tree.at((*place, path)), Range).numbers
                 origin = tree.origin((*place, path)) or Origin("")
                 keys: list[Place] = [(), *((number,) for number in range(len(numbers)))]
