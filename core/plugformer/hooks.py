@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import pluggy
@@ -60,6 +61,11 @@ class Run:
     steps: int
     epoch_steps: int
     registry: Registry = field(default_factory=Registry.built_in, repr=False)
+
+    @property
+    def resume_command(self) -> str:
+        """The command that continues it."""
+        return f"plugformer train --resume --out {quote(str(self.directory))}{self.registry.arguments}"
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,8 @@ def test_a_ladder_derives_sizes_and_updates(registry):
         study(registry, task="dates", ladder=ladder, scales={"small": {}}, set=kept)
     with pytest.raises(ConfigurationError, match="evaluations needs tokens_per_parameter"):
         study(registry, task="dates", ladder={"layers": [1, 2], "evaluations": 4}, set=kept)
+    with pytest.raises(ConfigurationError, match="a number stands twice"):
+        study(registry, task="dates", ladder={"layers": [2, 2]}, set=kept)
 
 
 def twice(made_up, first, second, metric=None, *, apart=True):

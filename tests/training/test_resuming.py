@@ -23,8 +23,8 @@ from plugformer.training.train import resume
     ],
 )
 def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, steps):
-    out, observers = tmp_path / "run", [Interrupter(*steps, number=number)]
-    resume_it = f"Resume with `plugformer train --resume --out {out}`"
+    out, observers = tmp_path / "a run", [Interrupter(*steps, number=number)]
+    resume_it = f"Resume with `plugformer train --resume --out '{out}'`"
     with pytest.raises(InterruptedRunError, match=f"Interrupted at step {steps[0]}/10.*{resume_it}"):
         train_tiny(out, callbacks=observers)
     for step in steps[1:]:

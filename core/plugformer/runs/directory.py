@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any, NotRequired, cast
 
 from filelock import FileLock, Timeout
@@ -125,7 +126,7 @@ class RunDirectory:
         if os.path.lexists(path):
             raise RunError(
                 f"{path} exists already and is never overwritten: give another --out, "
-                f"or resume with `plugformer train --resume --out {path}`"
+                f"or resume with `plugformer train --resume --out {quote(str(path))}`"
             )
         attempt = temporary_name(path)
         try:

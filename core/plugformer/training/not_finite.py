@@ -113,8 +113,7 @@ class NotFiniteGuard:
         directory = RunDirectory(self.run.directory)
         last = "No checkpoint has been saved yet."
         if saved := sorted(directory.checkpoints.glob("step-*")):
-            resume = f"`plugformer train --resume --out {directory.path}{self.run.registry.arguments}`"
-            last = f"The last good checkpoint is {saved[-1]}; resume with {resume}."
+            last = f"The last good checkpoint is {saved[-1]}; resume with `{self.run.resume_command}`."
         lines = filter(None, [problem, cause, f"Usual remedies: {_REMEDIES}.", last])
         self.processes.abort(NotFiniteError("\n  ".join(lines)))
 

@@ -356,5 +356,5 @@ class Trainer:
                 self._save_model()
         where = self.run.directory
         place = f"step {self.progress.step}/{self.run.steps}. Checkpoint saved in {where}"
-        resume = f"`plugformer train --resume --out {where}{self.run.registry.arguments}`"
-        self.processes.abort(InterruptedRunError(f"Interrupted at {place}. Resume with {resume}."))
+        resume = f"Resume with `{self.run.resume_command}`."
+        self.processes.abort(InterruptedRunError(f"Interrupted at {place}. {resume}"))

@@ -183,6 +183,8 @@ class SizeLadder(Settings):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        if len({*self.layers}) < len(self.layers):
+            raise ValueError("layers: a number stands twice, and makes one scale")
         if self.evaluations is not None and self.tokens_per_parameter is None:
             raise ValueError("evaluations needs tokens_per_parameter, by which updates are known")
         return self

@@ -222,8 +222,8 @@ def train_cells(
     if remaining:
         raise InterruptedRunError(
             f"stopped by {interruption.requested or 'a signal'}: {total - len(remaining)} of {total} cells "
-            f"are done, and checkpoints of the others are in {out / CELLS}; run the same command "
-            "again to continue"
+            f"are done, and checkpoints of those that had begun are in {out / CELLS}; run the same "
+            "command again to continue"
         )
     return [
         CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failures[cell.name])
