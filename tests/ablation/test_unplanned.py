@@ -124,6 +124,8 @@ def test_contrasts_and_further_metrics_pay_for_looks(made_up):
     study = {**results.study, "metrics": ["exact_match"]}
     few = tuple(cell for cell in results.cells if cell.seed < 4)
     first = find(replace(results, study={**study, "seeds": [1, 2, 3], "looks": [3]}, cells=few))
+    planned = find(replace(results, study={**study, "looks": [4, 8]})).record["contrasts"]
+    assert [each["level"] for each in planned] == [pytest.approx(1 - ALPHA / 3 / 2)] * 3
     found = find(replace(results, study=study, looks=tuple(first.record["looks"])))
     assert [each["level"] for each in found.record["contrasts"]] == [pytest.approx(1 - ALPHA / 3 / 2)] * 3
     levels = [comparison["further"]["exact_match"]["level"] for comparison in found.comparisons]

@@ -142,7 +142,10 @@ def find(results: StudyResults) -> Findings:
         "decision_accuracy": decision_accuracies(results),
         "signal_to_noise": signals_to_noise(results),
         "contrasts": judge_contrasts(
-            planned_contrasts(results.arms), scores, results.study["seeds"], family.least
+            planned_contrasts(results.arms),
+            scores,
+            results.study["seeds"],
+            family.least / max(len(results.study["looks"]), 1),
         ),
         "looks": with_look(pairs, results.looks, results.study, verdicts),
         "made_of": results.made_of,
