@@ -1,6 +1,7 @@
 """What is not said in a task serves it: defaults that learn."""
 
 import numpy as np
+import pytest
 
 from plugformer.training.train import train
 
@@ -35,3 +36,15 @@ def test_an_encoder_learns_the_sense_of_rare_words(tmp_path):
     (tmp_path / "task.yaml").write_text(TASK)
     report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).report
     assert report.metrics["accuracy"]["value"] >= 0.88
+
+
+@pytest.mark.parametrize(("number", "tokens"), [(1600, 375), (800, 256), (10_000, 2048)])
+def test_batches_of_few_data_are_small(tmp_path, number, tokens):
+    """An epoch has 32 updates, unless batches would have fewer than 256 positions; a text has 10 here."""
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *texts(number)]))
+    task = TASK.replace("{batch_size: 64, epochs: 5}", "{steps: 1}")
+    (tmp_path / "task.yaml").write_text(task.replace("limit: null", "limit: 8, baselines: []"))
+    notices = []
+    trained = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=notices.append)
+    assert trained.task.training.batch_tokens == tokens
+    assert any(f"batch_tokens is {tokens}" in notice for notice in notices) == (tokens < 2048)

@@ -295,7 +295,8 @@ class TrainingSettings(Settings):
     steps: Count | None = Field(default=None, description="Updates in all, instead of epochs.")
     batch_tokens: Count | None = Field(
         default=None,
-        description=f"Positions of a batch, padding included; {DEFAULT_BATCH_TOKENS} if not given.",
+        description=f"Positions of a batch, padding included; if not given {DEFAULT_BATCH_TOKENS}, or fewer "
+        "for few data.",
     )
     batch_size: Count | None = Field(
         default=None, description="Examples of a batch, of similar length, instead of its tokens."

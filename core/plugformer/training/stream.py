@@ -18,6 +18,10 @@ from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import TrainingProgress
 
+LEAST_EPOCH_STEPS = 32
+"""Updates of an epoch below which the batches of a task that does not name their size become smaller."""
+LEAST_BATCH_TOKENS = 256
+"""Positions below which they do not."""
 STREAMED_EPOCH = 1000
 """Updates between two evaluations where nobody knows how many an epoch has."""
 
@@ -29,6 +33,19 @@ def ladder_of(settings: TrainingSettings, split: EncodedSplit) -> Ladder:
     """Returns the shapes of batches of such examples, as the task's batch settings say."""
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
     return Ladder(split.lengths, split.counts, tokens=tokens, size=settings.batch_size)
+
+
+def usual_batch_tokens(data: PreparedData, batches_per_update: int) -> int:
+    """Returns the positions of a batch for a task that does not say it: fewer if the data are few.
+
+    Ten epochs are then some hundred updates, without which no model learns (docs/decisions/0014-defaults.md).
+    """
+    if data.streamed is not None:
+        return DEFAULT_BATCH_TOKENS
+    train = data.splits["train"]
+    positions = int((train.lengths * train.counts).sum())
+    fitting = positions // (LEAST_EPOCH_STEPS * batches_per_update)
+    return min(DEFAULT_BATCH_TOKENS, max(LEAST_BATCH_TOKENS, fitting))
 
 
 def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:

@@ -43,7 +43,7 @@ from plugformer.runs.self_check import record_answers
 from plugformer.runs.store import load_tensors, refuse_links, restore, write_json, write_text
 from plugformer.training.setup import create_trainer
 from plugformer.training.strategy import precision
-from plugformer.training.stream import count_updates, epochs_of
+from plugformer.training.stream import count_updates, epochs_of, usual_batch_tokens
 from plugformer.validation import validate
 
 Final = Literal["test", "validation", "both"]
@@ -116,13 +116,14 @@ def train(
     with processes.raise_everywhere():
         known = (registry or Registry.discover()).with_components(components or {})
         resolved = resolve(task, overrides, known, in_memory=data is not None)
-        experiment = _with_batches(validate(resolved, by_split(data)), processes, notify)
+        experiment = validate(resolved, by_split(data))
         training = experiment.task.training
         where = environment(processes.device, processes.count, precision(training, processes.device))
     name = short_name("task" if isinstance(task, Mapping) else str(task))
     path = Path(out or processes.on_main(lambda: f"runs/{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"))
     processes.on_main(lambda: RunDirectory.require_possible(path))
     prepared = _prepare(experiment, None, notify, processes)
+    experiment = _with_batches(experiment, prepared, processes, notify)
     with processes.raise_everywhere():
         experiment.raise_for(unscored(experiment, prepared.splits["validation"]))
     model = build(experiment.spec, prepared.processor.sizes)
@@ -204,8 +205,10 @@ def resume(
         return _finish(trained, prepared, callbacks, notify, processes, final, started, baselines=baselines)
 
 
-def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) -> Experiment:
-    """Returns the experiment with what it monitors, and with batches of a size for all processes."""
+def _with_batches(
+    experiment: Experiment, data: PreparedData, processes: Processes, notify: Notify
+) -> Experiment:
+    """Returns the experiment with what it monitors, with batches for all processes and for the data."""
     training = experiment.task.training
     batches = -(-training.batches_per_update // processes.count) * processes.count  # rounded up
     if batches != training.batches_per_update:
@@ -213,7 +216,11 @@ def _with_batches(experiment: Experiment, processes: Processes, notify: Notify) 
             f"training.batches_per_update is {batches} instead of {training.batches_per_update}: "
             f"{processes.count} processes share the batches of an update"
         )
-    tokens = training.batch_tokens if training.batch_size else training.batch_tokens or DEFAULT_BATCH_TOKENS
+    tokens = training.batch_tokens
+    if tokens is None and training.batch_size is None:
+        tokens = usual_batch_tokens(data, batches)
+        if tokens < DEFAULT_BATCH_TOKENS:
+            notify(f"training.batch_tokens is {tokens}, so that an epoch of few data has updates enough")
     decided = {"batches_per_update": batches, "batch_tokens": tokens, "monitor": experiment.task.monitor}
     training = training.model_copy(update=decided)
     return experiment.with_task(experiment.task.model_copy(update={"training": training}))
