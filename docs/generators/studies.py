@@ -43,8 +43,8 @@ def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
         yield from ("", "", "")
         return
     mean = next(arm["score"]["mean"] for arm in report["arms"] if arm["arm"] == verdict["baseline"])
-    ends = [100 * verdict[key] / mean for key in ("difference", "low", "high")]
-    yield "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*ends)
+    ends = [100 * verdict[key] / mean for key in ("difference", "low", "high") if verdict[key] is not None]
+    yield ("{:+.2f} % [{:+.2f}, {:+.2f}]" if len(ends) == 3 else "{:+.2f} %").format(*ends)
     yield verdict["verdict"]
     speedup = (verdict["speedup"] or {}).get("operations")
     yield "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**speedup) if speedup else "–"
