@@ -281,6 +281,12 @@ def test_a_column_called_2_is_not_the_second_one(tmp_path: Path) -> None:
         ({"columns": {"source": "sorce", "target": 2}}, ("columns",), "(did you mean 'source'?)"),
         ({"header": False, "columns": {"source": 1, "target": 3}}, ("columns",), "no column 3"),
         ({"files": {"train": "rows.parquet"}}, ("columns",), "rows.parquet: there is no column"),
+        ({"files": {"train": "rows.jsonl"}}, ("files", "train"), "rows.jsonl:1: there is no column"),
+        (
+            {"files": {"train": "short.tsv"}},
+            ("files", "train"),
+            "short.tsv:2: number of columns: 1, expected 2",
+        ),
     ],
 )
 def test_problems_are_found_before_reading(
@@ -290,6 +296,8 @@ def test_problems_are_found_before_reading(
     written(tmp_path, "rows.tsv", "source\ttarget\na\t1\n")
     written(tmp_path, "rows.dat", "source\ttarget\na\t1\n")
     written(tmp_path, "empty.tsv", "")
+    written(tmp_path, "rows.jsonl", '{"source": "a"}\n')
+    written(tmp_path, "short.tsv", "source\ttarget\na\n")
     pq.write_table(pa.table({"source": ["a"]}), "rows.parquet")
     table = REGISTRY.create("data", "table", **{"files": {"train": "rows.tsv"}, **options})
     ((found, words),) = table.problems(PAIRS)

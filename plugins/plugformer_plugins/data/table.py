@@ -64,7 +64,9 @@ class TabularData(FileData):
         """Yields columns that the task does not have, and what is wrong with files up to their first row."""
         for keys, file in self.placed():
             try:
-                next(self.read(file, self.present(columns, [file])), None)
+                first = next(self.read(file, self.present(columns, [file])), None)
+                if isinstance(first, DataError) and self._bad_rows == "refuse":
+                    yield keys, str(first)
             except ConfigurationError as error:
                 yield ("columns",), str(error)
                 return
