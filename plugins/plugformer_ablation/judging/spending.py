@@ -10,8 +10,8 @@ def spent(cells: Sequence[CellResult], trials: Sequence[Record], preparation: Se
     """Returns the number of `trainings`, of `trials` and of those in `preparation`, and the seconds of each.
 
     A trial that decides is a training of the verdict, and counts as that alone. Seconds are the wall time of
-    all updates, on the device of a training: a GPU, or its share of the cores. Trainings that failed or
-    diverged count without the time that they took, which nobody has recorded.
+    all updates, on the device of a training: a GPU, or its share of the cores. Trainings that failed,
+    or ended because a number was not finite, count without their time, which nobody has recorded.
     """
     trials = [trial for trial in trials if not trial.get("decides")]
     return {
