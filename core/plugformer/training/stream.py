@@ -38,7 +38,8 @@ def ladder_of(settings: TrainingSettings, split: EncodedSplit) -> Ladder:
 def usual_batch_tokens(data: PreparedData, batches_per_update: int) -> int:
     """Returns the positions of a batch for a task that does not say it: fewer if the data are few.
 
-    Ten epochs are then some hundred updates, without which no model learns (docs/decisions/0014-defaults.md).
+    Ten epochs are then about three hundred updates, if batches do not have the least size. The rule is
+    explained in docs/decisions/0014-defaults.md.
     """
     if data.streamed is not None:
         return DEFAULT_BATCH_TOKENS
