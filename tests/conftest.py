@@ -338,7 +338,7 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("part.csv.gz", "head.csv", "desc_only.csv", "desc_only_lower.csv"):
         _write(folder / f"ag_news/train_{name}", rows)
     _write(folder / "ag_news/test.csv", rows)
-    for name in ("movies", "newsgroups", "hedges"):
+    for name in ("movies", "newsgroups", "hedges", "tweets", "reuters"):
         _write(folder / f"texts/{name}.csv", ["text,label", *(f"{text},{text[6]}" for text in english)])
     _write(folder / "tinyshakespeare/input.txt.gz", english)
     tags = ("PRON", "VERB", "NUM", "NOUN", "NOUN")
