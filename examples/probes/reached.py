@@ -3,17 +3,19 @@
     python examples/probes/reached.py studies/probes
 
 A task of the study is named "probe difficulty", such as "recall 16". A seed of an arm reaches the difficulty
-at which its accuracy falls to 90 %, read off between two difficulties in proportion to their logarithms. The
-interval is that of the mean of the logarithms over seeds (Student's t, 95 %). Where all seeds are below 90 %
-at the easiest difficulty, or above it at the hardest, the table says "<" or ">=".
+at which its accuracy first falls to 90 %, read off between two difficulties in proportion to their
+logarithms. The interval is that of the mean of the logarithms over seeds (Student's t, 95 %). A seed that is
+below 90 % at the easiest difficulty, or nowhere, has "<" or ">=" in place of a number, and its arm no mean:
+the table then has what each seed reaches.
 """
 
 import json
 import sys
 from collections import defaultdict
 from itertools import pairwise
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
+from statistics import mean, stdev
 
 from scipy.stats import t
 
@@ -23,31 +25,30 @@ Accuracies = dict[float, float]
 """The accuracy at each difficulty."""
 
 
-def reached(accuracies: Accuracies) -> float | None:
-    """Returns the logarithm of the difficulty at which the accuracy falls to 90 %, if it does in between."""
+def reached(accuracies: Accuracies) -> float:
+    """Returns the difficulty at which the accuracy first falls to 90 %: 0 before all, infinity after."""
     steps = sorted(accuracies.items())
+    if steps[0][1] < LEAST:
+        return 0.0
     for (easy, above), (hard, below) in pairwise(steps):
-        if above >= LEAST > below:
-            return log(easy) + (above - LEAST) / (above - below) * (log(hard) - log(easy))
-    return None
+        if below < LEAST:
+            return exp(log(easy) + (above - LEAST) / (above - below) * (log(hard) - log(easy)))
+    return inf
 
 
 def described(seeds: list[Accuracies]) -> str:
     """Returns the difficulty that the seeds of an arm reach, in the mean and with its interval."""
-    easiest, hardest = min(seeds[0]), max(seeds[0])
-    if all(seed[easiest] < LEAST for seed in seeds):
-        return f"< {easiest:g}"
-    if all(seed[hardest] >= LEAST for seed in seeds):
-        return f">= {hardest:g}"
-    found = [place for place in map(reached, seeds) if place is not None]
-    if len(found) < len(seeds):
-        return f"{len(found)} of {len(seeds)} seeds between {easiest:g} and {hardest:g}"
-    mean = sum(found) / len(found)
-    if len(found) < 2:
-        return f"{exp(mean):.3g}"
-    deviation = (sum((place - mean) ** 2 for place in found) / (len(found) - 1)) ** 0.5
-    half = t.ppf(0.975, len(found) - 1) * deviation / len(found) ** 0.5
-    return f"{exp(mean):.3g} [{exp(mean - half):.3g}, {exp(mean + half):.3g}]"
+    difficulties = sorted(map(reached, seeds))
+    if difficulties[0] == 0 or difficulties[-1] == inf:
+        bounds = {0.0: f"< {min(seeds[0]):g}", inf: f">= {max(seeds[0]):g}"}
+        each = [bounds.get(difficulty, f"{difficulty:.3g}") for difficulty in difficulties]
+        return ", ".join(each) if len(set(each)) > 1 else each[0]
+    logarithms = [log(difficulty) for difficulty in difficulties]
+    middle = exp(mean(logarithms))
+    if len(seeds) < 2:
+        return f"{middle:.3g}"
+    half = exp(t.ppf(0.975, len(seeds) - 1) * stdev(logarithms) / len(seeds) ** 0.5)
+    return f"{middle:.3g} [{middle / half:.3g}, {middle * half:.3g}]"
 
 
 def main() -> None:

@@ -114,4 +114,6 @@ def test_the_difficulty_reached_is_read_off_between_two(probes, monkeypatch) -> 
     assert described([half, {4.0: 0.95, 16.0: 0.85}]) == "8 [8, 8]"
     assert described([{4.0: 0.5, 16.0: 0.1}] * 2) == "< 4"
     assert described([{4.0: 1.0, 16.0: 0.9}] * 2) == ">= 16"
-    assert described([half, {4.0: 1.0, 16.0: 1.0}]) == "1 of 2 seeds between 4 and 16"
+    assert described([half, {4.0: 1.0, 16.0: 1.0}]) == "8, >= 16"
+    assert described([half, {4.0: 0.5, 16.0: 1.0}]) == "< 4, 8"
+    assert described([{4.0: 1.0, 16.0: 0.8, 64.0: 1.0}]) == "8"
