@@ -14,7 +14,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Engine
 from plugformer.registry import code_hash
 from plugformer.runs import RunDirectory, TrainedModel
-from plugformer_export.engine import ExportError, Format, UnsupportedExport
+from plugformer_export.engine import Format
 from plugformer_export.verification import RECORD, Notify, verified
 
 
@@ -40,15 +40,11 @@ class ExportEngine(Format, Engine):
         return self.load(trained, kept(self, trained, notify)).answering
 
 
-REFUSED = "refused.txt"
-"""Why a run was refused, in place of an export."""
-
-
 def kept(engine: Format, trained: TrainedModel, notify: Notify) -> Path:
     """Returns the folder of a run's export, which is made and compared with the run if it is not there.
 
     Nothing is kept in the run: what a run from elsewhere brings has not been compared by this user. The
-    folder's name is a hash of all that decides an answer. That a run was refused is kept, too.
+    folder's name is a hash of all that decides an answer.
 
     Raises:
         UnsupportedExport, ExportError, DataError, ConfigurationError: As `verified` does.
@@ -61,16 +57,8 @@ def kept(engine: Format, trained: TrainedModel, notify: Notify) -> Path:
         if (there / RECORD).is_file():
             there.touch()
             return there
-    if (folder / REFUSED).is_file():
-        raise UnsupportedExport((folder / REFUSED).read_text(encoding="utf-8"))
     notify(f"engine {engine.name}: converting the run and comparing the answers, once")
-    try:
-        found = verified(trained, engine, made, notify=notify)
-    except (UnsupportedExport, ExportError) as error:
-        with suppress(OSError):  # the cache cannot be written
-            folder.mkdir(exist_ok=True)
-            (folder / REFUSED).write_text(str(error), encoding="utf-8")
-        raise
+    found = verified(trained, engine, made, notify=notify)
     notify("\n".join(f"  {name}: {figure}" for name, figure in found.figures.items()))
     with suppress(OSError):  # another process was faster, or the cache cannot be written
         made.replace(folder)

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from plugformer.errors import ConfigurationError, PlugformerError
-from plugformer.interfaces import as_text
+from plugformer.interfaces import Level, as_text
 from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_cli import predictions
 from plugformer_cli.drawing import drawing_style
@@ -20,6 +20,9 @@ Notify = Callable[[str], None]
 WORST = 20
 """Number of examples that are listed."""
 
+PROMPT = 16
+"""Tokens of a language model's text that it continues."""
+
 
 def plot(
     trained: TrainedModel,
@@ -31,8 +34,9 @@ def plot(
 ) -> list[Path]:
     """Draws a run's learning curves, positions and attention; returns the files, the page last.
 
-    Attention is drawn for a text, or else the first validation example, and some layers, or else a few. The
-    validation examples with the worst value of a metric, or of `loss`, are listed.
+    Attention is drawn for a text, or else the first validation example, and some layers, or else a few; not
+    of models that read several texts apart. The validation examples with the worst value of a metric, or of
+    `loss`, are listed.
 
     Raises:
         ConfigurationError: There is no such layer or metric.
@@ -50,8 +54,7 @@ def plot(
     else:
         notify(f"no learning curves: {run.metrics} is missing")
     views = view_positions(trained.model, trained.task)
-    text = _first_example(trained, notify) if text is None else text
-    inspection = None if text is None else inspect_attention(trained, text)
+    inspection = _inspection(trained, text, notify)
     drawn = [] if inspection is None else select_layers(inspection.attentions, layers)
     positions = chain.from_iterable(map(draw_positions, views))
     files: list[Path] = []
@@ -95,15 +98,28 @@ def plot(
     return files
 
 
-def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
+def _inspection(trained: TrainedModel, text: str | None, notify: Notify) -> Inspection | None:
+    if trained.model.level is Level.VECTOR:
+        notify("no attention maps: the model reads each text of an example by itself")
+        return None
+    if text is None:
+        try:
+            text = _first_example(trained)
+        except PlugformerError as error:
+            notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")
+            return None
+    return inspect_attention(trained, text)
+
+
+def _first_example(trained: TrainedModel) -> str:
+    """Returns the input of the first validation example; of a language model how its text begins."""
     from plugformer.data import prepare  # most figures do not wait for libraries of data
 
-    try:
-        data = prepare(trained.experiment, trained.processor)
-        return data.splits["validation"].input(0)
-    except PlugformerError as error:
-        notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")
-        return None
+    split = prepare(trained.experiment, trained.processor).splits["validation"]
+    if split.example(0):
+        return split.input(0)
+    (beginning,) = trained.processor.target.decode([split.sequences([0])[0][:PROMPT]])
+    return beginning
 
 
 def worst_examples(trained: TrainedModel, metric: str, notify: Notify) -> list[tuple[str, ...]]:
@@ -128,7 +144,7 @@ def worst_examples(trained: TrainedModel, metric: str, notify: Notify) -> list[t
 
 def _attention_text(inspection: Inspection | None, drawn: Sequence[AttentionView]) -> Iterator[str]:
     if inspection is None:
-        yield "No text was given, and the task's data could not be read."
+        yield "There is no text that the model reads as one, or the task's data could not be read."
         return
     yield f"Input: {inspection.text}"
     yield f"Output: {inspection.output}"

@@ -164,10 +164,10 @@ async def _masks(service: Service, questions: list[Question], *, top_k: Literal[
 
 def _filled(service: Service, question: Question, answer: Prediction) -> dict[str, Any]:
     text, sequence = "".join(texts_in(question)), answer.text
-    pattern = "(.*)".join(
-        map(re.escape, re.split("|".join(map(re.escape, service.task_type.mask_tokens)), text))
-    )
-    match = re.fullmatch(pattern, sequence, re.DOTALL)
+    parts = re.split("|".join(map(re.escape, service.task_type.mask_tokens)), text)
+    tokenizer = service.trained.processor.source
+    written = tokenizer.decode(tokenizer.encode(parts))  # as in the answer, where words may be unknown
+    match = re.fullmatch("(.*)".join(map(re.escape, written)), sequence, re.DOTALL)
     token = " ".join(part.strip() for part in match.groups()) if match else ""
     return {"sequence": sequence, "token_str": token, "score": answer.probability}
 

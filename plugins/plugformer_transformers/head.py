@@ -23,7 +23,7 @@ class MaskedToken(LanguageModel):
         approximate: "none" for the exact GELU, "tanh" for its approximation.
     """
 
-    has_other_losses = True  # so that `loss` reads `logits`
+    has_other_losses = True  # so that `loss` computes the logits of masked tokens alone
 
     def __init__(
         self,

@@ -118,11 +118,17 @@ class LoRA(Callback):
 
 
 def _keep(adapted: Mapping[str, nn.Module], module: nn.Module, state: dict[str, Any], *_: Any) -> None:
-    """Replaces sums by the matrices and updates that there are: `load_state_dict` of the hook sets these."""
+    """Replaces sums by the updates that there are, and by what they have to be added to.
+
+    On a resume `load_state_dict` of the hook then sets all of them.
+    """
     del module
     for path, linear in adapted.items():
-        state.pop(f"{path}.weight", None)
-        for name, value in cast("Any", linear).parametrizations.weight.state_dict().items():
+        parts = cast("Any", linear).parametrizations.weight.state_dict()
+        if (given := state.pop(f"{path}.weight", None)) is not None:
+            weight = cast("Tensor", linear.weight).detach()
+            parts["original"] = parts["original"] + given.to(weight) - weight
+        for name, value in parts.items():
             state[f"{path}.parametrizations.weight.{name}"] = value
 
 

@@ -13,11 +13,11 @@ COLUMNS = with_kinds([WORDS, Column("tags", "tags", "output", along="words")])
 
 @pytest.fixture
 def read(tmp_path):
-    def read(text, columns=COLUMNS, **options):
+    def read(text, wanted=COLUMNS, **options):
         file = tmp_path / "train.conll"
         file.write_text(text, encoding="utf-8")
         data = CoNLL(**{"files": {"train": file}, "columns": {"words": 2, "tags": 3}, **options})
-        return [(row["words"], row["tags"]) for row in data.load(columns)["train"]], data.notices()
+        return [(row["words"], row["tags"]) for row in data.load(wanted)["train"]], data.notices()
 
     return read
 
@@ -33,6 +33,11 @@ def test_comments_and_what_is_no_word_are_left_out(read):
         "\n-DOCSTART- -X- O\n\n1\ta b\tX\n"
     )
     assert rows == [(["vamos", "nos", "#"], ["VERB", "PRON", "SYM"]), (["a b"], ["X"])]
+
+
+def test_words_that_look_like_numbers_of_tokens_are_words(read):
+    rows, _ = read("won O\n3-2 O\n1.5 B\n", columns={"words": 1, "tags": 2})
+    assert rows == [(["won", "3-2", "1.5"], ["O", "O", "B"])]
 
 
 def test_a_line_with_too_few_columns_is_refused_with_its_place(read):

@@ -40,6 +40,7 @@ RUNS = {
         ("model.attention=talking_heads", "model.position=yarn", "model.residual=stochastic_depth"),
         ["model.onnx"],
     ),
+    "two texts, with segments": ("sick-entailment", ("model.position=normalized",), ["model.onnx"]),
 }
 
 

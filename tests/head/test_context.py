@@ -33,11 +33,6 @@ class ReadsAll(LanguageModel):
         super().__init__(model)
         self.query = nn.Linear(model.width, model.width)
 
-    @property
-    def has_other_losses(self):
-        """Whether the scores are not those of a linear map."""
-        return True
-
     def logits(self, hidden, context):
         ids = context.source.ids[:, None].expand(-1, hidden.shape[1], -1)
         products = (self.query(hidden) @ context.memory.mT).masked_fill(~context.source.mask[:, None], 0.0)

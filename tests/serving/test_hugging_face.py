@@ -8,6 +8,8 @@ import uvicorn
 from huggingface_hub import InferenceClient
 from tests.serving.conftest import TEXTS
 
+from plugformer.interfaces import Prediction
+from plugformer_serving.hugging_face import _filled
 from plugformer_serving.server import address, bind
 
 
@@ -73,6 +75,11 @@ def test_parts_of_a_text_with_labels(served, client):
 def test_a_masked_word_is_filled(client):
     (found,) = client("masks").fill_mask("the [MASK] house")
     assert found.sequence.startswith("the") and found.token_str in found.sequence
+
+
+def test_a_mask_between_words_that_the_answer_writes_otherwise_is_found(served):
+    answer = Prediction("the red <unk>", -1.0)
+    assert _filled(served("masks").service, {"text": "The [MASK] marmalade"}, answer)["token_str"] == "red"
 
 
 def test_an_answer_in_text(served, client):

@@ -9,6 +9,7 @@ from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs import own_tensors
+from plugformer_plugins.callback.average_checkpoints import mean_tensors
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,20 @@ def test_adapters_resume_exactly_and_leave_a_plain_run(pretrained, tmp_path):
         found = own_tensors(other.model)
         assert found.keys() == expected.keys()
         assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_an_average_of_adapted_models_is_that_of_their_sums(pretrained, tmp_path):
+    written = task_of("bert", pretrained("bert")[0])
+    hooks = [{"name": "lora", "rank": 2, "alpha": 64}, {"name": "average_checkpoints", "checkpoints": 2}]
+    optimizer = {"name": "adamw", "lr": 0.1}
+    written["training"] = {
+        "steps": 4,
+        "evaluate_every": 2,
+        "batch_size": 4,
+        "callbacks": hooks,
+        "optimizer": optimizer,
+    }
+    trained = train(written, data=rows_of("bert"), out=tmp_path / "run", notify=str)
+    expected = mean_tensors(sorted((tmp_path / "run" / "averaging").iterdir()))
+    for name, tensor in own_tensors(trained.model).items():
+        torch.testing.assert_close(tensor, expected[name])

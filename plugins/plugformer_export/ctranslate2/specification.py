@@ -107,7 +107,7 @@ class Parts:
 
         stack: Any = self.model.stacks[name]
         network = self.name(f"{name}.layers.0.feed_forward")
-        activation = "GELUTanh" if network == "gelu" and _is_tanh(stack.layers[0]) else ACTIVATIONS[network]
+        activation = "GELUTanh" if _is_tanh(stack.layers[0]) else ACTIVATIONS[network]
         position, heads = self.name(f"{name}.position"), stack.layers[0].attention
         arguments = {
             "num_layers": len(stack.layers),

@@ -73,6 +73,10 @@ class ONNX(ExportEngine):
             written.save(str(folder / files[name]), external_data=False)
             described[name] = {"file": files[name], "inputs": [*each.arguments], "outputs": [*each.outputs]}
         special = {"padding": PADDING, "begin": BEGIN, "end": END, "unknown": UNKNOWN}
+        template = template_of(example(trained, [[4]]))
+        before, _, after = next(iter(template.values()))
+        for name in self._traced["model"][0].arguments if "model" in self._traced else ():
+            template.setdefault(name, [[0] * len(before), 0, [0] * len(after)])  # segments: all of one text
         config = {
             "format": "plugformer-onnx",
             "opset": OPSET,
@@ -80,7 +84,7 @@ class ONNX(ExportEngine):
             "max_length": trained.task.model.max_length,
             "special_ids": special,
             "programs": described,
-            "template": template_of(example(trained, [[4]])),
+            "template": template,
             "classes": trained.processor.classes,
         }
         (folder / "config.json").write_text(
@@ -108,4 +112,9 @@ def example(trained: TrainedModel, rows: Sequence[Sequence[int]]) -> Batch:
 
 def programs(trained: TrainedModel) -> dict[str, Program]:
     """Returns what is traced of a model."""
-    return programs_of(trained.model, example(trained, _SMALL), example(trained, _LARGE))
+    texts = [column for column in trained.experiment.task_type.columns if column.role == "input"]
+    several = (
+        len(texts) > 1 and trained.model.level is Level.SEQUENCE
+    )  # with END between, and marks of segments
+    small, large = ([[*row, *[END, *row] * several] for row in rows] for rows in (_SMALL, _LARGE))
+    return programs_of(trained.model, example(trained, small), example(trained, large))

@@ -7,7 +7,7 @@ import numpy as np
 
 from plugformer.interfaces import Example, OutputBaseline, OutputType, Prediction, TaskType, as_text
 from plugformer_plugins.baseline.neighbours import ranked
-from plugformer_plugins.baseline.words import words
+from plugformer_plugins.baseline.words import counts, words
 
 ITERATIONS = 5
 SMALLEST = 1e-6
@@ -53,12 +53,12 @@ class IBMModel1(OutputBaseline):
         self, questions: Sequence[Example], candidates: Sequence[Any], n_best: int
     ) -> list[Prediction]:
         """Returns the candidates that explain each question's words best."""
-        asked = [[self._asked[word] for word in row if word in self._asked] for row in map(_words, questions)]
+        asked = counts(list(map(_words, questions)), self._asked)
         scores = np.zeros((len(questions), len(candidates)))
         for column, text in enumerate(candidates):
             known = [self._given[word] for word in ["", *words(as_text(text))] if word in self._given]
             likely = np.log(np.maximum(np.asarray(self._table[:, known].mean(axis=1))[:, 0], SMALLEST))
-            scores[:, column] = [likely[row].sum() for row in asked]
+            scores[:, column] = asked @ likely
         return [
             Prediction.of([Prediction(candidates[place]) for place in ranked(row, n_best)]) for row in scores
         ]
@@ -75,9 +75,9 @@ def _numbers(rows: Sequence[Sequence[str]]) -> dict[str, int]:
 
 def _links(asked: Sequence[Sequence[int]], given: Sequence[Sequence[int]]) -> tuple[Any, Any, Any]:
     """Returns for each link of a word asked to one given in its pair: the word's place, and both numbers."""
-    counts = np.repeat(list(map(len, given)), list(map(len, asked)))  # links of each word asked
-    tokens = np.repeat(np.arange(len(counts)), counts)
-    f = np.repeat(np.array([word for row in asked for word in row], dtype=np.int64), counts)
+    links = np.repeat(list(map(len, given)), list(map(len, asked)))  # links of each word asked
+    tokens = np.repeat(np.arange(len(links)), links)
+    f = np.repeat(np.array([word for row in asked for word in row], dtype=np.int64), links)
     e = np.array(
         [word for row, other in zip(given, asked, strict=True) for word in [*row] * len(other)], np.int64
     )

@@ -15,7 +15,7 @@ from plugformer_plugins.data.files import FileData, OneOrMore, SplitName
 from plugformer_plugins.data.rows import LoadedRow, Policy, loaded_row
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")
-"""The number of a CoNLL-U line that is not a word: a multiword token or an empty node."""
+"""The number of a line that is no word, if column 1 is not read: a multiword token or an empty node."""
 
 
 class CoNLL(FileData):
@@ -79,7 +79,7 @@ class CoNLL(FileData):
                 continue
             fields = line.split("\t") if "\t" in line else line.split()
             is_comment = (fields[0] == "#" and "\t" not in line) or fields[0] == "-DOCSTART-"
-            if is_comment or _NO_WORD.fullmatch(fields[0]):
+            if is_comment or (1 not in places and _NO_WORD.fullmatch(fields[0])):
                 continue
             rows.append(fields)
             complete = len(fields) >= max(places) and all(fields[place - 1] for place in places)

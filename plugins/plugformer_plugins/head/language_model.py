@@ -70,7 +70,7 @@ class LanguageModel(SmoothedHead):
         context: HeadInput,
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the real targets, and their number; smoothed in training."""
-        if self.has_other_losses:
+        if self.has_other_losses or type(self).logits is not LanguageModel.logits:
             return super().loss(hidden, targets, context)
         real, weights = context.real, None
         if context.weights is not None:

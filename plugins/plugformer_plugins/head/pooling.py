@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,7 +13,6 @@ from plugformer_blocks import Pooling, pool
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 Hidden = Float[Tensor, "batch length width"]
-Loss = tuple[Float[Tensor, ""], Int[Tensor, ""]]
 
 
 class Pooled(SmoothedHead):
@@ -79,13 +78,6 @@ class Classifier(Pooled):
             function = nn.ReLU() if activation == "relu" else nn.Tanh()
             self.hidden = nn.Sequential(nn.Linear(model.width, hidden), function)
             self.output = nn.Linear(hidden, model.outputs)
-
-    def loss(self, hidden: Hidden, targets: Int[Tensor, " batch"], context: HeadInput) -> Loss:
-        """Returns the cross-entropy summed over the sequences, and their number; smoothed in training."""
-        if self.has_other_losses:
-            return super().loss(hidden, targets, context)
-        loss = self.cross_entropy(self.logits(hidden, context), targets, context)
-        return loss, targets.new_tensor(targets.numel())
 
 
 class MultiLabelClassifier(Pooled):

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
@@ -35,13 +35,27 @@ class SmoothedHead(Head):
         """The share of each target that is spread, in evaluation mode 0."""
         return self.label_smoothing if self.training else 0.0
 
-    def cross_entropy(
+    def loss(
+        self,
+        hidden: Float[Tensor, "batch length width"],
+        targets: Shaped[Tensor, " batch *axes"],
+        context: HeadInput,
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the sum of the weighted losses of real targets, and their number; smoothed in training."""
+        if self.has_other_losses:
+            return super().loss(hidden, targets, context)
+        logits = self.logits(hidden, context)
+        if targets.dim() == 1:  # one of each sequence
+            return self._cross_entropy(logits, targets, context), targets.new_tensor(targets.numel())
+        counted = targets.masked_fill(~context.real, IGNORED)  # no shape depends on where targets are
+        return self._cross_entropy(logits, counted, context), context.real.sum()
+
+    def _cross_entropy(
         self,
         logits: Float[Tensor, "batch *length outputs"],
         targets: Int[Tensor, " batch *length"],
         context: HeadInput,
     ) -> Float[Tensor, ""]:
-        """Returns the sum of the smoothed and weighted cross-entropies, 0 for targets that are IGNORED."""
         losses = functional.cross_entropy(
             logits.flatten(0, -2),
             targets.flatten(),

@@ -2,12 +2,11 @@
 
 from typing import Annotated
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.interfaces import HeadContext, HeadInput, Level
-from plugformer_blocks import IGNORED
 from plugformer_plugins.head.smoothing import LabelSmoothing, SmoothedHead
 
 
@@ -43,16 +42,3 @@ class TokenClassifier(SmoothedHead):
         """Returns the scores of every label at every token."""
         logits: Tensor = self.output(self.dropout(hidden))
         return logits
-
-    def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Int[Tensor, "batch length"],
-        context: HeadInput,
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the cross-entropy summed over the tokens with a target, and their number."""
-        if self.has_other_losses:
-            return super().loss(hidden, targets, context)
-        real = context.real
-        counted = targets.masked_fill(~real, IGNORED)  # no shape depends on where targets are
-        return self.cross_entropy(self.logits(hidden, context), counted, context), real.sum()

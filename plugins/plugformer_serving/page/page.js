@@ -103,7 +103,8 @@ function show(record) {
   const inputs = Object.values(record.input);
   const words = Array.isArray(inputs[0]) ? inputs[0] : String(inputs[0]).split(/\s+/).filter(Boolean);
   const tags = record.output;
-  const tagged = Array.isArray(tags) && tags.length === words.length && tags.every((tag) => typeof tag === "string");
+  const tagged = Array.isArray(tags) && tags.length === words.length && tags.every((tag) => typeof tag === "string")
+    && (!record.probabilities || Array.isArray(record.probabilities));
   answer.append(tagged && inputs.length === 1
     ? taggedWords(words, tags, record.probabilities)
     : make("p", { className: "output" }, textOf(record.output) || "(empty)"));
