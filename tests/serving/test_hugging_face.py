@@ -79,7 +79,8 @@ def test_a_masked_word_is_filled(client):
 
 def test_a_mask_between_words_that_the_answer_writes_otherwise_is_found(served):
     answer = Prediction("the red <unk>", -1.0)
-    assert _filled(served("masks").service, {"text": "The [MASK] marmalade"}, answer)["token_str"] == "red"
+    filled = _filled(served("masks").service, {"text": "The [MASK] marmalade"}, answer)
+    assert filled == {"sequence": answer.text, "token_str": "red", "score": answer.probability}
 
 
 def test_an_answer_in_text(served, client):
