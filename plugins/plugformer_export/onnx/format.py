@@ -113,8 +113,12 @@ def example(trained: TrainedModel, rows: Sequence[Sequence[int]]) -> Batch:
 def programs(trained: TrainedModel) -> dict[str, Program]:
     """Returns what is traced of a model."""
     texts = [column for column in trained.experiment.task_type.columns if column.role == "input"]
-    several = (
-        len(texts) > 1 and trained.model.level is Level.SEQUENCE
-    )  # with END between, and marks of segments
-    small, large = ([[*row, *[END, *row] * several] for row in rows] for rows in (_SMALL, _LARGE))
-    return programs_of(trained.model, example(trained, small), example(trained, large))
+    several = len(texts) > 1 and trained.model.level is Level.SEQUENCE
+    small, large = ((_joined if several else example)(trained, rows) for rows in (_SMALL, _LARGE))
+    return programs_of(trained.model, small, large)
+
+
+def _joined(trained: TrainedModel, rows: Sequence[Sequence[int]]) -> Batch:
+    """Returns questions of two texts, END between them, with marks of segments."""
+    encoded = Encoded({"input": Ragged.of([[*row, END, *row] for row in rows])})
+    return trained.model.spec.architecture.collate(encoded, trained.model.level)
