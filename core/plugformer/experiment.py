@@ -147,7 +147,10 @@ def by_split(data: Any) -> dict[str, Any]:
     """
     if data is None:
         return {}
-    return dict(data) if isinstance(data, Mapping) and "train" in data else {"train": data}
+    splits = isinstance(data, Mapping) and (
+        "train" in data or all(name == "validation" or str(name).startswith("test") for name in data)
+    )
+    return dict(data) if splits else {"train": data}
 
 
 NO_POSITION = Component(name="none")

@@ -2,22 +2,11 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from math import isfinite
 
 from datasets import ClassLabel, Dataset
 
 from plugformer.data.files import SHOWN
 from plugformer.interfaces import Column, OutputType, TaskType
-
-_LATIN = str.maketrans(
-    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405"  # Cyrillic
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455"
-    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"  # Greek
-    "\u03bf\u03c1",
-    "ABEKMHOPCTYXIJSaeopcyxijsABEZHIKMNOPTYXop",
-)
-"""Letters that look like Latin ones: https://www.unicode.org/reports/tr39/#Confusable_Detection."""
-
 
 MANY, SELDOM = 50, 3
 """So many labels with fewer examples each are probably numbers that measure something."""
@@ -27,15 +16,8 @@ _MISSING = ("nan", "nat", "null", "<na>")
 
 
 def _seen(name: str) -> str:
-    """Returns what people see of a name: without invisible characters, case, and other ways to write it."""
-    visible = (char for char in name if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
-    text = unicodedata.normalize("NFKC", "".join(visible)).translate(_LATIN)
-    text = " ".join(text.split()).casefold()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return str(number) if isfinite(number) else text
+    """Returns a name without case, further spaces, and other ways to write the same characters."""
+    return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()
 
 
 def look_alikes(names: Sequence[str], kind: str = "classes") -> list[str]:
@@ -68,7 +50,7 @@ def doubtful_classes(
     for column in columns if "train" in splits else ():
         if isinstance(column.kind.feature, ClassLabel):
             train = splits["train"]
-            used = {train.features[column.name].names[number] for number in train.unique(column.name)}
+            used = {train.features[column.name].names[number] for number in set(train[column.name])}
             if unused := [name for name in names if name not in used]:
                 notices.append(f"train: no example has the class {', '.join(map(repr, unused))}")
             if len(names) >= MANY and len(train) < SELDOM * len(names):

@@ -292,6 +292,8 @@ def _question(text: str | Example, experiment: Experiment) -> Example:
     try:
         str(text).encode()
         given = experiment.task_type.example_from_text(text) if isinstance(text, str) else text
+        if not isinstance(given, Mapping):
+            raise DataError(f"{beginning} is neither a text nor values by column")
         if not asked <= given.keys() <= kinds.keys():
             raise DataError(f"found {', '.join(given)}, expected {', '.join(sorted(asked or kinds))}")
         values = {name: kinds[name].read(value) for name, value in given.items()}

@@ -87,6 +87,8 @@ class Evaluator:
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
+        if not rows:
+            return []
         predictor, task_type = self.predictor, self.predictor.processor.task_type
         ranks = type(task_type).rank is not TaskType.rank
         compute: Any = predictor.vectors if ranks else predictor.predict

@@ -209,6 +209,7 @@ def evaluating(model: Model) -> Iterator[None]:
     training = model.training
     if training:  # each change visits every module
         model.eval()
+        model._take_auxiliary_losses()
     device = model.device.type
     mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     try:

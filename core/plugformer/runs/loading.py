@@ -214,7 +214,7 @@ class TrainedModel:
         from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
-        if isinstance(files, list | tuple) and all(isinstance(file, str | Path) for file in files):
+        if isinstance(files, list | tuple) and files and all(isinstance(file, str | Path) for file in files):
             name = ", ".join(map(str, files))
             examples, count, notices = read_files(list(map(Path, files)), self.experiment, self.processor)
         else:

@@ -217,11 +217,13 @@ def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     past, hidden = model.begin(batch)
     context = model.head_input(batch, past, hidden)
     total = torch.zeros(len(hidden), dtype=torch.float64)  # on the CPU: not every device has float64
-    for ids, real in zip(following.T, counts.T, strict=True):
+    columns = list(zip(following.split(1, dim=1), counts.split(1, dim=1), strict=True))
+    for column, (ids, real) in enumerate(columns):
+        if column:  # a sequence of full length has no room for a step after its last token
+            hidden = model.step(Tokens(*columns[column - 1]), past)[:, -1]
+            context = replace(context, cross_attention=model.take_cross_attention())
         scores = model.head.logits(hidden[:, None], context).float().log_softmax(dim=-1)[:, 0]
-        total += scores.gather(1, ids[:, None])[:, 0].masked_fill(~real, 0.0).cpu()
-        hidden = model.step(Tokens(ids[:, None], real[:, None]), past)[:, -1]
-        context = replace(context, cross_attention=model.take_cross_attention())
+        total += scores.gather(1, ids).masked_fill(~real, 0.0)[:, 0].cpu()
     log_probabilities: ndarray = total.numpy()
     return log_probabilities
 
