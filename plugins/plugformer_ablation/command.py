@@ -229,7 +229,7 @@ def _show(results: "StudyResults", folder: Path, *, as_json: bool) -> None:
     else:
         typer.echo(report.text(Console().width if sys.stdout.isatty() else None))
         typer.echo(f"\n{files[-1]}")
-    if any(cell.failure is not None for cell in results.cells):
+    if results.failed:
         raise typer.Exit(1)
     if report.findings.undecided:
         raise typer.Exit(UNDECIDED)

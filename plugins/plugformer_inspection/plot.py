@@ -118,7 +118,7 @@ def _first_example(trained: TrainedModel) -> str:
     split = prepare(trained.experiment, trained.processor).splits["validation"]
     if split.example(0):
         return split.input(0)
-    (beginning,) = trained.processor.target.decode([split.sequences([0])[0][:PROMPT]])
+    (beginning,) = trained.processor.target.decode([split.sequences([0])[0][:PROMPT].tolist()])
     return beginning
 
 

@@ -39,9 +39,9 @@ def replacements(
 
 def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     """Yields contradictions: too many trainings, settings given twice, or set by the study itself."""
-    for name, given in (("scale", study.scales), ("task", study.tasks)):
-        if given and name in study.factors:
-            yield ("factors", name), f"`{name}s` has this name: give the factor another one"
+    for name in ("scale", "task"):
+        if name in study.factors:
+            yield ("factors", name), f"`{name}s` names these: give the factor another name"
     if bool(study.task) == bool(study.tasks):
         yield ("task",), "expected either `task` or `tasks`" if study.task else "is missing"
         return
@@ -64,7 +64,9 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         advice = "use fewer values, seeds or settings to try, or write `design: one-factor`"
         yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"
         return  # looking further would take long
-    yield from _own_tuning(study)
+    if wrong := list(_own_tuning(study)):
+        yield from wrong
+        return
     if study.screen and study.tunes_by_seed:
         message = "with `screen`, settings are chosen once, before it: write `tuning: {seeds: 1}` or more"
         yield ("tuning", "seeds"), message
@@ -79,10 +81,17 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
     scales = [
         (("scales", name), path, "") for name, settings in study.scales.items() for path in _leaves(settings)
     ]
+    own = [
+        (("arms", name, "tune", path), path, "")
+        for name, settings in study.arms.items()
+        for path in settings.get("tune", {})
+    ]
     known: dict[str, str] = {}
-    for place, path, owner in (*tuned, *factors, *arms_settings, *scales):
+    for place, path, owner in (*tuned, *factors, *arms_settings, *scales, *own):
         for other, by in known.items():
-            if _overlap(path, other):
+            if _overlap(path, other) and not (
+                place[2:3] == ("tune",) and path == other
+            ):  # an arm's own values
                 yield place, f"{path!r} is also changed by {by}: let one of them have whole blocks"
         if owner:
             known[path] = owner
@@ -103,7 +112,7 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
 
 
 def _stages(study: Study) -> Iterator[tuple[Place, str]]:
-    """Yields tasks that start from one that does not come before them, and effects without a unit."""
+    """Yields tasks that start from one that does not come before them."""
     names = list(study.tasks)
     for number, (name, task) in enumerate(study.tasks.items()):
         if task.start and task.start.task not in names[:number]:
@@ -112,7 +121,7 @@ def _stages(study: Study) -> Iterator[tuple[Place, str]]:
 
 
 def _own_tuning(study: Study) -> Iterator[tuple[Place, str]]:
-    """Yields what is wrong with the settings that arms tune for themselves."""
+    """Yields the arms whose own settings to tune have another form."""
     for name, settings in study.arms.items():
         own = settings.get("tune", {})
         if not isinstance(own, dict) or not all(isinstance(tried, list) and tried for tried in own.values()):
@@ -121,11 +130,6 @@ def _own_tuning(study: Study) -> Iterator[tuple[Place, str]]:
                 "expected settings by dotted keys, each with a list of values to try",
             )
             return
-        for path in own:
-            if _within(path, "evaluation") or _within(path, "training.monitor"):
-                yield ("arms", name, "tune", path), f"{path!r} decides how arms are measured: use `set`"
-            if _overlap(path, "training.seed"):
-                yield ("arms", name, "tune", path), "the seeds are given by the study"
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -127,7 +127,7 @@ def _with_options(tree: Tree, options: dict[str, Sequence[str]]) -> Tree:
             tree = tree.with_value((key, name), value)
             continue
         factor = merge_layers([Tree.of(name, origin).under(("path",)), value.under(("values",))])
-        name = name if str(path[-1]) in factors else str(path[-1])
+        name = name if str(path[-1]) in {*factors, "scale", "task"} else str(path[-1])
         factors.add(name)
         tree = tree.with_value(("factors", name), factor)
     return tree

@@ -1,7 +1,7 @@
 """Whether an arm differs from its baseline, over seeds and test examples; corrected for all of a study."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite, nan, sqrt
 from statistics import fmean
@@ -72,7 +72,7 @@ class PairedComparison:
         both: The difference with its errors over seeds and examples, by which it is judged; None if one of
             them is unknown.
         identical: Whether the arms scored the same with every seed.
-        constant: Whether all cells of both have one score, as where a metric is at its floor.
+        constant: Whether all cells of both, of any task, have one score, as where a metric is at its floor.
         failed: The planned seeds with which the arm, and with which the baseline, has no finite score.
         diverged: The seeds with which each has the score of an untrained model.
         trained: With how many seeds each has a score.
@@ -100,7 +100,7 @@ class PairedComparison:
         ours, theirs = (
             len({*diverged} - {*failed}) for diverged, failed in zip(self.diverged, self.failed, strict=True)
         )
-        if ours == theirs:
+        if ours == theirs or 0 in self.trained:
             return None
         from scipy.stats import boschloo_exact
 
@@ -167,9 +167,9 @@ class PairedComparison:
     def would_decide(self, look: Look, smallest: float | None, *, higher_is_better: bool) -> Needed | None:
         """Returns what would decide an undecided comparison without failures; see `deciding.would_decide`."""
         decided = self.verdict(look, smallest, higher_is_better=higher_is_better).decides
-        if decided or self.constant or any((*self.failed, *self.diverged)):
+        if decided or any((*self.failed, *self.diverged)):
             return None
-        return would_decide(self.both, look, smallest)
+        return would_decide(self.both, look, None if self.constant else smallest)
 
 
 def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedComparison:
@@ -231,6 +231,7 @@ def compare_at_looks(
     seeds: Sequence[int],
     looks: Sequence[Look],
     declared: float | str | None,
+    tasks: Sequence[tuple[Scores, Scores]] = (),
     *,
     higher_is_better: bool,
 ) -> tuple[PairedComparison, Look, float | None]:
@@ -238,14 +239,22 @@ def compare_at_looks(
 
     A look is there when its seeds have been trained, or have failed. With it comes the smallest effect that
     matters; one that is `declared` in percent is a share of the baseline's mean over the seeds of the look.
+    Of a mean over `tasks` none may have one score alone, for arms to be equivalent.
     """
     tried = {*arm.scores, *arm.failures} & {*baseline.scores, *baseline.failures}
     for look in [look for look in looks if tried.issuperset(seeds[: look.seeds])] or looks[:1]:
         seen = seeds[: look.seeds]
         comparison, smallest = compare(arm, baseline, seen), _smallest_effect(declared, baseline, seen)
+        if any(_constant(*sides, seen) for sides in tasks):
+            comparison = replace(comparison, constant=True)
         if comparison.verdict(look, smallest, higher_is_better=higher_is_better).decides:
             break
     return comparison, look, smallest
+
+
+def _constant(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> bool:
+    """Returns whether all trainings with these seeds have one score."""
+    return len({side.scores[seed] for side in (arm, baseline) for seed in seeds if seed in side.scores}) == 1
 
 
 def _smallest_effect(declared: float | str | None, baseline: Scores, seeds: Sequence[int]) -> float | None:
@@ -290,7 +299,7 @@ def judge(
         "interval_95": _ends(comparison.interval(1 - ALPHA)),
         "p": {
             "single": comparison.p,
-            "corrected": None if comparison.p is None else min(1.0, comparison.p * ALPHA / look.alpha),
+            "corrected": None if comparison.p is None else _corrected(comparison.p, look.alpha),
         },
         "standard_error": {
             "seeds": error(comparison.seeds),
@@ -304,6 +313,11 @@ def judge(
         "would_decide": comparison.would_decide(look, smallest, higher_is_better=higher_is_better),
         "notes": list(comparison.notes),
     }
+
+
+def _corrected(p: float, alpha: float) -> float:
+    """Returns what is below `ALPHA` if p is below the level alpha, which of an early look may round to 0."""
+    return min(1.0, p * ALPHA / alpha) if alpha else float(p > 0)
 
 
 def _ends(interval: Interval | None) -> Ends:

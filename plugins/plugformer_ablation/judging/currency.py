@@ -43,7 +43,7 @@ def speedup(
         baseline_record: The same of the baseline.
 
     Returns:
-        `pairs`, and in how many of them the arm `reaches` the final loss of the baseline. In `updates`,
+        `pairs`, and in how many of them the arm `reaches` a lower final loss than the baseline. In `updates`,
         `tokens`, `operations` and `time`, as far as they are known, `ratio` with the ends `low` and `high` of
         its interval, None from one pair. Without any of them, a `note` says why.
     """
@@ -56,7 +56,7 @@ def speedup(
     if not curves or any(len(curve) < 2 for pair in curves for curve in pair):
         return {**record, "note": "there are not two evaluations of each training"}
     logs = np.array([log_speedup(*pair) for pair in curves])
-    record["reaches"] = sum(bool(ours[-1, 1] <= other[-1, 1]) for ours, other in curves)
+    record["reaches"] = sum(bool(ours[-1, 1] < other[-1, 1]) for ours, other in curves)
     if not np.isfinite(logs).all():
         return {**record, "note": "a training has the loss that is compared before its first evaluation"}
     record["updates"] = _summary(logs)

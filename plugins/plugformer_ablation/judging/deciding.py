@@ -28,7 +28,7 @@ def would_decide(test: StudentT | None, look: Look, smallest: float | None) -> N
         look: Of this verdict.
         smallest: The smallest difference that matters, if arms can be equivalent.
     """
-    if test is None or test.other is None or not test.mean:
+    if test is None or test.other is None or not test.mean or not look.alpha:
         return None
     other, reach = test.other, abs(test.mean)
     seeds, examples = round(test.freedom) + 1, round(other.freedom) + 1

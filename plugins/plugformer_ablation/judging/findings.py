@@ -160,7 +160,8 @@ def _arm(results: StudyResults, arm: Record) -> Record:
         name: summarize(cell.metrics[name] for cell in cells if name in cell.metrics)
         for name in results.metrics[arm["name"]]
     }
-    measured = {name: median(getattr(cell, name) for cell in cells) for name in MEASURED} if cells else {}
+    whole = [cell for cell in cells if cell.tokens] or cells  # one that broke off has cost less
+    measured = {name: median(getattr(cell, name) for cell in whole) for name in MEASURED} if whole else {}
     return {
         "arm": arm["name"],
         **{key: arm[key] for key in (*RECORDED, "choices", "task")},
@@ -244,7 +245,7 @@ def _comparisons(
 
 
 def _further(results: StudyResults, family: LookFamily) -> dict[str, dict[str, Record]]:
-    """Returns, by arm and name, differences in further metrics; their intervals hold together."""
+    """Returns, by arm and name, differences in further metrics; all their intervals hold together."""
     wanted = results.study.get("metrics", [])
     pairs = [
         (arm, metric)
@@ -257,7 +258,7 @@ def _further(results: StudyResults, family: LookFamily) -> dict[str, dict[str, R
     for arm, metric in pairs:
         sides = (scores[metric][arm["name"]], scores[metric][arm["baseline"]])
         comparison = compare(*sides, results.study["seeds"])
-        level = 1 - family.least / max(len(pairs), family.number * len(wanted))
+        level = 1 - family.least / max(len(pairs), family.number * len(wanted)) / len(results.study["looks"])
         low, high = comparison.interval(level) or (None, None)
         found[arm["name"]][metric] = {
             "difference": comparison.difference,

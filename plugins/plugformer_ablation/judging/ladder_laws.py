@@ -56,8 +56,8 @@ def training_operations(results: StudyResults, arm: Record) -> float:
     Those backward are twice those forward: Kaplan et al. (2020), section 2.1,
     https://arxiv.org/abs/2001.08361.
     """
-    cells = results.cells_of(arm["name"])
-    return float(median(3 * flops_of(arm, cell.seed) * cell.tokens for cell in cells)) if cells else 0.0
+    made = [cell for cell in results.cells_of(arm["name"]) if cell.tokens]  # not of trainings that broke off
+    return float(median(3 * flops_of(arm, cell.seed) * cell.tokens for cell in made)) if made else 0.0
 
 
 def power_laws(results: StudyResults) -> list[Record]:
@@ -95,8 +95,9 @@ def power_law(rungs: Sequence[Rung], baseline: Sequence[Rung] | None = None) -> 
         The parameters of `PowerLaw`; `operations` and mean `loss` of the `scales`; the `curve`, with `low`
         and `high` at each point; the loss that the other scales `predicted` at the largest; and `multiplier`,
         how many times the operations of the largest scale the baseline needs to be as good as the arm is
-        there, by both laws. Its `ratio`, or an end of its band, is None if the baseline never is. With one
-        seed there are no bands. Without a law, a `note` says why.
+        there, by both laws; none where that of the baseline does not hold. Its `ratio`, or an end of its
+        band, is None if the baseline never is. With one seed there are no bands. Without a law, a `note`
+        says why.
     """
     if note := _refusal(rungs):
         return {"note": note}
@@ -110,8 +111,9 @@ def power_law(rungs: Sequence[Rung], baseline: Sequence[Rung] | None = None) -> 
         "predicted": fit(x[:-1] / largest, means[None, :-1]).loss(np.ones(1)).item(),
         "curve": {"operations": (points * largest).tolist(), **_band("loss", laws.loss(points))},
     }
-    if baseline is not None and not _refusal(baseline):
-        ratios = _laws(baseline, largest, seed=1).operations(laws.loss(np.ones(1))[:, 0])
+    others = None if baseline is None or _refusal(baseline) else _laws(baseline, largest, seed=1)
+    if others is not None and others.irreducible[0]:  # else the law of the baseline does not hold
+        ratios = others.operations(laws.loss(np.ones(1))[:, 0])
         record["multiplier"] = {name: end for name, (end,) in _band("ratio", ratios[:, None]).items()}
     return record
 

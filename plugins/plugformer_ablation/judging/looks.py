@@ -2,7 +2,6 @@
 
 from functools import cache
 from math import sqrt
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -77,5 +76,6 @@ def _excess(edge: float, points: ndarray, weights: ndarray, step: float, allowed
 
 def _spent(alpha: float, share: float) -> float:
     """Returns what both sides together spend of alpha until a share of the largest sample."""
-    normal = NormalDist()
-    return 4 * normal.cdf(normal.inv_cdf(alpha / 4) / sqrt(share))
+    from scipy.special import ndtr, ndtri
+
+    return float(4 * ndtr(ndtri(alpha / 4) / sqrt(share)))  # NormalDist rounds what is so small to 0

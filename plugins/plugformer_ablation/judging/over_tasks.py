@@ -122,12 +122,6 @@ def _compared(
     declared: float | str | None = study["smallest_effect"]
     if isinstance(declared, str) and each.metric is None:
         declared = float(declared.rstrip(" %"))
-    if any(_constant(scores[arm["name"]], scores[arm["baseline"]]) for arm in each.arms):
-        declared = None  # a task at its floor or ceiling would help arms to be equivalent
     higher = directions[0] if each.metric else True
-    return compare_at_looks(ours, theirs, study["seeds"], looks, declared, higher_is_better=higher)
-
-
-def _constant(arm: Scores, baseline: Scores) -> bool:
-    """Returns whether all trainings have one score."""
-    return len({*arm.scores.values(), *baseline.scores.values()}) == 1
+    tasks = [(scores[arm["name"]], scores[arm["baseline"]]) for arm in each.arms]
+    return compare_at_looks(ours, theirs, study["seeds"], looks, declared, tasks, higher_is_better=higher)

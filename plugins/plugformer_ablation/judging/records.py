@@ -137,10 +137,13 @@ class ArmRecord(TypedDict):
 
 
 class ScreeningRecord(TypedDict):
-    """An arm, at all tasks and scales, and whether its `p` in the screening let it go on; else no verdict."""
+    """An arm, at all tasks and scales, and whether its `p` in the screening let it go on; else no verdict.
+
+    `p` is None where a training failed or has no finite score. Such an arm goes on.
+    """
 
     arm: str
-    p: float
+    p: float | None
     confirmed: bool
 
 

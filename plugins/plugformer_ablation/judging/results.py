@@ -158,8 +158,8 @@ class StudyResults:
         metrics: The metrics of each arm by name, which aggregate statistics and know their direction.
         trials: A record of each training that settings were chosen by: the `arm`, what was `tuned`, the
             `seed`, what the training gave on validation, and whether it `decides`: it is then a cell.
-        preparation: The `arm`, `seed` and `seconds` of each training of screening, and of those that trials
-            start from.
+        preparation: `arm`, `seed`, `seconds` and `failure` of each training of screening, and of those that
+            trials start from.
         screening: A record of each arm that was screened: its p, and whether it was `confirmed`, so that it
             is among `arms`.
         looks: Earlier reports of this folder.
@@ -174,6 +174,12 @@ class StudyResults:
     preparation: tuple[Record, ...] = ()
     looks: tuple[LookRecord, ...] = ()
     screening: tuple[Record, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether any training failed, for whatever purpose."""
+        others = (*self.trials, *self.preparation)
+        return any(cell.failure for cell in self.cells) or any(each.get("failure") for each in others)
 
     def files(self, judged: Record) -> dict[str, str | bytes]:
         """Returns the files from which `load` reads these results, by name.

@@ -22,6 +22,9 @@ _TRIED = 10
 
 _SMALLEST_P = 1e-12
 
+_LARGEST_CRITICAL = 1e4
+"""Above it, the distribution function of the noncentral t fails, and its limit is exact to 0.1 %."""
+
 Interval = tuple[float, float]
 """Its lower and its upper end."""
 
@@ -131,9 +134,11 @@ class StudentT:
 def _shift(freedom: float, alpha: float) -> float:
     """Returns the true mean, in standard errors, that is found with a power of 80 %."""
     from scipy.optimize import brentq
-    from scipy.special import nctdtr, stdtrit  # scipy.stats takes longer to import than all else
+    from scipy.special import chdtri, nctdtr, stdtrit  # scipy.stats takes longer to import than all else
 
     critical = float(-stdtrit(freedom, alpha / 2))
+    if critical > _LARGEST_CRITICAL:  # the deviation alone decides: a normal variate is small beside it
+        return critical * float(np.sqrt(chdtri(freedom, 1 - POWER) / freedom))
     largest = 10 + 1.5 * critical  # the power there is at least 0.86, that of 1 degree of freedom
     return float(brentq(lambda shift: 1 - nctdtr(freedom, shift, critical) - POWER, 0, largest))
 

@@ -1,5 +1,6 @@
 """Figures of what quality costs: over a training, over scales, and against operations."""
 
+import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -68,7 +69,7 @@ def by_cost(findings: Findings, shown: Sequence[Record]) -> Iterator[Drawing]:
         grid[0].set_ylabel(LOSS)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         caption = "Means over seeds, on the validation split; the baseline is gray."
-        yield _drawing("by-cost", "Learning curves by cost", "-".join(context), caption, figure)
+        yield drawing("by-cost", "Learning curves by cost", "-".join(context), caption, figure)
 
 
 def over_scales(findings: Findings) -> Iterator[Drawing]:
@@ -97,7 +98,7 @@ def over_scales(findings: Findings) -> Iterator[Drawing]:
             f" The {_LINES} of {len(lines)} arms with the largest differences." if len(lines) > _LINES else ""
         )
         caption = f"Against the baseline of each scale, with the intervals that decide.{few}"
-        yield _drawing("over-scales", "Differences over scales", task, caption, figure)
+        yield drawing("over-scales", "Differences over scales", task, caption, figure)
 
 
 def power_laws(findings: Findings) -> Iterator[Drawing]:
@@ -149,7 +150,7 @@ def against_operations(findings: Findings) -> Iterator[Drawing]:
         if few:
             figure.legend(loc="outside right upper")
             caption = "Means, and one standard deviation over seeds to both sides."
-        yield _drawing("operations", "Quality against operations", task, caption, figure)
+        yield drawing("operations", "Quality against operations", task, caption, figure)
 
 
 def _lines(findings: Findings, records: Sequence[Record]) -> Iterator[tuple[str, dict[str, list[Record]]]]:
@@ -163,11 +164,10 @@ def _lines(findings: Findings, records: Sequence[Record]) -> Iterator[tuple[str,
         yield task, lines
 
 
-def _drawing(name: str, title: str, where: str, caption: str, figure: Figure) -> Drawing:
+def drawing(name: str, title: str, where: str, caption: str, figure: Figure) -> Drawing:
     """Returns a drawing of a task or a context, which is empty if the study has one alone."""
-    return Drawing(
-        "-".join(filter(None, (name, where))), ", ".join(filter(None, (title, where))), caption, figure
-    )
+    file = "-".join(filter(None, (name, re.sub(r"[^\w=.,+-]+", "-", where))))
+    return Drawing(file, ", ".join(filter(None, (title, where))), caption, figure)
 
 
 def _color(number: int) -> str:

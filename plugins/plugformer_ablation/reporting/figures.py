@@ -21,6 +21,7 @@ from plugformer_ablation.reporting.cost_figures import (
     against_operations,
     by_cost,
     curves_of,
+    drawing,
     label_updates,
     over_scales,
     over_training,
@@ -76,9 +77,10 @@ def _forest(findings: Findings, shown: Sequence[Record], task: str, omitted: str
     axes.set_xlabel(f"difference in {shown[0]['metric']}; better to the {side}")
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
+    levels = {f"{100 * comparison['level']:.4g} %" for comparison in shown}
     legend: list[Artist] = [
         Line2D([], [], color=GRAY, linewidth=3.5, label="95 %"),
-        Line2D([], [], color=GRAY, linewidth=1.2, label=f"{100 * shown[0]['level']:.4g} %"),
+        Line2D([], [], color=GRAY, linewidth=1.2, label=levels.pop() if len(levels) == 1 else "corrected"),
         Line2D([], [], color=GRAY, linestyle="", marker=".", label="a pair of seeds"),
     ]
     if shown[0]["smallest_effect"] is not None:
@@ -89,9 +91,7 @@ def _forest(findings: Findings, shown: Sequence[Record], task: str, omitted: str
         "seeds and test examples; the thick line is for a single comparison, the thin line, which decides, "
         "for all." + omitted
     )
-    where = f" on {task}" if task else ""
-    name = f"differences-{task}" if task else "differences"
-    return Drawing(name, f"Differences from the baseline{where}", caption, figure)
+    return drawing("differences", "Differences from the baseline", task, caption, figure)
 
 
 def _selected(findings: Findings, most: int) -> tuple[list[Record], str]:

@@ -260,7 +260,8 @@ def explanation(findings: Findings) -> list[str]:
 
 def how_judged(findings: Findings) -> list[str]:
     """Returns how the differences of several seeds are judged."""
-    level, family = percent(findings.comparisons[0]["level"]), findings.family
+    levels, family = {percent(each["level"]) for each in findings.comparisons}, findings.family
+    interval = f"The {levels.pop()} interval" if len(levels) == 1 else "The interval, at the level beside it,"
     unless = ", unless it is equivalent" if findings.results.study["smallest_effect"] else ""
     left_out = family.number - len(family.chances)
     told = f"here {family.number}" + (
@@ -268,7 +269,7 @@ def how_judged(findings: Findings) -> list[str]:
     )
     return [
         "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"The {level} interval covers the variation over seeds and test examples; all of them ({told}) hold "
+        f"{interval} covers the variation over seeds and test examples; all of them ({told}) hold "
         f"together with {percent(1 - max(family.chances.values()))}. An arm is better or worse where it "
         f"excludes 0, which is where the corrected p is below 0.05{unless}. A verdict in favor of a side "
         "also needs all of its seeds.",
@@ -372,10 +373,21 @@ def remarks(findings: Findings) -> list[str]:
         lines += [f"{arm['arm']}: {'; '.join(arm['remarks'])}"] if arm["remarks"] else []
         lines += [f"{arm['arm']}: seed {seed} failed: {reason}" for seed, reason in failed]
         lines += [f"{arm['arm']}: {note}" for note in notes.get(arm["arm"], ())]
+    before = {"tuning": "trials", "screening, or that trials start from,": "preparation"}
+    for purpose, each in (
+        (purpose, each) for purpose, key in before.items() for each in findings.record[key]
+    ):
+        if each.get("failure"):
+            seed = f"seed {each['seed']}{_settings_of(each)}"
+            lines.append(f"{each['arm']}: a training of {purpose} failed, {seed}: {each['failure']}")
     for code, cells in findings.results.made_of.get("accepted", {}).items():
         names = f"{', '.join(cells[:3])}{', ...' * (len(cells) > 3)}"
         lines.append(f"{len(cells)} cells of other code of Plugformer, {code[:12]}, are accepted: {names}")
     return lines
+
+
+def _settings_of(trial: Record) -> str:
+    return "".join(f", {path} {value}" for path, value in trial.get("tuned", {}).items())
 
 
 def updates(findings: Findings) -> list[Record]:

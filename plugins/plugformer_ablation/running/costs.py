@@ -79,9 +79,9 @@ def with_costs(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[s
     resumed has the same ones; a new arm is measured together with all others.
     """
     usual = [arm.usual for arm in arms]
-    common = {"baseline": _computation(usual[0])}  # and not the threads: other workers may have more of them
+    common = {"baseline": computation(usual[0])}  # and not the threads: other workers may have more of them
     keys = [
-        identity({**ingredients(arm.resolved, arm.hashes), "task": _computation(arm), **common}, out)
+        identity({**ingredients(arm.resolved, arm.hashes), "task": computation(arm), **common}, out)
         for arm in usual
     ]
     alike = dict(zip(keys, usual, strict=True))
@@ -126,7 +126,7 @@ def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callab
     return [replace(_scaled(arm), cost=None) for arm in measured]  # a baseline may be another one when tuned
 
 
-def _computation(arm: Arm) -> Record:
+def computation(arm: Arm) -> Record:
     """Returns what an update computes: all settings but the duration, and rates of the optimizer."""
     task: Record = written(arm.resolved.task)
     ignored = ("schedule", "steps", "epochs", "evaluate_every")

@@ -77,7 +77,7 @@ def run_study(
             for cell, result in zip(cells, finished, strict=True):
                 if cell.seed >= TUNING_SEED and not cell.tried:  # a trial has a record of its own
                     kept = {"arm": cell.arm, "seed": cell.seed, "seconds": result.seconds}
-                    preparation[cell.name] = kept
+                    preparation[cell.name] = kept | {"failure": result.failure}
             return finished
 
         if study.tunes and not study.tunes_by_seed:

@@ -26,7 +26,8 @@ def screened(
 
     All are trained with seeds of their own and measured on validation, so that neither the seeds nor the test
     examples of the verdict have chosen. An arm of several tasks or scales goes on with all of them: its p is
-    the smallest of them, times their number.
+    the smallest of them, times their number. One of which a training failed, or that of its baseline, is not
+    screened out by that, and goes on.
     """
     seeds = range(SCREENING_SEED, SCREENING_SEED + screening.seeds)
     tried = [replace(arm, split="validation") for arm in arms if arm.failure is None]
@@ -36,13 +37,17 @@ def screened(
         cells += train([cell for arm in stage for cell in make_cells(arm, seeds, out, known)])
     records = tuple(arm.record() for arm in tried)
     scores = scores_of(replace(results, arms=records, cells=tuple(cells)), {a.name: a.metric for a in tried})
-    found: dict[str, list[float]] = {plain_name(arm.name, arm.values): [] for arm in arms if arm.baseline}
+    found: dict[str, list[float | None]] = {plain_name(a.name, a.values): [] for a in arms if a.baseline}
     for baseline, *others in by_context(arms):
         p = moderated({arm.name: scores.get(arm.name, Scores({})) for arm in (baseline, *others)}, seeds)
         for arm in others:
-            found[plain_name(arm.name, arm.values)].append(p.get(arm.name, 1.0))
-    values = {name: min(1.0, len(each) * min(each)) for name, each in found.items()}
-    kept = discoveries(values, screening.rate)
+            found[plain_name(arm.name, arm.values)].append(p.get(arm.name))
+    values: dict[str, float | None] = {}
+    for name, each in found.items():
+        whole = [value for value in each if value is not None]
+        values[name] = min(1.0, len(whole) * min(whole)) if len(whole) == len(each) else None
+    kept = discoveries({name: p for name, p in values.items() if p is not None}, screening.rate)
+    kept |= {name for name, p in values.items() if p is None}
     going_on = [arm for arm in arms if not arm.baseline or plain_name(arm.name, arm.values) in kept]
     return going_on, [{"arm": name, "p": p, "confirmed": name in kept} for name, p in values.items()]
 

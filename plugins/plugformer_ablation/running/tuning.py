@@ -22,6 +22,7 @@ from plugformer_ablation.design.matching import matched
 from plugformer_ablation.design.study import Study
 from plugformer_ablation.judging.results import CellResult, Record, StudyResults
 from plugformer_ablation.running.cells import Cell, make_cells
+from plugformer_ablation.running.costs import computation
 
 Train = Callable[[Sequence[Cell]], list[CellResult]]
 """Trains cells as far as they have no result, and returns the results."""
@@ -99,11 +100,12 @@ def tuned(
                 tried[each.choice].append(trial)
             waiting = []
             for (name, group), trials in tried.items():
-                further = _changed(_best(trials, results), trials, values.get(name, {}), rows)
+                best = _best(trials, results)
+                further = _changed(best, trials, values.get(name, {}), rows, stage, study)
                 if not further and extended[name, group] < study.tuning.extend:
                     extended[name, group] += 1
-                    further = _beyond(_best(trials, results), trials, rows)
-                waiting += [Try(arm, group) for arm in _matched(further, stage, study)]
+                    further = _matched(_beyond(best, trials, rows), stage, study)
+                waiting += [Try(arm, group) for arm in further]
         for (name, group), trials in tried.items():
             best = _chosen(trials, results)
             if study.tuning.by_seed and best.tuned:
@@ -126,10 +128,22 @@ def _mark(records: Sequence[Record], chosen: Mapping[str, Arm]) -> None:
 def _matched(further: Sequence[Arm], arms: Sequence[Arm], study: Study) -> list[Arm]:
     """Returns further settings with their costs, and with what the study makes equal.
 
-    Without those that cannot be equal. Equal times are measured for all arms in the beginning.
+    Without those that cannot be equal. Equal times are measured for all arms in the beginning: of further
+    settings those remain that compute what a measured one of the arm computes, such as other rates.
     """
     if study.match == "time":
-        return list(further)
+        measured = [(arm.name, computation(arm), arm) for arm in arms]
+        alike = (
+            (arm, known)
+            for arm in further
+            for name, computed, known in measured
+            if (name, computed) == (arm.name, computation(arm))
+        )
+        steps = {id(arm): (arm, known) for arm, known in alike}
+        return [
+            replace(arm.with_steps(known.resolved.task.training.steps or 0), counted=known.counted)
+            for arm, known in steps.values()
+        ]
     firsts = {context_of(arm.values): arm for arm in reversed(arms)}
     found = []
     for arm in further:
@@ -209,7 +223,14 @@ def _values(arms: Sequence[Arm]) -> dict[str, dict[str, list[Any]]]:
     return values
 
 
-def _changed(best: Arm, trials: Sequence[Trial], values: Mapping[str, list[Any]], rows: Any) -> list[Arm]:
+def _changed(
+    best: Arm,
+    trials: Sequence[Trial],
+    values: Mapping[str, list[Any]],
+    rows: Any,
+    stage: Sequence[Arm],
+    study: Study,
+) -> list[Arm]:
     """Returns the best settings with other values of one of them, the first of which some are untried.
 
     Each setting in turn is coordinate descent, as in Wen et al. (2025), section 3,
@@ -217,8 +238,13 @@ def _changed(best: Arm, trials: Sequence[Trial], values: Mapping[str, list[Any]]
     """
     known = [arm.tuned for arm, _ in trials]
     for path, tried in values.items():
-        if new := [value for value in tried if {**best.tuned, path: value} not in known]:
-            return [_with(best, path, value, rows) for value in new]
+        found = []
+        for value in tried:
+            if {**best.tuned, path: value} not in known:
+                with suppress(ConfigurationError):  # no arm may have these values together
+                    found.append(_with(best, path, value, rows))
+        if found := _matched(found, stage, study):
+            return found
     return []
 
 
