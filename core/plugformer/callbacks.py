@@ -60,13 +60,12 @@ class HookManager:
             name = getattr(callback, "__name__", type(callback).__qualname__)
             if self._manager.has_plugin(name):
                 name = f"{name} {id(callback):#x}"  # another one of the same class
-            self._register(callback, name)
+            self._register(callback, name, takes_part=False)
         for name, component in self.components.items():
             component.generator = torch.Generator()
-            self._register(component, f"callback {name!r}")
+            self._register(component, f"callback {name!r}", takes_part=True)
 
-    def _register(self, callback: object, name: str) -> None:
-        takes_part = isinstance(callback, Callback)
+    def _register(self, callback: object, name: str, *, takes_part: bool) -> None:
         plugin = callback if takes_part else self._watching(callback, name)
         try:
             self._manager.register(plugin, name=name)

@@ -60,7 +60,7 @@ def create_model(
         RegistryError: A component is unknown, or its constructor fails.
     """
     spec = model_spec(architecture, **settings)
-    spec = replace(spec, shared_vocabulary=isinstance(vocabulary, int))
+    spec = replace(spec, shared_vocabulary=not isinstance(vocabulary, Mapping))
     model = build(spec, _sizes(spec, vocabulary, outputs))
     return model if device is None else model.to(device)
 
@@ -98,6 +98,11 @@ def model_spec(
     made: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
     chosen = _level(made, level)
     checked = _checked(written | {"head": written["head"] or _HEADS[chosen]})
+    if checked.initialize_from is not None:
+        raise ConfigurationError("initialize_from: a training loads weights; name them in a task")
+    for stack in ("encoder", "decoder"):
+        if stack not in dict(made.stacks) and (given := getattr(checked, stack)) != type(given)():
+            raise ConfigurationError(f"{stack}: architecture {block.name!r} has none; take it out")
     spec = spec_of_settings(checked, registry, made, chosen, training=TrainingSettings(seed=seed))
     _refuse_misfits(spec)
     return spec
@@ -120,7 +125,11 @@ def _level(architecture: Architecture, level: Level | str | None) -> Level:
 
 
 def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | None) -> Sizes:
-    sizes = {"source": vocabulary, "target": vocabulary} if isinstance(vocabulary, int) else vocabulary
+    sizes = (
+        vocabulary
+        if isinstance(vocabulary, Mapping)
+        else dict.fromkeys(("source", "target"), int(vocabulary))
+    )
     if set(sizes) != {"source", "target"}:
         raise ConfigurationError(f"vocabulary: expected sizes of source and target, found {dict(sizes)}")
     if spec.shared_embeddings and sizes["source"] != sizes["target"]:

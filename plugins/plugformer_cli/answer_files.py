@@ -124,7 +124,7 @@ class AnswerFile:
     Attributes:
         out: The file. Its ending says the form.
         answer: Of `prediction`, `probability`, `alternatives`, `probabilities`, `spans` and `error` those
-            that answers have. A column of the questions with one of these names is called `input_NAME`.
+            that answers have. A column of the questions with one of these names becomes `input_NAME`.
         task_type: Of the model.
         n_best: Lines of text for each question.
         scores: Whether these begin with the probability and a tab.
@@ -136,7 +136,7 @@ class AnswerFile:
     n_best: int
     scores: bool
 
-    def write(self, columns: Iterable[str], answers: Iterable[tuple[Question, dict[str, Any]]]) -> None:
+    def write(self, columns: Sequence[str], answers: Iterable[tuple[Question, dict[str, Any]]]) -> None:
         """Writes the file in one step.
 
         Args:
@@ -151,10 +151,17 @@ class AnswerFile:
             found = chain.from_iterable(lines(found, self.n_best, scores=self.scores) for _, found in answers)
             write_lines(self.out, (f"{line}\n" for line in found))
         else:
-            names = [*map(self._renamed, columns), *self.answer]
-            write_table(self.out, names, (self._row(*each) for each in answers))
+            names: dict[str, str] = {}
+            taken = {*columns, *self.answer}
+            for name in columns:
+                names[name] = name
+                while names[name] in self.answer or (names[name] != name and names[name] in taken):
+                    names[name] = f"input_{names[name]}"
+                taken.add(names[name])
+            cells = (self._row(names, *each) for each in answers)
+            write_table(self.out, [*names.values(), *self.answer], cells)
 
-    def _row(self, question: Question, found: Mapping[str, Any]) -> Row:
+    def _row(self, names: Mapping[str, str], question: Question, found: Mapping[str, Any]) -> Row:
         """Returns the cells of a row: those of the question, then those of its answer."""
         row: dict[str, Any] = {"prediction": found["output"], "error": found.get("error")}
         if "score" in found:
@@ -168,11 +175,8 @@ class AnswerFile:
             asked: Any = question.asked
             example = self.task_type.example_from_text(asked) if isinstance(asked, str) else asked
             row["spans"] = self.task_type.spans(example, found["output"])
-        cells = {self._renamed(name): cell for name, cell in question.cells.items()}
+        cells = {names[name]: cell for name, cell in question.cells.items()}
         return cells | {name: row.get(name) for name in self.answer}
-
-    def _renamed(self, name: str) -> str:
-        return f"input_{name}" if name in self.answer else name
 
 
 def check_form(option: str, out: Path, known: Sequence[str]) -> None:

@@ -58,6 +58,7 @@ def command(
         from plugformer.runs import located
 
         what = str(located(what) / "task.yaml")
+    what = what.removeprefix("task/")
     kind, slash, name = what.partition("/")
     is_component = slash and not what.endswith(".yaml") and not Path(what).exists()
     is_task = any(entry.name == what for entry in known.entries("task"))

@@ -55,7 +55,7 @@ def print_text(text: str, indent: int = 0) -> None:
     """Prints a text line by line; on a terminal long lines are wrapped."""
     width, margin = terminal_width(), " " * indent
     for line in printable(text).splitlines():
-        for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)):
+        for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)) or [""]:
             typer.echo(margin + part)
 
 

@@ -39,7 +39,13 @@ def read_overrides(arguments: Iterable[str]) -> Tree:
             raise Problem(origin, path, message).error
         settings[path] = tree
     in_order = sorted(settings, key=lambda path: (len(path), path[-1] != "name"))
-    return merge_layers([EMPTY, *(settings[path].under(path) for path in in_order)])
+    tree = merge_layers([EMPTY, *(settings[path].under(path) for path in in_order)])
+    for path, setting in settings.items():
+        if tree.get(path, _LOST) is _LOST:  # no order decides
+            raise Problem(
+                setting.origin(()), path, "has no effect beside another --set; keep one of them"
+            ).error
+    return tree
 
 
 def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Tree]:
@@ -183,6 +189,7 @@ def shadowed(base: Tree, over: Tree) -> Iterator[Problem]:
 
 
 _PATH = ("model", "initialize_from")
+_LOST = object()
 
 
 def with_weights(
@@ -201,7 +208,7 @@ def with_weights(
         ConfigurationError: The layers contradict the weights.
     """
     tree = merge_layers(layers)
-    if not isinstance(block := tree.get(_PATH), dict):
+    if not isinstance(block := tree.get(_PATH), dict) or not block:
         return tree
     with placed(tree.origin(_PATH), _PATH):
         options = {str(key): absolute(tree, (*_PATH, key)) for key in block}

@@ -183,7 +183,7 @@ def refuse_references(tree: Tree, file: Path) -> None:
 
 def is_file(name_or_file: str) -> bool:
     """Whether a value means a file rather than a registered task."""
-    return "/" in name_or_file or os.sep in name_or_file or name_or_file.endswith(".yaml")
+    return "/" in name_or_file or os.sep in name_or_file or name_or_file.endswith((".yaml", ".yml"))
 
 
 def short_name(name_or_file: str) -> str:

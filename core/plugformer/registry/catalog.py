@@ -1,5 +1,6 @@
 """The registry: everything installed, by kind and name, and the way from a name to an object."""
 
+import json
 import os
 import shlex
 import sys
@@ -174,7 +175,8 @@ class Registry:
 
     def load(self, kind: Kind | str, name: str) -> type:
         """Imports a component's class, or raises RegistryError."""
-        return load_component(self.find(kind, name), Kind(kind))
+        entry = self.find(kind, name)
+        return load_component(entry, _component(entry))
 
     def create(self, kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
         """Constructs a component; see `plugformer.create`.
@@ -186,7 +188,7 @@ class Registry:
         from plugformer.registry.options import checked_options  # pydantic: `list` must not wait for it
 
         entry = self.find(kind, name)
-        component = load_component(entry, Kind(kind))
+        component = load_component(entry, _component(entry))
         values = checked_options(component, options, label(entry))
         return guarded(entry, "constructing it", lambda: component(*context, **values))
 
@@ -208,7 +210,9 @@ def _with_conflicts(entries: Iterable[Entry]) -> list[Entry]:
     offered: dict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in entries:
         ready = entry.state is EntryState.READY
-        key = entry.kind, entry.name, entry.target, entry.component, "" if ready else entry.distribution
+        defaults = json.dumps(entry.defaults, sort_keys=True, default=str)
+        owner = "" if ready else entry.distribution
+        key = entry.kind, entry.name, entry.target, entry.component, defaults, owner
         if unique.setdefault(key, entry) is entry and ready:
             offered[entry.kind, entry.name].append(entry.owner)
     for place, entry in unique.items():
@@ -223,6 +227,12 @@ def _with_conflicts(entries: Iterable[Entry]) -> list[Entry]:
 
 def _is_by(entry: Entry, distribution: str) -> bool:
     return not distribution or normalized(entry.distribution) == normalized(distribution)
+
+
+def _component(entry: Entry) -> Kind:
+    if not isinstance(entry.kind, Kind):
+        raise RegistryError(f"{label(entry)} is no component\nkinds of components: {', '.join(Kind)}")
+    return entry.kind
 
 
 def _kind(kind: AnyKind | str) -> AnyKind:

@@ -37,7 +37,7 @@ def discover_installed() -> list[Plugin]:
     `PLUGFORMER_PLUGINS`, distribution names separated by commas, restricts which plugins are read.
     """
     wanted = os.environ.get("PLUGFORMER_PLUGINS")
-    names = None if wanted is None else {normalized(name) for name in wanted.split(",")}
+    names = None if wanted is None else {normalized(name.strip()) for name in wanted.split(",")}
     plugins = []
     for point in entry_points(group=BUILT_IN):
         name = normalized(point.dist.name) if point.dist else BUILT_IN
@@ -201,7 +201,8 @@ def load_attribute(entry: Entry) -> Any:
     """Imports the class or function that an entry names."""
     module, name = load_module(entry), entry.target.partition(":")[2]
     if not hasattr(module, name):
-        message = f"module {module.__name__} has no {name!r}{nearest(name, vars(module))}"
+        file = getattr(module, "__file__", None)  # it may be another one than the author means
+        message = f"module {module.__name__} ({file}) has no {name!r}{nearest(name, vars(module))}"
         raise RegistryError(f"{label(entry)}: {message}\ncorrect the manifest")
     return getattr(module, name)
 

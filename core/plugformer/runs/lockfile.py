@@ -40,7 +40,7 @@ DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_s
 """Settings of a run that can change when it is resumed."""
 
 TRAINING = {Kind.INITIALIZATION, Kind.PARAMETRIZATION, Kind.OPTIMIZER, Kind.SCHEDULE}
-ANSWERING = frozenset(Kind) - TRAINING - {Kind.DATA, Kind.CALLBACK, Kind.METRIC}
+ANSWERING = frozenset(Kind) - TRAINING - {Kind.DATA, Kind.CALLBACK, Kind.METRIC, Kind.BASELINE}
 """Kinds of the components that a trained model needs for its answers."""
 
 
@@ -101,8 +101,8 @@ def task_hashes(directory: RunDirectory) -> dict[str, str]:
         part = tree.get((name,))
         if isinstance(part, dict):
             part = {key: value for key, value in part.items() if key not in ("initialization", "run")}
-        text = re.sub(r'"[^"]*[/\\]', '"', json.dumps(part, sort_keys=True))
-        hashes[name] = hashlib.sha256(text.encode()).hexdigest()
+        text = json.dumps(part, sort_keys=True, ensure_ascii=False)
+        hashes[name] = hashlib.sha256(re.sub('"[^"]*/', '"', text).encode()).hexdigest()
     return hashes
 
 
