@@ -95,23 +95,13 @@ def _scores(report: Record, arm: Record) -> dict[int, float]:
 
 
 def law_table(docs: Path, name: str) -> str:
-    """Returns a row for each arm's power law: the loss that smaller scales predict, and what it is worth."""
+    """Returns a row for each arm's power law, with the loss that smaller scales predict."""
     report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
     rows = []
     for law in report["laws"]:
-        measured, more = law["scales"]["loss"][-1], law.get("multiplier")
-        worth = "" if more is None else "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**more)
+        measured = law["scales"]["loss"][-1]
         numbers = [f"{law[key]:.2f}" for key in ("irreducible", "reducible", "exponent")]
-        error = 100 * (law["predicted"] / measured - 1)
-        rows.append(
-            [
-                f"`{_plain(law['arm'])}`",
-                *numbers,
-                f"{law['predicted']:.4f}",
-                f"{measured:.4f}",
-                f"{error:+.2f} %",
-                worth,
-            ]
-        )
-    header = ["arm", "E", "A", "a", "predicted loss", "measured", "error", "worth in operations [95 %]"]
-    return table(header, rows)
+        losses = [f"{law['predicted']:.4f}", f"{measured:.4f}"]
+        error = f"{100 * (law['predicted'] / measured - 1):+.2f} %"
+        rows.append([f"`{_plain(law['arm'])}`", *numbers, *losses, error])
+    return table(["arm", "E", "A", "a", "predicted loss", "measured", "error"], rows)

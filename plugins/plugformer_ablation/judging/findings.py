@@ -24,7 +24,13 @@ from plugformer_ablation.judging.reliability import decision_accuracies, signals
 from plugformer_ablation.judging.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.judging.spending import spent
 from plugformer_ablation.judging.statistics import resampled, summarize
-from plugformer_ablation.judging.unplanned import LookFamily, family_of, pair_hashes, with_look
+from plugformer_ablation.judging.unplanned import (
+    LookFamily,
+    example_hashes,
+    family_of,
+    pair_hashes,
+    with_look,
+)
 from plugformer_ablation.judging.wins import wins
 
 LOSS = "validation loss"
@@ -54,7 +60,8 @@ class Findings:
         """All that was judged together with these comparisons."""
         study, arms = self.results.study, self.results.arms
         pairs = pair_hashes(study, arms, planned_over_tasks(study, arms))
-        return family_of(pairs, self.record["looks"], study)
+        examples = example_hashes(arms, planned_over_tasks(study, arms))
+        return family_of(pairs, self.record["looks"], study, examples)
 
     @property
     def looks(self) -> list[LookRecord]:
@@ -120,7 +127,8 @@ def find(results: StudyResults) -> Findings:
     scores = scores_of(results, {arm["name"]: arm["metric"] for arm in results.arms})
     overall = planned_over_tasks(results.study, results.arms)
     pairs = pair_hashes(results.study, results.arms, overall)
-    family = family_of(pairs, results.looks, results.study)
+    examples = example_hashes(results.arms, overall)
+    family = family_of(pairs, results.looks, results.study, examples)
     looks = {
         name: planned_looks(tuple(results.study["looks"]), chance / family.number)
         for name, chance in family.chances.items()
@@ -147,7 +155,7 @@ def find(results: StudyResults) -> Findings:
             results.study["seeds"],
             family.least / max(len(results.study["looks"]), 1),
         ),
-        "looks": with_look(pairs, results.looks, results.study, verdicts),
+        "looks": with_look(pairs, results.looks, results.study, verdicts, examples),
         "made_of": results.made_of,
     }
     return Findings(results, record)

@@ -150,14 +150,15 @@ class ScreeningRecord(TypedDict):
 class LookRecord(TypedDict):
     """A report: its `seeds`, the looks that were `planned`, and the `chance` that any of its verdicts errs.
 
-    `pairs` has the hashes of both arms of each comparison, `verdicts` what was said of it; both by name.
-    Reports without a verdict have a chance of 0.
+    `pairs` has the hashes of both arms of each comparison, `examples` that of its test examples, and
+    `verdicts` what was said of it; all by name. Reports without a verdict have a chance of 0.
     """
 
     seeds: list[int]
     planned: list[int]
     chance: float
     pairs: dict[str, str]
+    examples: NotRequired[dict[str, str]]
     verdicts: dict[str, str]
 
 

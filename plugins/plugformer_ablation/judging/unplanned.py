@@ -16,9 +16,9 @@ class LookFamily(NamedTuple):
 
     Every look gets half of the chance of a false alarm that the one before had, and divides it by the number
     of pairs of all looks: of those that a look leaves out, any might have been chosen for it. A pair that
-    has been judged with the same seeds before keeps its chance, since nothing new is tested. So the chance
-    that any look errs is at most the sum of theirs, whichever of its pairs were chosen (Bonferroni). What is
-    new, seeds or arms, must not be chosen by results, nor may another arm become the baseline for them.
+    has been judged with the same seeds and examples before keeps its chance: nothing new is tested. So the
+    chance that any look errs is at most the sum of theirs, whichever of its pairs were chosen (Bonferroni).
+    What is new, seeds or arms, must not be chosen by results, nor may another arm become the baseline.
 
     Attributes:
         looks: The reports, in their order; those without a verdict have a chance of 0.
@@ -60,16 +60,43 @@ def _hash(record: Any) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def family_of(pairs: Mapping[str, str], looks: Sequence[LookRecord], study: Record) -> LookFamily:
-    """Returns the family of pairs, by the names of their comparisons, in a report with a study's seeds."""
+def example_hashes(arms: Sequence[Record], overall: Sequence[OverTasks]) -> dict[str, str]:
+    """Returns the hash of the test examples of each comparison."""
+    own = {arm["name"]: _hash(arm["test_set"]) for arm in arms if arm["baseline"] is not None}
+    return own | {each.name: _hash([own[arm["name"]] for arm in each.arms]) for each in overall}
+
+
+def family_of(
+    pairs: Mapping[str, str],
+    looks: Sequence[LookRecord],
+    study: Record,
+    examples: Mapping[str, str] | None = None,
+) -> LookFamily:
+    """Returns the family of pairs, by the names of their comparisons, in a report with a study's seeds.
+
+    `examples` are the hashes of their test examples, as far as they are known.
+    """
     related = _related(pairs.values(), looks)
     judged = [look for look in related if look["chance"]]
     chances = dict.fromkeys(pairs, ALPHA / 2 ** len(judged))
     for look in reversed(judged):
         if (look["seeds"], look["planned"]) == (study["seeds"], study["looks"]):
-            chances |= {name: look["chance"] for name in pairs if pairs[name] in look["pairs"].values()}
+            chances |= {
+                name: look["chance"]
+                for name in pairs
+                if _tested(look, pairs[name], (examples or {}).get(name))
+            }
     known = {*pairs.values(), *(pair for look in related for pair in look["pairs"].values())}
     return LookFamily(related, max(len(known), len(pairs), 1), chances)
+
+
+def _tested(look: LookRecord, pair: str, examples: str | None) -> bool:
+    """Returns whether a look has tested a pair with the same examples."""
+    known = look.get("examples", {})
+    return any(
+        other == pair and examples in (None, known.get(name, examples))
+        for name, other in look["pairs"].items()
+    )
 
 
 def _related(pairs: Iterable[str], looks: Sequence[LookRecord]) -> list[LookRecord]:
@@ -83,10 +110,14 @@ def _related(pairs: Iterable[str], looks: Sequence[LookRecord]) -> list[LookReco
 
 
 def with_look(
-    pairs: Mapping[str, str], looks: Sequence[LookRecord], study: Record, verdicts: Mapping[str, str]
+    pairs: Mapping[str, str],
+    looks: Sequence[LookRecord],
+    study: Record,
+    verdicts: Mapping[str, str],
+    examples: Mapping[str, str] | None = None,
 ) -> list[LookRecord]:
     """Returns the looks of a folder with that of the present report, unless it tests nothing new."""
-    family = family_of(pairs, looks, study)
+    family = family_of(pairs, looks, study, examples)
     spent = sum(look["chance"] > 0 for look in family.looks)
     chance = ALPHA / 2**spent if {*verdicts.values()} - {Verdict.NONE} else 0.0
     look: LookRecord = {
@@ -96,5 +127,7 @@ def with_look(
         "pairs": dict(pairs),
         "verdicts": dict(verdicts),
     }
+    if examples is not None:
+        look["examples"] = dict(examples)
     new = look not in looks if not chance else chance in family.chances.values()
     return [*looks, look] if new and pairs else [*looks]
