@@ -258,3 +258,16 @@ def test_a_share_is_one_of_the_seeds_of_the_look():
     arm, baseline = Scores({1: 1.0, 2: 1.0}), Scores({1: 1.0, 2: 1.0, 3: 0.1, 4: 0.1})
     _, look, smallest = compare_at_looks(arm, baseline, (1, 2, 3, 4), looks, "10 %", higher_is_better=True)
     assert (look.seeds, smallest) == (2, pytest.approx(0.1))
+
+
+def test_a_side_without_any_score_has_no_rate_of_divergence():
+    arm = Scores({}, failures={1: "it was lost", 2: "it was lost"})
+    baseline = Scores({1: 0.1, 2: 0.1}, diverged=frozenset({1}))
+    assert compare(arm, baseline, (1, 2)).p_diverged is None
+
+
+def test_a_level_that_rounds_to_0_decides_nothing():
+    found = compare(*(Scores({1: value, 2: value + 0.1, 3: value}) for value in (0.5, 0.9)), (1, 2, 3))
+    judged = judge(found, Look(3, 0.0, 0.0), higher_is_better=True)
+    assert judged["p"]["corrected"] is None or judged["p"]["corrected"] == 1.0
+    assert judged["would_decide"] is None

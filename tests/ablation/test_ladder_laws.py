@@ -194,3 +194,15 @@ def test_its_figures_show_laws_scales_and_costs(study):
     assert panels[0].lines[1].get_ydata()[0] == pytest.approx(np.mean(ours) - np.mean(theirs))
     (law,) = [line for line in figures["laws"].axes[0].lines if line.get_label() == "other"]
     assert law.get_xdata()[-1] == pytest.approx(OPERATIONS[-1])
+
+
+def test_no_arm_is_worth_anything_by_the_law_of_a_baseline_that_does_not_hold(study):
+    steep = tuple(
+        cell
+        if cell.arm.endswith("other")
+        else replace(cell, loss=(3.0, 2.9, 2.6, 1.7)[int(cell.arm[0])] + cell.seed / 100)
+        for cell in study.cells
+    )
+    text = "\n".join(currency_sentences(find(replace(study, cells=steep))))
+    assert "baseline: validation loss = 0.000 + " in text
+    assert "is worth" not in text

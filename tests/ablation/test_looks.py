@@ -117,3 +117,8 @@ def test_arms_that_are_decided_are_trained_with_no_more_seeds(registry, tmp_path
     assert [cell.seed for cell in results.cells] == [1, 2, 1, 2]
     assert f"after 2 seeds: {arm} is equivalent" in said.getvalue()
     assert len(executor.begun) == 4
+
+
+def test_looks_after_very_few_seeds_have_levels_above_0():
+    for looks in ((3, 10, 30), (4, 8, 20), (2, 40)):
+        assert all(0 < level < 1 for level in nominal_levels(0.05 / 200, looks))

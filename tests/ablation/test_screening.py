@@ -130,3 +130,13 @@ def test_screening_on_the_split_that_decides_is_refused(registry):
     study = declared(*RATES, split="validation", screen={"seeds": 2})
     with pytest.raises(ConfigurationError, match="screen: chooses on validation, which also decides"):
         matched(resolve_arms(study, registry), study, lambda _: None)
+
+
+def test_an_arm_of_which_a_training_failed_goes_on(registry, tmp_path):
+    study = declared(*RATES, settings=SETTINGS, screen={"seeds": 2})
+    results, _ = run(study, tmp_path, registry, break_in=[f"baseline, seed {SCREENING_SEED}"])
+    assert [each["p"] for each in results.screening] == [None, None]
+    assert [each["confirmed"] for each in results.screening] == [True, True]
+    assert results.failed
+    told = StudyReport(find(results)).text(None)
+    assert "baseline: a training of screening, or that trials start from, failed" in told

@@ -1,6 +1,7 @@
 """Student's t against scipy's own tests, power against simulation, the bootstrap against sacreBLEU's."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -160,3 +161,11 @@ def test_numbers_of_classes_are_never_averaged():
     scores = resampled(cells, metric.aggregate, 200)
     for statistics, found in zip(cells, scores, strict=True):
         assert abs(found.mean() - metric.aggregate(statistics)) < 0.05
+
+
+def test_what_is_found_at_a_tiny_level_follows_from_the_deviation_alone():
+    """Where the distribution function of the noncentral t gives NaN; beside it, the limit continues it."""
+    sizes = [StudentT(1.0, 1.0, 2.0).detectable_difference(alpha) for alpha in (1e-7, 1e-8, 1e-9, 1e-12)]
+    ratios = [after / before for before, after in pairwise(sizes)]
+    assert ratios[:2] == pytest.approx([10**0.5, 10**0.5], rel=2e-3)
+    assert ratios[2] == pytest.approx(10**1.5, rel=2e-3)

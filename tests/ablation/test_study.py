@@ -257,3 +257,21 @@ def test_a_preset_is_below_what_the_study_says(file):
 def test_presets_are_sound(preset, file):
     study = read_study(file(f"preset: {preset}\ntask: brackets\narms: {{a: {{}}, b: {{}}}}\n"))
     assert study.preset == preset
+
+
+@pytest.mark.parametrize("name", ["scale", "task"])
+def test_a_factor_may_not_have_the_name_of_a_context(registry, name):
+    factors = {name: {"path": "model.attention", "values": ["mha", "mqa"]}}
+    with pytest.raises(ConfigurationError, match=f"factors.{name}: .*another name"):
+        written(registry, task="dates", factors=factors)
+
+
+def test_a_swap_of_a_setting_of_such_a_name_has_its_whole_path():
+    study = read_study("dates", swaps=["model.embeddings.scale=[true, false]"])
+    assert [*study.factors] == ["model.embeddings.scale"]
+
+
+def test_what_an_arm_tunes_is_not_what_matching_changes(registry):
+    arms = {"mha": {}, "mqa": {"model.attention": "mqa", "tune": {"model.ffn_width": [64, 128]}}}
+    with pytest.raises(ConfigurationError, match=r"model\.ffn_width' is changed by `match: parameters`"):
+        written(registry, task="dates", arms=arms, match="parameters", tuning={"seeds": 1})

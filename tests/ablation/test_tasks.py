@@ -272,3 +272,15 @@ def test_a_task_at_its_ceiling_makes_no_arm_equivalent(made_up):
     (overall,) = find(replace(results, study={**results.study, "smallest_effect": 0.2})).overall
     assert abs(overall["difference"]) < 0.05
     assert overall["verdict"] != "equivalent"
+
+
+def test_a_task_at_its_ceiling_stays_there_for_a_look_whatever_later_seeds_say(made_up):
+    results = twice(made_up, {"baseline": 0.9, "other": 0.9}, {"baseline": 0.9, "other": 0.9})
+    level = leveled(results, 1.0, "b: baseline", "b: other")
+    last = max(results.study["seeds"])
+    cells = tuple(
+        old if old.seed == last else new for old, new in zip(results.cells, level.cells, strict=True)
+    )
+    study = {**results.study, "smallest_effect": 0.3, "looks": [last - 1, last]}
+    (overall,) = find(replace(results, cells=cells, study=study)).overall
+    assert (overall["verdict"], overall["look"]) != ("equivalent", last - 1)

@@ -278,3 +278,35 @@ def test_every_seed_follows_the_strategy(registry, tmp_path, strategy):
 def test_screening_before_seeds_choose_is_refused(registry):
     with pytest.raises(ConfigurationError, match=r"tuning\.seeds: .*screen"):
         tuning_study(registry, tune={LR: [0.001, 0.01]}, screen={"seeds": 2}, tuning={"seeds": "each"})
+
+
+def test_coordinates_pass_over_values_that_cannot_be_together(registry, tmp_path):
+    study = tuning_study(
+        registry,
+        tune={"model.heads": [2, 4], "model.width": [16, 18]},
+        tuning={"strategy": "coordinate", "extend": 0},
+    )
+
+    def widest(cells):
+        models = [cell.ingredients["task"]["model"] for cell in cells]
+        scores = [model["width"] + model["heads"] for model in models]
+        return [CellResult("", 1, loss=1 / score, metrics={"exact_match": score}) for score in scores]
+
+    arms, _ = tuned(resolve_arms(study, registry), study, RESULTS, tmp_path, widest, None)
+    assert [arm.tuned for arm in arms] == [{"model.heads": 4, "model.width": 16}] * 2
+
+
+def test_equal_times_are_not_guessed_for_sizes_beyond_those_measured(registry, tmp_path):
+    study = tuning_study(
+        registry,
+        tune={"model.width": [16, 32], LR: [0.001]},
+        set={"data.size": 60, "training.steps": 5},
+        match="time",
+    )
+
+    def largest(cells):
+        widths = [cell.ingredients["task"]["model"]["width"] for cell in cells]
+        return [CellResult("", 1, loss=1 / width, metrics={"exact_match": width}) for width in widths]
+
+    arms, _ = tuned(resolve_arms(study, registry), study, RESULTS, tmp_path, largest, None)
+    assert [arm.tuned["model.width"] for arm in arms] == [32, 32]

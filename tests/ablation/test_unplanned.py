@@ -170,3 +170,12 @@ def test_reports_of_a_folder_err_as_rarely_as_they_say(strategy):
             arms.sort(key=p.__getitem__)
         erred, said = erred + wrong, sum(look["chance"] for look in looks)
     assert erred <= binom.ppf(0.999, studies, said), erred / studies
+
+
+def test_other_test_examples_are_another_look():
+    plan, pairs = {"seeds": [1, 2], "looks": [2]}, {"a": "1-2"}
+    looks = with_look(pairs, [], plan, {"a": Verdict.UNDECIDED}, {"a": "few"})
+    assert family_of(pairs, looks, plan, {"a": "few"}).chances == {"a": ALPHA}
+    assert family_of(pairs, looks, plan, {"a": "more"}).chances == {"a": ALPHA / 2}
+    more = with_look(pairs, looks, plan, {"a": Verdict.BETTER}, {"a": "more"})
+    assert [look["chance"] for look in more] == [ALPHA, ALPHA / 2]
