@@ -33,7 +33,7 @@ def cell(losses, seed=1, steps=STEPS, tokens=0):
     [
         ((3.0, 2.0, 1.0, 0.0), FALLING, 2.0, 1),
         (FALLING, (3.0, 2.0, 1.0, 0.0), 0.5, 0),
-        (FALLING, FALLING, 1.0, 1),
+        (FALLING, FALLING, 1.0, 0),
         ((3.5, 2.5, 1.5, 0.5), FALLING, 2**0.5, 1),
         ((6.0, 0.5, 1.5, 0.0), FALLING, 2 ** (3 - (10 / 11 + 7 / 3) / 2), 1),
         ((None, 3.0, 2.0, 0.0), FALLING, 2**0.5, 1),
