@@ -132,3 +132,9 @@ def test_info_shows_what_a_plugin_offers(run, manifest):
     assert [record["name"] for record in records] == ["local", "one", "two", "sums"]
     assert "unknown task 'loacl'" in run("info", "loacl", "--registry", file).err
     assert "local is not a task" in run("info", "local", "--set", "a=1", "--registry", file).err
+
+
+def test_info_takes_a_task_as_lists_write_it_and_refuses_a_command(run):
+    assert run("info", "task/dates").out == run("info", "dates").out
+    outcome = run("info", "command/train")
+    assert (outcome.status, "is no component" in outcome.err) == (2, True)

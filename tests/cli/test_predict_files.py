@@ -362,3 +362,11 @@ def test_several_processes_write_the_same_file(predict, classifier, tmp_path):
     assert [each.status for each in ended] == [0, 0], ended
     assert sum("8 rows" in each.messages for each in ended) == 1
     assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
+
+
+def test_columns_keep_apart_whatever_their_names(predict, classifier, tmp_path):
+    file, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    file.write_text("text,prediction,input_prediction\na,b,c\n")
+    assert predict(classifier, "--file", file, "--out", out).status == 0
+    (row,) = read(out)
+    assert {row["text"], row["input_input_prediction"], row["input_prediction"]} == {"a", "b", "c"}

@@ -54,6 +54,8 @@ def test_nodes_quote_their_argument() -> None:
         ([f"a={'[' * 3000}"], "nested too deeply: more than 100 levels"),
         (["a=[1"], "--set 'a=[1'  is not valid YAML"),
         (["a=1", "a=2"], "--set a=2  a: is set twice; also by --set a=1"),
+        (["training.steps=5", "training.epochs=3"], "training.steps: has no effect beside another --set"),
+        (["training.epochs=3", "training.steps=5"], "training.epochs: has no effect beside another --set"),
     ],
 )
 def test_messages(arguments: list[str], message: str) -> None:

@@ -171,3 +171,13 @@ def test_a_module_that_cannot_be_imported_is_left_out():
         "ModuleNotFoundError: No module named 'no_such_module'; update, repair or uninstall that "
         "distribution; everything else works without it"
     ]
+
+
+def test_a_component_that_changes_a_training_is_named_in_the_task():
+    class Average(Callback):
+        @hookimpl
+        def evaluated_parameters(self, run, model):
+            return None
+
+    with pytest.raises(RegistryError, match=r"Average changes what .* training\.callbacks"):
+        manager(Average())

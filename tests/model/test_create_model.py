@@ -1,5 +1,6 @@
 """Models without a task: the same as those of tasks, and errors that name the setting."""
 
+import numpy
 import pytest
 import torch
 
@@ -95,3 +96,17 @@ def test_wrong_examples_are_refused(examples, error, found):
     model = plugformer.create_model("encoder-decoder", vocabulary=9, **SMALL)
     with pytest.raises(error, match=found):
         model.batch(**examples)
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"initialize_from": {"transformers": "nowhere"}}, "initialize_from: a training loads"),
+        ({"encoder": {"attention": "gqa"}}, "encoder: architecture 'decoder-only' has none"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused(settings, found):
+    with pytest.raises(ConfigurationError, match=found):
+        plugformer.create_model(
+            "decoder-only", vocabulary=numpy.int64(9), width=8, heads=2, layers=1, **settings
+        )

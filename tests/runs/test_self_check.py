@@ -308,3 +308,30 @@ def test_tokens_of_nearly_the_same_probability_may_be_taken_for_one_another(run)
         )
     np.testing.assert_allclose(apart, [abs(scores[first] - scores[other]).item()], rtol=1e-4)
     assert same == pytest.approx([0.25])
+
+
+def test_sequences_as_long_as_their_positions_pass(tmp_path):
+    (tmp_path / "text.txt").write_text("the sea and the hill " * 60)
+    task = {
+        "type": "language-modelling",
+        "data": {
+            "name": "text",
+            "files": {"train": str(tmp_path / "text.txt")},
+            "split": {"validation": 0.3},
+        },
+        "tokenizer": "characters",
+        "model": {
+            "architecture": "decoder-only",
+            "width": 16,
+            "heads": 2,
+            "layers": 1,
+            "ffn_width": 16,
+            "max_length": 16,
+            "position": "learned",
+            "head": "language_model",
+        },
+        "training": {"steps": 2, "batch_size": 4},
+        "evaluation": {"metrics": ["perplexity"]},
+    }
+    checked = train(task, out=tmp_path / "run", notify=str).report.self_check
+    assert checked.failed == []
