@@ -106,18 +106,6 @@ def test_cached_equals_recomputed(model, registry, sentences, search):
     assert len(lengths) > 1, "sentences must finish at different times to show anything"
 
 
-@searches
-def test_a_padded_batch_equals_single_sentences(model, registry, sentences, search):
-    source = sentences()
-    batch = decoding_of(registry, search).search(session(Session, model, source))
-    singles = []
-    for row, real in enumerate(source.mask):
-        alone = source.ids[row : row + 1, real]
-        single = Tokens(alone, torch.ones_like(alone, dtype=torch.bool), full=True)
-        singles += decoding_of(registry, search).search(session(Session, model, single, [row]))
-    assert_same(batch, singles)
-
-
 @pytest.mark.parametrize(
     ("rows", "kept"),
     [

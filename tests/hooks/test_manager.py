@@ -92,20 +92,6 @@ def test_wrappers_are_refused(option):
         manager(Logger())
 
 
-def test_one_that_raises_is_not_called_again():
-    class Careless:
-        @hookimpl
-        def run_ended(self):
-            raise KeyError("a")
-
-    warnings = []
-    hooks = HookManager([Careless()], warnings.append)
-    hooks.call("run_ended", run=None)
-    hooks.call("run_ended", run=None)
-    assert len(warnings) == 1
-    assert warnings[0].endswith("Careless is switched off: its run_ended raised KeyError: 'a'")
-
-
 def test_a_component_may_wrap_what_others_do_in_a_hook_that_others_watch():
     told = []
 

@@ -6,26 +6,6 @@ from plugformer.interfaces import ModelContext, PositionalEncoding
 from plugformer_inspection.positions import view_encoding, view_positions
 
 MODEL = ModelContext(width=12, heads=3, ffn_width=20, max_length=40)
-SLOTS = {
-    "sinusoidal": {"embed"},
-    "learned": {"embed"},
-    "rope": {"rotate"},
-    "alibi": {"bias"},
-    "normalized": {"embed"},
-    "t5": {"bias"},
-    "none": set(),
-}
-
-
-def view(registry, name):
-    return view_encoding(registry.create("position", name, MODEL), length=10, width=12, head_width=4)
-
-
-def test_each_encoding_shows_the_slots_that_it_fills(registry, any_position):
-    found = view(registry, any_position)
-    assert {slot for slot in ("embed", "rotate", "bias") if getattr(found, slot) is not None} == SLOTS[
-        any_position
-    ]
 
 
 class Everything(PositionalEncoding):

@@ -10,7 +10,6 @@ import pytest
 from plugformer.errors import RunError
 from plugformer.experiment import Experiment
 from plugformer.registry import Kind
-from plugformer.registry.source import component_lock
 from plugformer.runs.loading import load
 from plugformer.runs.lockfile import components, make_lockfile, refuse_changes
 from plugformer.training.train import resume
@@ -49,24 +48,6 @@ def test_a_changed_component_is_refused_with_the_difference(run_copy):
         r"  attention/mha: plugformer 0\.0\.1 \(0{12}\) -> plugformer \S+ \(\w{12}\)", changed
     )
     assert "--allow-changes" in advice
-
-
-def test_the_changed_file_of_a_local_component_is_named(tmp_path, registry, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for name, text in {"mine": "from comet import tail", "comet": "tail = 1", "other": ""}.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    (tmp_path / "registry.yaml").write_text("components: {norm: {mine: {class: 'mine:Mine'}}}")
-    local = registry.with_local(tmp_path / "registry.yaml")
-
-    def lock():
-        return {"components": {"norm/mine": component_lock(local.find(Kind.NORM, "mine"))}, "data": {}}
-
-    before = lock()
-    (tmp_path / "other.py").write_text("# not imported")
-    assert refuse_changes(before, lock()) == []
-    (tmp_path / "comet.py").write_text("tail = 2")
-    with pytest.raises(RunError, match=r"\n  norm/mine: local \(\w{12}\) -> local \(\w{12}\): comet\.py\n"):
-        refuse_changes(before, lock())
 
 
 def test_a_changed_component_may_be_allowed_and_is_put_on_record(run_copy):
