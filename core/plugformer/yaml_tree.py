@@ -173,7 +173,7 @@ EMPTY = Tree({}, {})
 def _item(value: Any, key: Key) -> Any:
     if isinstance(value, dict):
         return value.get(key, _ABSENT)
-    inside = isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
+    inside = isinstance(value, list | tuple) and isinstance(key, int) and 0 <= key < len(value)
     return value[key] if inside else _ABSENT
 
 

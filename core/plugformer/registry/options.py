@@ -17,8 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from plugformer.errors import ConfigurationError, RegistryError, nearest
-from plugformer.yaml_tree import KeyPath, Problem
+from plugformer.yaml_tree import KeyPath, Problem, Tree
 
+_ABSENT = object()
 _CONFIG = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 _SCALARS = (bool, int, float, str)
 _CONTAINERS = (list, tuple, set, frozenset, abc.Sequence)
@@ -143,7 +144,7 @@ def _problem(
     if details[0]["msg"].startswith("Input should be "):
         text = f"should be {text}"
     at_key = details[0]["loc"][-1:] == ("[key]",)
-    written: object = path[-1] if at_key else _item(value, path)
+    written: object = path[-1] if at_key else Tree(value, {}).get(path)
     suggestion = nearest(written, re.findall(r"'([^']*)'", text)) if isinstance(written, str) else ""
     return Problem(None, path, f"{text}, found {shown(written)}{suggestion}", at_key=at_key)
 
@@ -178,25 +179,12 @@ def keys_of(model: type[BaseModel]) -> frozenset[str]:
 def _written_path(detail: ErrorDetails, value: Any) -> KeyPath:
     """Returns an error's location without the parts that nobody wrote, such as members of unions."""
     path: KeyPath = ()
-    location = detail["loc"] or ("",)
+    location, written = detail["loc"] or ("",), Tree(value, {})
     for depth, key in enumerate(location, start=1):
         is_missing = detail["type"] == "missing" and depth == len(location)
-        if is_missing or _item(value, (*path, key)) is not _ABSENT:
+        if is_missing or written.get((*path, key), _ABSENT) is not _ABSENT:
             path = (*path, key)
     return path
-
-
-_ABSENT = object()
-
-
-def _item(value: Any, path: KeyPath) -> Any:
-    """Returns the item at a path; _ABSENT if there is none."""
-    for key in path:
-        items = value if isinstance(value, dict) else {}
-        if isinstance(value, list | tuple):
-            items = dict(enumerate(value))
-        value = items.get(key, _ABSENT)
-    return value
 
 
 def _part(annotation: Any, kinds: Any) -> Any:
