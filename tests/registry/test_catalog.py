@@ -176,7 +176,7 @@ def test_a_component_is_loaded_and_created_with_context_and_options(loaded: Regi
         ("partial", "plug_s.schedules:Partial does not implement factor"),
         ("stranger", "plug_s.schedules:Stranger is not a Schedule"),
         ("number", "plug_s.schedules:number is not a Schedule"),
-        ("flatt", "module plug_s.schedules has no 'Flatt' (did you mean 'Flat'?)"),
+        ("flatt", "plug_s/schedules.py) has no 'Flatt' (did you mean 'Flat'?)"),
         ("leaving", "importing plug_s.leaving failed: SystemExit: bye"),
         ("syntax", "importing plug_s.syntax failed: SyntaxError"),
         (

@@ -311,27 +311,15 @@ def test_tokens_of_nearly_the_same_probability_may_be_taken_for_one_another(run)
 
 
 def test_sequences_as_long_as_their_positions_pass(tmp_path):
-    (tmp_path / "text.txt").write_text("the sea and the hill " * 60)
+    sizes = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 16, "max_length": 16}
+    parts = {"architecture": "decoder-only", "position": "learned", "head": "language_model"}
+    rows = [{"text": "the sea and the hill " * 9}] * 4
     task = {
         "type": "language-modelling",
-        "data": {
-            "name": "text",
-            "files": {"train": str(tmp_path / "text.txt")},
-            "split": {"validation": 0.3},
-        },
         "tokenizer": "characters",
-        "model": {
-            "architecture": "decoder-only",
-            "width": 16,
-            "heads": 2,
-            "layers": 1,
-            "ffn_width": 16,
-            "max_length": 16,
-            "position": "learned",
-            "head": "language_model",
-        },
+        "model": {**parts, **sizes},
         "training": {"steps": 2, "batch_size": 4},
         "evaluation": {"metrics": ["perplexity"]},
     }
-    checked = train(task, out=tmp_path / "run", notify=str).report.self_check
-    assert checked.failed == []
+    data = {"train": rows, "validation": rows}
+    assert train(task, data=data, out=tmp_path / "run", notify=str).report.self_check.failed == []

@@ -1,6 +1,6 @@
 """Wrong requests get a status that fits, and never stop the server."""
 
-import time
+import threading
 
 import pytest
 from starlette.testclient import TestClient
@@ -87,12 +87,13 @@ def test_a_name_behind_a_proxy_is_allowed(served):
 
 
 def test_a_full_queue_and_a_late_answer(served):
-    server = served("classes", queue=3, seconds=0.3)
+    server, held = served("classes", queue=3, seconds=1.5), threading.Event()
     assert server.post("/predict", inputs=["a"] * 4).status_code == 503
     assert server.post("/predict", inputs=["a"] * 4).headers["retry-after"] == "1"
-    sleeping = server.service.worker.call(lambda model: time.sleep(1))
+    waiting = server.service.worker.call(lambda model: held.wait(60))
     assert server.post("/predict", inputs="a").status_code == 504
-    sleeping.result()
+    held.set()
+    waiting.result()
     assert server.post("/predict", inputs="a").status_code == 200
     assert 'path="/predict",status="504"} 1' in server.client.get("/metrics").text
     assert "plugformer_queue_texts 0" in server.client.get("/metrics").text

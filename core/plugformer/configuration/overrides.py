@@ -41,7 +41,7 @@ def read_overrides(arguments: Iterable[str]) -> Tree:
     in_order = sorted(settings, key=lambda path: (len(path), path[-1] != "name"))
     tree = merge_layers([EMPTY, *(settings[path].under(path) for path in in_order)])
     for path, setting in settings.items():
-        if tree.get(path, _LOST) is _LOST:  # no order decides
+        if setting.value is not None and tree.get(path, _LOST) is _LOST:  # no order decides
             raise Problem(
                 setting.origin(()), path, "has no effect beside another --set; keep one of them"
             ).error
