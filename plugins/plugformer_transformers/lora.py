@@ -125,8 +125,8 @@ def _keep(adapted: Mapping[str, nn.Module], module: nn.Module, state: dict[str, 
     del module
     for path, linear in adapted.items():
         parts = cast("Any", linear).parametrizations.weight.state_dict()
-        if (given := state.pop(f"{path}.weight", None)) is not None:
-            weight = cast("Tensor", linear.weight).detach()
+        given, weight = state.pop(f"{path}.weight", None), cast("Tensor", linear.weight).detach()
+        if given is not None and not torch.equal(given.to(weight), weight):  # else rounding would change it
             parts["original"] = parts["original"] + given.to(weight) - weight
         for name, value in parts.items():
             state[f"{path}.parametrizations.weight.{name}"] = value

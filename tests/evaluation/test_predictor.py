@@ -233,7 +233,7 @@ def test_validation_decodes_what_is_measured_or_shown_evenly_spread(
     split = data.splits["train"]
     validation = Validation(Evaluator(predicting, measured), split, limit=limit, samples=samples)
     evaluation = validation.evaluate(7)
-    assert predicting.asked == asked
+    assert getattr(predicting, "asked", []) == asked
     assert evaluation.step == 7
     assert evaluation.metrics.keys() == measured.keys()
     assert [sample.source for sample in evaluation.samples] == [split.input(row) for row in shown]
