@@ -147,10 +147,9 @@ def by_split(data: Any) -> dict[str, Any]:
     """
     if data is None:
         return {}
-    splits = isinstance(data, Mapping) and (
-        "train" in data or all(name == "validation" or str(name).startswith("test") for name in data)
-    )
-    return dict(data) if splits else {"train": data}
+    names = [str(name) for name in data] if isinstance(data, Mapping) else []
+    splits = names and all(name == "validation" or name.startswith("test") for name in names)
+    return dict(data) if splits or "train" in names else {"train": data}
 
 
 NO_POSITION = Component(name="none")

@@ -122,6 +122,7 @@ def test_mistakes_are_located_in_the_dictionary(change, error, message, tmp_path
         ([*ROWS, {"text": None, "label": "good"}], "row 41: the text is None"),
         (pd.DataFrame([*ROWS, {"text": "a", "label": float("nan")}]), "row 41: the label is None"),
         ({"text": ["a"], "label": []}, "differ in length"),
+        ({}, "split 'train' has no examples"),
         (["a"], "a row is 'a', expected a dictionary"),
     ],
 )
