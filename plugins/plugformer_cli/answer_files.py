@@ -10,6 +10,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -149,7 +150,8 @@ class AnswerFile:
         """
         if ending(self.out) == ".txt":
             found = chain.from_iterable(lines(found, self.n_best, scores=self.scores) for _, found in answers)
-            write_lines(self.out, (f"{line}\n" for line in found))
+            with _writing(self.out) as text:
+                text.writelines(f"{line}\n" for line in found)
         else:
             names: dict[str, str] = {}
             taken = {*columns, *self.answer}
@@ -198,37 +200,32 @@ def write_table(file: Path, names: Sequence[str], rows: Iterable[Row]) -> None:
     form = ending(file)
     if form == ".parquet":
         write_parquet(file, names, rows)
-    elif form == ".jsonl":
-        write_lines(file, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
-    else:
+        return
+    with _writing(file) as text:
+        if form == ".jsonl":
+            text.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+            return
         cells = chain([names], ([_cell(row.get(name)) for name in names] for row in rows))
-        write_lines(file, _tab_separated(cells) if form == ".tsv" else _comma_separated(cells))
+        if form == ".tsv":  # double quotes have no meaning; spaces replace tabs and ends of lines in cells
+            text.writelines(
+                "\t".join(one_line(cell).replace("\t", " ") for cell in row) + "\n" for row in cells
+            )
+        else:
+            csv.writer(text, lineterminator="\n").writerows(cells)
 
 
-def write_lines(file: Path, lines: Iterable[str]) -> None:
-    """Writes lines in one step, compressed if the file's name ends in .gz; RunError if that is impossible."""
+@contextmanager
+def _writing(file: Path) -> Iterator[io.TextIOWrapper]:
+    """Opens a file that replaces another in one step, compressed if its name ends in .gz.
+
+    Raises RunError if that is impossible.
+    """
     from plugformer.runs import replacing
 
     with replacing(file) as temporary, temporary.open("wb") as raw:
         packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if file.suffix == ".gz" else raw
         with io.TextIOWrapper(packed, "utf-8", errors="replace", newline="") as text:
-            text.writelines(lines)
-
-
-def _tab_separated(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yields lines in which double quotes have no meaning; spaces replace tabs and ends of lines in cells."""
-    for row in rows:
-        yield "\t".join(one_line(cell).replace("\t", " ") for cell in row) + "\n"
-
-
-def _comma_separated(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    line = io.StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    for row in rows:
-        writer.writerow(row)
-        yield line.getvalue()
-        line.seek(0)
-        line.truncate()
+            yield text
 
 
 def _cell(value: object) -> str:

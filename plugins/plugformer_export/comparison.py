@@ -1,6 +1,5 @@
 """The comparison of an engine with the model whose export it has loaded, example by example."""
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from plugformer.data import EncodedSplit
-from plugformer.evaluation import GenerativePredictor, Score
+from plugformer.evaluation import GenerativePredictor, Score, close
 from plugformer.interfaces import END, Batch, Level, Model, Prediction, TaskType, evaluating
 from plugformer.runs import TrainedModel
 from plugformer_export.engine import ExportError, Format, LoadedModel
@@ -77,28 +76,22 @@ def _in_words(score: Score) -> str:
     return f"{score['value']:.4g} [{score['low']:.4g}, {score['high']:.4g}]"
 
 
+@dataclass
 class Comparison:
     """Compares an engine with a model, example by example."""
 
-    def __init__(
-        self,
-        trained: TrainedModel,
-        target: Format,
-        engine: LoadedModel,
-        split: EncodedSplit,
-        rows: Sequence[int],
-        name: str,
-    ) -> None:
-        self.trained = trained
-        self.target = target
-        self.engine = engine
-        self.split = split
-        self.rows = rows
-        self.name = name
-        self.exact = target.compute_type == "float32"
-        own = trained.evaluator()
+    trained: TrainedModel
+    target: Format
+    engine: LoadedModel
+    split: EncodedSplit
+    rows: Sequence[int]
+    name: str
+
+    def __post_init__(self) -> None:
+        self.exact = self.target.compute_type == "float32"
+        own = self.trained.evaluator()
         self.own = replace(own, predictor=replace(own.predictor, precision=None))
-        self.other = replace(own, predictor=engine.answering(own.predictor))
+        self.other = replace(own, predictor=self.engine.answering(own.predictor))
 
     def result(self, agreement: float) -> Verification:
         """Returns the figures; raises ExportError if they do not agree."""
@@ -168,7 +161,7 @@ class Comparison:
         ties: set[int] = set()
         for how, answers in ways.items():
             for row, (one, two) in enumerate(zip(own, answers, strict=True)):
-                if _close(one.output, two.output, self.target.tolerance):
+                if close(one.output, two.output, self.target.tolerance):
                     self._check_score(row, one, two)
                 elif not self.exact:
                     different.add(row)
@@ -181,7 +174,7 @@ class Comparison:
 
     def _check_score(self, row: int, own: Prediction, other: Prediction) -> None:
         scored = self.exact and self.engine.has_scores
-        if scored and not _close(own.score, other.score, self.target.tolerance):
+        if scored and not close(own.score, other.score, self.target.tolerance):
             expected = f"the score of its output is {other.score}, expected {own.score}"
             self._fail(f"{self._example(row)}: {expected}")
 
@@ -233,14 +226,3 @@ def _log_probabilities(model: Model, batch: Batch) -> Tensor:
     targets = model.targets(batch)[0]
     steps = model.logits(batch).float().log_softmax(dim=-1)
     return steps.gather(-1, targets[..., None])[..., 0]
-
-
-def _close(one: Any, two: Any, tolerance: float) -> bool:
-    """Returns whether two outputs are equal, numbers within the tolerance."""
-    if isinstance(one, float | int) and isinstance(two, float | int):
-        return math.isclose(one, two, rel_tol=tolerance, abs_tol=tolerance)
-    if isinstance(one, dict) and isinstance(two, dict):
-        return one.keys() == two.keys() and all(_close(one[key], two[key], tolerance) for key in one)
-    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
-        return len(one) == len(two) and all(map(lambda a, b: _close(a, b, tolerance), one, two))
-    return bool(one == two)

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from torch.nn import functional
 
 from plugformer.errors import PlugformerError
-from plugformer.interfaces import Level, OutputType, Prediction
+from plugformer.interfaces import Level, OutputType, Prediction, TaskType
 from plugformer_cli import record
 from plugformer_serving.answering import AnswerOptions, Question
 from plugformer_serving.bodies import Body, Count, Questions
@@ -54,9 +54,10 @@ def shape_of(service: Service) -> tuple[Shape, bool]:
         return _classes, True
     if task_type.mask_tokens:
         return _masks, False
-    if task_type.level is Level.TOKEN and task_type.output_type == OutputType.TAGS:
+    has_spans = task_type.output_type == OutputType.TAGS and type(task_type).spans is not TaskType.spans
+    if service.has_probabilities and has_spans:
         return _spans, False
-    if task_type.output_type == OutputType.LABELS:
+    if service.has_probabilities and task_type.output_type == OutputType.LABELS:
         return _labels, True
     if task_type.output_type == OutputType.NUMBER:
         return _numbers, True
@@ -148,7 +149,7 @@ async def _spans(
 
 def word_places(example: Any) -> tuple[str, list[tuple[int, int]]]:
     """Returns the text of words, and where each begins and ends in it."""
-    (words,) = (value for value in example.values() if isinstance(value, str | list))
+    words = next(value for value in example.values() if isinstance(value, str | list))
     if isinstance(words, str):
         return words, [match.span() for match in re.finditer(r"\S+", words)]
     starts = list(accumulate((len(word) + 1 for word in words), initial=0))

@@ -13,7 +13,6 @@ from plugformer.interfaces import (
     Attention,
     Context,
     Place,
-    PositionalEncoding,
     Positions,
     View,
 )
@@ -200,13 +199,16 @@ def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
 def shown_weights_fit_the_mask(subject: Subject, batch: PaddedBatch) -> None:
     """Weights that it records are (batch, heads, query, key), finite, and zero at padding."""
     memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
-    shown: list[Tensor] = []
-    placed = PlacedAttention(subject.at(CROSS).perturbed(), CROSS, batch.at(PositionalEncoding()))
-    placed.read(memory, query, lambda name, value: shown.append(value) if name == "weights" else None)
+    shown: list[tuple[Tensor, int]] = []
+    for placed in attentions(subject, batch, CROSS, DECODER, ENCODER):
+        recorded: list[tuple[str, Tensor]] = []
+        placed.read(memory, query, lambda *pair, recorded=recorded: recorded.append(pair))
+        queries = (query if placed.place.cross else memory).shape[1]
+        shown += [(value, queries) for name, value in recorded if name == "weights"]
     if not shown:
         pytest.skip('it records no "weights": nothing is shown that could be wrong')
-    for weights in shown:
-        found, expected = (len(weights), *weights.shape[2:]), (len(memory), query.shape[1], memory.shape[1])
+    for weights, queries in shown:
+        found, expected = (len(weights), *weights.shape[2:]), (len(memory), queries, memory.shape[1])
         require.equal(found, expected, "the shape of weights that it records, without their heads,")
         require.finite(weights, "a weight that it records")
         hidden = weights.masked_select(~batch.mask[:, None, None])

@@ -1,6 +1,5 @@
 """The contract of engines, see plugformer.interfaces.Engine."""
 
-import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,14 +9,12 @@ from typing import Any
 from unittest import mock
 
 from plugformer import train
-from plugformer.interfaces import Prediction
+from plugformer.evaluation import close
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.subject import Subject
-
-TOLERANCE = 1e-3
 
 _COLOURS = ("red", "green", "blue", "grey")
 _TEXTS = [f"{one} {two}" for one in _COLOURS for two in _COLOURS] + [*_COLOURS]
@@ -68,12 +65,5 @@ def it_answers_as_the_model_does(subject: Subject, kind: str) -> None:
         together, alone = trained.predict(_TEXTS), [trained.predict(text) for text in _TEXTS[:3]]
     for how, found in (("together", together), ("alone", alone)):
         for text, one, two in zip(_TEXTS, expected, found, strict=False):
-            require.that(_same(one, two), f"{text!r}, {how}: answered {two}, expected {one}")
-
-
-def _same(one: Prediction, two: Prediction) -> bool:
-    if one.score is None or two.score is None:
-        return one.score is two.score and one.output == two.output
-    return one.output == two.output and math.isclose(
-        one.score, two.score, rel_tol=TOLERANCE, abs_tol=TOLERANCE
-    )
+            same = close([one.output, one.score], [two.output, two.score])
+            require.that(same, f"{text!r}, {how}: answered {two}, expected {one}")

@@ -118,15 +118,6 @@ def tokens_of(real: Tensor) -> Tokens:
     return Tokens(torch.zeros_like(real, dtype=torch.long), real, bool(real.all()))
 
 
-def in_steps(placed: PlacedAttention, x: Tensor, real: Tensor) -> tuple[Tensor, ...]:
-    """Returns what real tokens read, and one more behind them, with a cache; in cross-attention nothing."""
-    if placed.place.cross:
-        return ()
-    steps, ids = Steps(placed), torch.zeros_like(real, dtype=torch.long)
-    beginning = steps(x, Tokens(ids, real)).masked_fill(~real[..., None], 0.0)
-    return beginning, steps(x[:, :1], Tokens(ids[:, :1], real[:, :1]))
-
-
 def attentions(subject: Subject, batch: PaddedBatch, *places: Place) -> Iterator[PlacedAttention]:
     """Yields the attention, perturbed and in double precision, in those of the places that it serves.
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.evaluation import close
 from plugformer.interfaces import Encoded, Examples, Level, OutputType, Ragged, TaskType, as_text
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
@@ -236,7 +237,7 @@ def answers_are_of_their_type(task: SmallTask) -> None:
         logarithm = score is None or (math.isfinite(score) and score < 1e-6)
         require.that(logarithm, f"the score of example {row} is {score}, no logarithm of a probability")
         (alone,) = task.answers(_only(task.questions, row))
-        same = _same([output, score], [alone.output, alone.score])
+        same = close([output, score], [alone.output, alone.score], 1e-5)
         require.that(same, f"the answer to example {row} is {answer} in a batch, {alone} alone")
 
 
@@ -251,7 +252,7 @@ def alternatives_follow_the_best(task: SmallTask) -> None:
     for row, (two, one) in enumerate(zip(answers, task.answers() if answers else [], strict=True)):
         ranked = [two, *two.alternatives]
         require.equal(len(ranked), 2, f"the number of answers to example {row}, asked for 2,")
-        same = _same(two.output, one.output)
+        same = close(two.output, one.output, 1e-5)
         require.that(same, f"the best answer to example {row} is {two.output}, the only one {one.output}")
         scores = [answer.score for answer in ranked if answer.score is not None]
         in_order = all(first >= second - 1e-6 for first, second in pairwise(scores))
@@ -298,17 +299,6 @@ def references_are_answers(task: SmallTask) -> None:
         require.that(listed, f"the references of example {row} are {references!r}, expected answers")
         for reference in references:
             _require_answer(task.task_type.output_type, reference, f"a reference of example {row}")
-
-
-def _same(one: object, other: object) -> bool:
-    """Returns whether two answers are the same except for rounding."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    return one == other
 
 
 def _is_list_of_text(value: object) -> bool:

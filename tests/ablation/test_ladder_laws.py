@@ -196,6 +196,16 @@ def test_its_figures_show_laws_scales_and_costs(study):
     assert law.get_xdata()[-1] == pytest.approx(OPERATIONS[-1])
 
 
+def test_figures_of_other_arms_outlive_one_without_an_interval(study):
+    broken = tuple(
+        replace(cell, failure="no memory", metrics={}) if cell.arm.endswith("worst") else cell
+        for cell in study.cells
+    )
+    with draw(find(replace(study, cells=broken)), pytest.fail) as drawings:
+        names = {drawing.name for drawing in drawings}
+    assert {"over-scales", "laws", "over-training"} <= names
+
+
 def test_no_arm_is_worth_anything_by_the_law_of_a_baseline_that_does_not_hold(study):
     steep = tuple(
         cell

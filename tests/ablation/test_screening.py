@@ -26,14 +26,21 @@ def scores(values):
     return {str(arm): Scores(dict(enumerate(row))) for arm, row in enumerate(values.tolist())}
 
 
-def test_discoveries_are_those_of_scipy():
-    generator = np.random.default_rng(0)
-    for _ in range(20):
-        drawn = generator.random(30) ** 3
-        expected = stats.false_discovery_control(drawn) <= 0.1
-        assert discoveries({str(n): value for n, value in enumerate(drawn)}, 0.1) == {
-            str(n) for n in np.flatnonzero(expected)
+def test_an_error_over_examples_counts_where_all_seeds_differ_alike():
+    """The same difference with two seeds leaves the error over examples alone."""
+    arms = {"baseline": (0.5, 0.6), "same": (0.52, 0.62), "varies": (0.55, 0.59), "varies too": (0.5, 0.63)}
+
+    def p(error):
+        draws = {seed: error * np.random.default_rng(0).normal(size=500) for seed in (0, 1)}
+        found = {
+            name: Scores(
+                dict(enumerate(row)), draws if name == "same" else dict.fromkeys((0, 1), 0 * draws[0]), 99
+            )
+            for name, row in arms.items()
         }
+        return moderated(found, range(2))["same"]
+
+    assert p(1.0) > 0.2 + p(0.001)
 
 
 def test_arms_that_vary_alike_are_judged_by_the_deviation_of_all():

@@ -205,6 +205,16 @@ def test_more_trainings_than_anybody_makes_are_refused_at_once(options, message)
         read_study("dates", swaps=["model.attention=[mha, mqa]"], **options)
 
 
+def test_one_setting_after_the_other_counts_as_such():
+    """All combinations of six settings with five values would be 15,625 for each arm."""
+    keys = ("lr", "weight_decay", "beta1", "beta2", "eps", "momentum")
+    tune = [f"training.optimizer.{key}=[1, 2, 3, 4, 5]" for key in keys]
+    with pytest.raises(ConfigurationError, match="trainings, expected at most"):
+        read_study("dates", swaps=["model.attention=[mha, mqa]"], tune=tune)
+    study = {"task": "dates", "arms": ARMS, "tune": {key.partition("=")[0]: [1, 2, 3, 4, 5] for key in tune}}
+    assert written(NOTHING, **study, tuning={"strategy": "coordinate"}).tunes
+
+
 def test_a_dict_says_the_same_as_a_file(file):
     assert written(NOTHING, **yaml.safe_load(STUDY)).model_dump() == read_study(file(STUDY)).model_dump()
 

@@ -1,5 +1,6 @@
 """Several tasks in a study: a verdict on each and one over all, and trainings that start from others."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,6 +207,15 @@ def test_a_gain_on_one_task_is_local(made_up):
     (sentence,) = overall_sentences(found)
     assert "better on a alone: a local result" in sentence
     assert any("not the choice of tasks" in line for line in explanation(found))
+
+
+def test_a_difference_over_all_tasks_has_decimals_as_one_of_them_has(made_up):
+    scaled = with_cells(
+        twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}),
+        lambda cell: {"metrics": {"exact_match": 100 * cell.metrics["exact_match"]}, "statistics": {}},
+    )
+    (sentence,) = overall_sentences(find(scaled))
+    assert re.search(r"other is \d+\.\d\d better", sentence), sentence
 
 
 def test_arms_that_score_the_same_on_all_tasks_are_not_called_worse(made_up):

@@ -7,6 +7,7 @@ from tests.columns import with_kinds
 from tests.data.test_table import REGISTRY, load, written
 
 import plugformer
+from plugformer.errors import ExampleError
 from plugformer.interfaces import Column
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 
@@ -42,6 +43,16 @@ class Weighted(SequenceToSequence):
         return super().encode({**examples, "source": marked}, tokenizers)
 
 
+class Choosy(Weighted):
+    """Refuses a question."""
+
+    def encode(self, examples, tokenizers):
+        """Returns the tokens of sources, none of them a "z"."""
+        if "z" in examples["source"]:
+            raise ExampleError(examples["source"].index("z"), "no z is allowed")
+        return super().encode(examples, tokenizers)
+
+
 def without(rows, name="weight"):
     return [{key: value for key, value in row.items() if key != name} for row in rows]
 
@@ -51,6 +62,17 @@ def train(folder, data=None, files=None):
     splits = data and {"train": data, "validation": data[:4], "test": without(data[:4])}
     task = {**TASK, "data": {"name": "table", "files": files}} if files else TASK
     return plugformer.train(task, data=splits, components=components, out=folder / "run", notify=str)
+
+
+def test_a_question_that_its_type_refuses_is_one_answer_alone(tmp_path):
+    task = {**TASK, "type": "choosy"}
+    components = {"task_type": {"choosy": Choosy}}
+    splits = {"train": ROWS, "validation": ROWS[:4], "test": ROWS[:4]}
+    trained = plugformer.train(task, data=splits, components=components, out=tmp_path / "run", notify=str)
+    asked = [{"source": text, "weight": 1.0} for text in ("a", "z", "b", "z")]
+    first, refused, other, again = trained.predict_each(asked)
+    assert [first.output, other.output] == [trained.predict(asked[at]).output for at in (0, 2)]
+    assert str(refused) == "text 2: no z is allowed" and str(again) == "text 4: no z is allowed"
 
 
 @pytest.mark.parametrize("table", [False, True])

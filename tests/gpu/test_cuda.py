@@ -21,7 +21,7 @@ from tests.training.interrupted import Interrupter, logged
 
 from plugformer.errors import InterruptedRunError
 from plugformer.hooks import hookimpl
-from plugformer.interfaces.step_graph import without_waits
+from plugformer.interfaces.step_graph import StepGraph
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
@@ -122,7 +122,7 @@ def test_sampled_tokens_are_not_waited_for():
     sampling, scores = Sampling(), torch.zeros(3, 5, device=GPU)
     sampling._streams, sampling.live = [random.Random(seed) for seed in range(3)], [0, 1, 2]  # noqa: S311
     session = SimpleNamespace(top=lambda _: (scores, torch.arange(5, device=GPU).expand(3, 5)))
-    with without_waits():
+    with StepGraph.without_waits():
         sampling.choose(session)
 
 

@@ -72,6 +72,14 @@ def test_parts_of_a_text_with_labels(served, client):
     )
 
 
+def test_tags_without_probabilities_are_answered_as_by_predict(served, monkeypatch):
+    """A head that scores whole outputs, such as a conditional random field, has none."""
+    head = served("tags").trained.model.head
+    monkeypatch.setattr(type(head), "depends_on", "example")
+    (found,) = served("tags").post("/", inputs="the red house").json()
+    assert found["output"] == served("tags").trained.predict("the red house").output
+
+
 def test_a_masked_word_is_filled(client):
     (found,) = client("masks").fill_mask("the [MASK] house")
     assert found.sequence.startswith("the") and found.token_str in found.sequence

@@ -301,10 +301,7 @@ class EncodedSplit:
 
         Optional columns that it lacks are left out.
         """
-        if self._packed is not None:
-            return {}
-        example = self._examples[int(self._rows[row])].items()
-        return {name: value for name, value in example if value is not None}
+        return {} if self._packed is not None else self.examples([row])[0]
 
     def examples(self, rows: Sequence[int]) -> list[Example]:
         """Returns the values of several examples at once, as `example` does; not of pieces."""

@@ -238,9 +238,17 @@ class Inputs:
             except PlugformerError as error:
                 faults[row] = error
                 questions.append({})
-        examples = _completed(questions, experiment)
-        columns = {name: [example[name] for example in examples] for name in examples[0]} if examples else {}
-        encoded = encoded_rows(processor.encode(columns) if columns else {}, processor.task_type)
+        while True:
+            examples = _completed(questions, experiment)
+            columns = {name: [each[name] for each in examples] for name in examples[0]} if examples else {}
+            try:
+                encoded = encoded_rows(processor.encode(columns) if columns else {}, processor.task_type)
+                break
+            except ExampleError as error:
+                if error.row in faults:  # also without its question
+                    raise
+                faults[error.row] = DataError(f"text {error.row + 1}: {error}")
+                questions[error.row] = {}
         for name, part in encoded.inputs.items():
             for row in () if part.counts is None else np.flatnonzero(part.counts == 0).tolist():
                 faults.setdefault(row, DataError(f"text {row + 1} has no {name}; give one at least"))

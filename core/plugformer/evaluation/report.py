@@ -2,12 +2,14 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from numpy import ndarray
+from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12, and brings it
 
 from plugformer.interfaces import Prediction
 
@@ -27,6 +29,17 @@ class Score(TypedDict):
 
 TOLERANCE = 1e-3
 """Difference of log-probabilities, in nats, up to which two computations agree."""
+
+
+def close(one: Any, other: Any, tolerance: float = TOLERANCE) -> bool:
+    """Returns whether two outputs are equal, floating-point numbers in them within a tolerance."""
+    if isinstance(one, float) and isinstance(other, float | int):
+        return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(close(one[key], other[key], tolerance) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(partial(close, tolerance=tolerance), one, other))
+    return bool(one == other)
 
 
 @dataclass(frozen=True)

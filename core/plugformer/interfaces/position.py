@@ -53,18 +53,9 @@ class Positions:
         """Number of positions along the sequence, padding included."""
         return self.index.shape[1]
 
-    @property
-    def real_index(self) -> Int[Tensor, "#batch length"]:
-        """The positions, 0 at padding."""
-        return self.index if self.mask is None else self.index.where(self.mask, 0)
-
     def mark(self, name: str) -> Int[Tensor, "#batch length"]:
         """Returns each token's mark of this name, 0 for tokens without."""
         return self.marks[name] if name in self.marks else torch.zeros_like(self.index)
-
-    def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
-        """Returns the same positions with another encoding."""
-        return self if encoding is self.encoding else replace(self, encoding=encoding)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Positions":
         """Returns the positions of these rows of the batch, in this order."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -19,39 +19,6 @@ logger = logging.getLogger(__name__)
 
 _capturing = Lock()
 _capturable = WeakKeyDictionary[Generative, bool]()  # models whose steps were rehearsed
-
-
-@contextmanager
-def without_waits() -> Iterator[None]:
-    """A context in which operators that wait for a CUDA device raise RuntimeError, in all threads."""
-    mode = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(mode)
-
-
-def captured(run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-    """Captures a CUDA graph: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs.
-
-    Unlike `torch.cuda.graph` it neither waits for the device nor empties the allocator's cache, and other
-    threads may use the device meanwhile.
-    """
-    graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-    stream = _stream(torch.cuda.current_device())
-    with _capturing:
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                result = run()
-            finally:
-                # Where an operator has waited, this raises before the allocator leaves the graph's pool, and
-                # nothing public makes it leave. So what waits is found before.
-                graph.capture_end()
-        current.wait_stream(stream)
-    return graph.replay, result
 
 
 @cache
@@ -99,13 +66,39 @@ class StepGraph:
         self.past.end += 1
         return self._hidden
 
-    def capture(self, run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-        """Records what a function does, without effect; returns what does it, and its result."""
-        return captured(run)
+    @staticmethod
+    def capture(run: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        """Records what a function does, without effect; returns what does it, and its result.
 
-    def without_waits(self) -> AbstractContextManager[None]:
-        """A context in which operators that cannot be captured raise RuntimeError."""
-        return without_waits()
+        As a CUDA graph: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs. Unlike
+        `torch.cuda.graph` it neither waits for the device nor empties the allocator's cache, and other
+        threads may use the device meanwhile.
+        """
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        stream = _stream(torch.cuda.current_device())
+        with _capturing:
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    result = run()
+                finally:
+                    # Where an operator has waited, this raises before the allocator leaves the graph's pool,
+                    # and nothing public makes it leave. So what waits is found before.
+                    graph.capture_end()
+            current.wait_stream(stream)
+        return graph.replay, result
+
+    @staticmethod
+    @contextmanager
+    def without_waits() -> Iterator[None]:
+        """A context in which operators that wait for a CUDA device raise RuntimeError, in all threads."""
+        mode = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
 
     def _rehearsed(self, tokens: Tokens) -> Tensor:
         """Returns a computed step; finds out whether steps of the model can be captured."""

@@ -71,10 +71,8 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
         if getattr(component, "takes", "all") == "by sequence" and view != BIDIRECTIONAL:
             raise ConfigurationError(f"{part.label} chooses tokens by sequence, also those that {view} hides")
         return component
-    except (KeyboardInterrupt, PlugformerError):
-        raise
-    except BaseException as error:
-        if out_of_memory(error):
+    except (Exception, SystemExit) as error:
+        if isinstance(error, PlugformerError) or out_of_memory(error):
             raise
         raise RegistryError(f"{part.label}: constructing it failed: {described(error)}") from error
 

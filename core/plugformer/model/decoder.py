@@ -202,8 +202,8 @@ class Decoder(LayerStack):
             memory, states = cache.memory, cache.layers
         context, cross = Context(query, key, view=self.view, slots=slots), None
         if memory is not None:
-            source = memory.positions.with_encoding(self.cross_position)
-            reading = query.with_encoding(self.cross_position)
+            source = replace(memory.positions, encoding=self.cross_position)
+            reading = replace(query, encoding=self.cross_position)
             if memory.hidden is not None:
                 reading = reading.beside(tokens.ids.shape[0], memory.hidden.shape[0])
             cross = Context(

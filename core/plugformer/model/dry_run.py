@@ -20,7 +20,6 @@ from plugformer.interfaces import (
     Input,
     Level,
     ModelContext,
-    OutputType,
     PositionalEncoding,
     Ragged,
 )
@@ -189,6 +188,4 @@ def _refuse_misshapen(
 
 def _has_targets(head: Any) -> bool:
     """Returns whether targets are numbers of outputs, so that the loss can be computed, too."""
-    return not head.output_types.isdisjoint(
-        {OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS}
-    )
+    return not head.output_types.isdisjoint(Head.output_types)

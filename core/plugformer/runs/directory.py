@@ -12,11 +12,12 @@ from typing import Any, NotRequired, cast
 from filelock import FileLock, Timeout
 from packaging.version import Version
 from pydantic import TypeAdapter
-from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12, and brings it
+from typing_extensions import TypedDict  # for pydantic before Python 3.12
 
 import plugformer
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError, described, nearest
+from plugformer.evaluation.report import Score
 from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.runs.store import (
     RESTORE,
@@ -33,21 +34,15 @@ TRAINING_LOCK = ".training.lock"
 """An empty file that stays in the run directory; the system releases its lock however the process ends."""
 
 
-class _Score(TypedDict):
-    value: float
-    low: float
-    high: float
-
-
 class _Baseline(TypedDict):
-    metrics: dict[str, _Score]
+    metrics: dict[str, Score]
     unbeaten: str
 
 
 class _Evaluation(TypedDict):
-    metrics: dict[str, _Score]
+    metrics: dict[str, Score]
     examples: int
-    unconstrained: NotRequired[dict[str, _Score]]
+    unconstrained: NotRequired[dict[str, Score]]
     baselines: NotRequired[dict[str, _Baseline]]
 
 

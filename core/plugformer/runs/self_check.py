@@ -19,7 +19,7 @@ from torch import Tensor
 from plugformer.data.encoding import EncodedSplit
 from plugformer.errors import PlugformerError
 from plugformer.evaluation.predictor import GenerativePredictor
-from plugformer.evaluation.report import TOLERANCE, ConsistencyCheck, SelfCheck
+from plugformer.evaluation.report import ConsistencyCheck, SelfCheck, close
 from plugformer.interfaces import (
     END,
     SPECIAL_TOKENS,
@@ -287,7 +287,7 @@ def record_answers(trained: "TrainedModel") -> list[dict[str, Any]]:
 def same_answers(trained: "TrainedModel", recorded: Sequence[Mapping[str, Any]]) -> bool:
     """Returns whether a model gives recorded answers: outputs are equal, numbers within the tolerance."""
     now = _answers(trained, [record["input"] for record in recorded])
-    return _close([dict(record) for record in recorded], now)
+    return close([dict(record) for record in recorded], now)
 
 
 def _questions(trained: "TrainedModel") -> list[Example]:
@@ -324,13 +324,3 @@ def _answers(trained: "TrainedModel", questions: Sequence[Example]) -> list[dict
         for question, answer in zip(questions, answers, strict=True)
         if isinstance(answer, Prediction)
     ]
-
-
-def _close(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float | int):
-        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_close, one, other))
-    return bool(one == other)

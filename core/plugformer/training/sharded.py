@@ -1,7 +1,7 @@
 """Fully sharded data parallelism: each process keeps a shard of every parameter, gradient and moment."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -76,10 +76,6 @@ class Sharded(TrainingStrategy):
         """Returns the state of a callback in which a tensor with a parameter's name is sharded like it."""
         parameters = dict(self.model.named_parameters())
         return _changed(state, lambda name, value: _part(value, parameters.get(str(name))))
-
-    def gradient_sync(self, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002 (each syncs)
-        """A context in which every batch's gradients are exchanged."""
-        return nullcontext()
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm over the shards of all processes."""

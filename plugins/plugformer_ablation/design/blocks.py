@@ -86,11 +86,6 @@ class Tuning(Settings):
         "one more, in the same ratio or, of numbers that are not positive, at the same distance.",
     )
 
-    @property
-    def by_seed(self) -> bool:
-        """Whether every seed of the study chooses for itself."""
-        return self.seeds == "each"
-
     def choosing(self, seeds: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns, for the seeds of a verdict, the seeds of each choice of settings."""
         if self.seeds == "each":

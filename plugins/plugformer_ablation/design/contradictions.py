@@ -1,12 +1,11 @@
 """What contradicts itself in a study: settings given twice, set by the study itself, or too many."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from math import prod
-from typing import Any
 
 from plugformer.configuration import merge_layers
 from plugformer_ablation.design.blocks import BUDGETS
-from plugformer_ablation.design.study import Place, Study
+from plugformer_ablation.design.study import Place, Study, flat
 
 MOST = 10_000
 """Largest number of trainings of a study; a grid with more is a mistake."""
@@ -29,8 +28,8 @@ def replacements(
     for path, place in places:
         for other, earlier in before:
             layers = [study.layer(other, earlier), study.layer(path, place)]
-            kept = list(_leaves(merge_layers(layers).value))
-            for leaf in _leaves(layers[0].value):
+            kept = list(flat(merge_layers(layers).value))
+            for leaf in flat(layers[0].value):
                 if not any(_overlap(leaf, key) for key in kept):
                     where = f"{'.'.join(map(str, earlier[:2]))}, {study.origin(earlier[:2])}"
                     yield place[:2], f"{path!r} replaces {leaf!r} of {where}: keep one of them"
@@ -56,7 +55,10 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         yield ("arms",), "expected at least two arms"
     arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
     arms *= (len(study.scales) or 1) * (len(study.tasks) or 1)
-    tried = prod(map(len, study.tune.values())) if study.tune else 0
+    numbers = [len(values) for values in study.tune.values()]
+    tried = prod(numbers) if numbers else 0
+    if study.tuning.strategy == "coordinate" and numbers:
+        tried = 1 + sum(number - 1 for number in numbers)  # to begin with
     tried = min(tried, study.tuning.trials or tried)
     seeds = study.looks[-1] + (study.screen.seeds if study.screen else 0)
     each = study.tuning.seeds
@@ -76,10 +78,10 @@ def contradictions(study: Study) -> Iterator[tuple[Place, str]]:
         for name, factor in study.factors.items()
     ]
     arms_settings = [
-        (("arms", name), path, "") for name in study.arms for path in _leaves(study.settings_of(name))
+        (("arms", name), path, "") for name in study.arms for path in flat(study.settings_of(name))
     ]
     scales = [
-        (("scales", name), path, "") for name, settings in study.scales.items() for path in _leaves(settings)
+        (("scales", name), path, "") for name, settings in study.scales.items() for path in flat(settings)
     ]
     own = [
         (("arms", name, "tune", path), path, "")
@@ -130,14 +132,6 @@ def _own_tuning(study: Study) -> Iterator[tuple[Place, str]]:
                 "expected settings by dotted keys, each with a list of values to try",
             )
             return
-
-
-def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
 
 
 def _within(path: str, outer: str) -> bool:

@@ -1,7 +1,7 @@
 """What a study says; its values know their places in a file, in a dict or in a command's options."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -151,7 +151,7 @@ class Study(Settings):
     @property
     def tunes_by_seed(self) -> bool:
         """Whether every seed chooses settings for itself."""
-        return self.tunes and self.tuning.by_seed
+        return self.tunes and self.tuning.seeds == "each"
 
     @property
     def title(self) -> str:
@@ -219,3 +219,12 @@ class Study(Settings):
                 f"{self.origin(place)}  {'.'.join(map(str, place))}: {message}" for place, message in findings
             )
         )
+
+
+def flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested mappings as one, with dots in the keys."""
+    result: dict[str, Any] = {}
+    for key, value in record.items():
+        inner = flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        result |= inner
+    return result

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from plugformer_ablation.judging.deciding import would_decide
 from plugformer_ablation.judging.looks import Look
-from plugformer_ablation.judging.records import Ends, Judged, Needed
+from plugformer_ablation.judging.records import Ends, Judged
 from plugformer_ablation.judging.statistics import Interval, StudentT
 
 ALPHA = 0.05
@@ -21,7 +21,7 @@ ALPHA = 0.05
 _EXTREMES = (0.0, 1.0, 100.0)
 """Where metrics of this field have their floor or ceiling: shares, perplexity, scores in percent."""
 
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 """Relative differences below this are the rounding of sums, not differences."""
 
 
@@ -164,13 +164,6 @@ class PairedComparison:
             return Verdict.NONE
         return Verdict.BETTER if arm_is_better else Verdict.WORSE
 
-    def would_decide(self, look: Look, smallest: float | None, *, higher_is_better: bool) -> Needed | None:
-        """Returns what would decide an undecided comparison without failures; see `deciding.would_decide`."""
-        decided = self.verdict(look, smallest, higher_is_better=higher_is_better).decides
-        if decided or any((*self.failed, *self.diverged)):
-            return None
-        return would_decide(self.both, look, None if self.constant else smallest)
-
 
 def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedComparison:
     """Compares an arm with its baseline, pair by pair of the same seed.
@@ -196,7 +189,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
         )
     ours, theirs = (np.array([side.scores[seed] for seed in common]) for side in (arm, baseline))
     difference = float((ours - theirs).mean())
-    same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
+    same = bool(np.ptp(ours - theirs) <= ROUNDING * np.abs([ours, theirs]).max())
     over_seeds = None if same else StudentT.of(ours - theirs)
     missing = _unpaired(arm, baseline, common)
     over_examples: StudentT | None = None
@@ -216,7 +209,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
         over_seeds,
         over_examples,
         both,
-        identical=same and len(common) > 1 and bool(abs(difference) <= _ROUNDING * np.abs(theirs).max()),
+        identical=same and len(common) > 1 and bool(abs(difference) <= ROUNDING * np.abs(theirs).max()),
         constant=bool(np.ptp([ours, theirs]) == 0),
         failed=failed,
         diverged=diverged,
@@ -287,6 +280,10 @@ def judge(
     def error(test: StudentT | None) -> float | None:
         return None if test is None else test.total_error
 
+    verdict = comparison.verdict(look, smallest, higher_is_better=higher_is_better)
+    needed = None
+    if not (verdict.decides or any((*comparison.failed, *comparison.diverged))):
+        needed = would_decide(comparison.both, look, None if comparison.constant else smallest)
     return {
         "look": look.seeds,
         "pairs": comparison.pairs,
@@ -309,8 +306,8 @@ def judge(
         "effect_size_dz": comparison.effect_size,
         "smallest_effect": smallest,
         "equivalence": None if smallest is None else _ends(comparison.interval(1 - look.equivalence)),
-        "verdict": str(comparison.verdict(look, smallest, higher_is_better=higher_is_better)),
-        "would_decide": comparison.would_decide(look, smallest, higher_is_better=higher_is_better),
+        "verdict": str(verdict),
+        "would_decide": needed,
         "notes": list(comparison.notes),
     }
 

@@ -13,6 +13,7 @@ from numpy import ndarray
 from pandas import DataFrame
 
 from plugformer_ablation.design.arms import RECORDED, TASK
+from plugformer_ablation.design.study import flat
 from plugformer_ablation.judging.comparison import Scores, Verdict, compare, compare_at_looks, judge
 from plugformer_ablation.judging.contrasts import judge_contrasts, planned_contrasts
 from plugformer_ablation.judging.currency import speedup
@@ -21,7 +22,7 @@ from plugformer_ablation.judging.looks import Look, planned_looks
 from plugformer_ablation.judging.over_tasks import judge_over_tasks, planned_over_tasks
 from plugformer_ablation.judging.records import FORMAT, ComparisonRecord, LookRecord
 from plugformer_ablation.judging.reliability import decision_accuracies, signals_to_noise
-from plugformer_ablation.judging.results import MEASURED, CellResult, Record, StudyResults, flat
+from plugformer_ablation.judging.results import MEASURED, CellResult, Record, StudyResults
 from plugformer_ablation.judging.spending import spent
 from plugformer_ablation.judging.statistics import resampled, summarize
 from plugformer_ablation.judging.unplanned import (
@@ -49,19 +50,17 @@ class Findings:
     interval over seeds, neither corrected nor judged, as is the `speedup`. `overall` has the same over all
     tasks of a study, `contrasts` are what `judge_contrasts` returns, `laws`,
     `decision_accuracy` and `signal_to_noise` what `power_laws` and the functions of `reliability` do.
-    `looks` are the reports of this folder.
+    `looks` are the reports of this folder. `family` is all that was judged together with these comparisons.
     """
 
     results: StudyResults
     record: Record
+    family: LookFamily
 
     @cached_property
-    def family(self) -> LookFamily:
-        """All that was judged together with these comparisons."""
-        study, arms = self.results.study, self.results.arms
-        pairs = pair_hashes(study, arms, planned_over_tasks(study, arms))
-        examples = example_hashes(arms, planned_over_tasks(study, arms))
-        return family_of(pairs, self.record["looks"], study, examples)
+    def arms(self) -> dict[str, Record]:
+        """The records of arms by their names."""
+        return {arm["arm"]: arm for arm in self.record["arms"]}
 
     @property
     def looks(self) -> list[LookRecord]:
@@ -136,6 +135,7 @@ def find(results: StudyResults) -> Findings:
     comparisons = _comparisons(results, scores, looks, family)
     over_tasks = judge_over_tasks(overall, results, scores, looks, comparisons)
     verdicts = {each["arm"]: each["verdict"] for each in (*comparisons, *over_tasks)}
+    seen = with_look(pairs, results.looks, results.study, verdicts, examples)
     record = {
         "format": FORMAT,
         "study": results.study,
@@ -155,10 +155,10 @@ def find(results: StudyResults) -> Findings:
             results.study["seeds"],
             family.least / max(len(results.study["looks"]), 1),
         ),
-        "looks": with_look(pairs, results.looks, results.study, verdicts, examples),
+        "looks": seen,
         "made_of": results.made_of,
     }
-    return Findings(results, record)
+    return Findings(results, record, family_of(pairs, seen, results.study, examples))
 
 
 def _arm(results: StudyResults, arm: Record) -> Record:

@@ -23,11 +23,10 @@ PERCENT = "% of the baseline"
 
 
 class OverTasks(NamedTuple):
-    """An arm on several tasks, and its baselines there, in the order of the tasks."""
+    """An arm on several tasks, in their order."""
 
     name: str
     arms: list[Record]
-    baselines: list[str]
 
     @property
     def metric(self) -> str | None:
@@ -45,11 +44,7 @@ def planned_over_tasks(study: Record, arms: Sequence[Record]) -> list[OverTasks]
         if arm["baseline"] is not None and values.get(TASK, "") not in starts:
             name = context_name({SCALE: values.get(SCALE, "")}, plain_name(arm["name"], values))
             groups.setdefault(name, []).append(arm)
-    return [
-        OverTasks(name, alike, [arm["baseline"] for arm in alike])
-        for name, alike in groups.items()
-        if len(alike) > 1
-    ]
+    return [OverTasks(name, alike) for name, alike in groups.items() if len(alike) > 1]
 
 
 def judge_over_tasks(
@@ -106,8 +101,8 @@ def _compared(
     if each.metric is None:
         first = study["seeds"][: looks[0].seeds]  # later seeds change no weight
         known = [
-            [score for seed in first if isfinite(score := scores[name].scores.get(seed, nan))]
-            for name in each.baselines
+            [score for seed in first if isfinite(score := scores[arm["baseline"]].scores.get(seed, nan))]
+            for arm in each.arms
         ]
         means = [abs(fmean(values)) if values else 0.0 for values in known]
         if not all(means):
@@ -116,8 +111,8 @@ def _compared(
         shares = [100 / mean * (1 if higher else -1) for mean, higher in zip(means, directions, strict=True)]
         weights = [share / len(shares) for share in shares]
     ours, theirs = (
-        summed([(weight, scores[name]) for weight, name in zip(weights, names, strict=True)])
-        for names in ([arm["name"] for arm in each.arms], each.baselines)
+        summed([(weight, scores[arm[side]]) for weight, arm in zip(weights, each.arms, strict=True)])
+        for side in ("name", "baseline")
     )
     declared: float | str | None = study["smallest_effect"]
     if isinstance(declared, str) and each.metric is None:

@@ -298,15 +298,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
-    """Returns nested mappings as one, with dots in the keys."""
-    result: Record = {}
-    for key, value in record.items():
-        inner = flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-        result |= inner
-    return result
-
-
 def write(path: Path, content: str | bytes) -> None:
     """Writes a file in one step; raises RunError if that is impossible."""
     with replacing(path) as temporary:

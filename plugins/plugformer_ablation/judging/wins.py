@@ -7,10 +7,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.interfaces import LikelihoodMetric, Metric
+from plugformer_ablation.judging.comparison import ROUNDING
 from plugformer_ablation.judging.records import Wins
 from plugformer_ablation.judging.results import CellResult
-
-_ROUNDING = 1e-12
 
 
 def wins(arm: Sequence[CellResult], baseline: Sequence[CellResult], name: str, metric: Metric) -> Wins | None:
@@ -27,7 +26,7 @@ def wins(arm: Sequence[CellResult], baseline: Sequence[CellResult], name: str, m
         return None
     ours, others = (np.mean(np.array(side, dtype=float), axis=0) for side in sides)
     gain = (ours - others) * (1 if metric.higher_is_better else -1)
-    limit = _ROUNDING * np.abs([ours, others]).max()
+    limit = ROUNDING * np.abs([ours, others]).max()
     better, worse = int((gain > limit).sum()), int((gain < -limit).sum())
     return {"better": better, "worse": worse, "same": len(gain) - better - worse}
 

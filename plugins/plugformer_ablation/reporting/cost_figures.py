@@ -51,7 +51,7 @@ def over_training(findings: Findings, shown: Sequence[Record], omitted: str) -> 
 
 def by_cost(findings: Findings, shown: Sequence[Record]) -> Iterator[Drawing]:
     """Yields the learning curves of a context over what updates of its arms differ in."""
-    arms = {arm["arm"]: arm for arm in findings.record["arms"]}
+    arms = findings.arms
     for context, group in groupby(shown, key=lambda each: context_of(arms[each["arm"]]["values"])):
         names = list(dict.fromkeys(name for each in group for name in (each["baseline"], each["arm"])))
         names = names[: _LINES + 1]
@@ -75,15 +75,14 @@ def by_cost(findings: Findings, shown: Sequence[Record]) -> Iterator[Drawing]:
 def over_scales(findings: Findings) -> Iterator[Drawing]:
     """Yields for each task the differences from the baseline at its scales."""
     for task, lines in _lines(findings, findings.comparisons):
-        lines = {name: [each for each in line if each["low"] is not None] for name, line in lines.items()}
+        known = {name: [each for each in line if each["low"] is not None] for name, line in lines.items()}
+        lines = {name: line for name, line in known.items() if line}
         scales = list(dict.fromkeys(each["scale"] for line in lines.values() for each in line))
         if len(scales) < 2:
             continue
         figure, (axes,) = panels(1, 1, (6.4, 3.6))
         axes.axhline(0, color=GRAY, linewidth=0.8)
-        largest = {
-            name: max((abs(each["difference"]) for each in line), default=0.0) for name, line in lines.items()
-        }
+        largest = {name: max(abs(each["difference"]) for each in line) for name, line in lines.items()}
         shown = sorted(sorted(lines, key=largest.__getitem__)[-_LINES:], key=[*lines].index)
         for number, name in enumerate(shown):
             line = lines[name]
@@ -155,11 +154,11 @@ def against_operations(findings: Findings) -> Iterator[Drawing]:
 
 def _lines(findings: Findings, records: Sequence[Record]) -> Iterator[tuple[str, dict[str, list[Record]]]]:
     """Yields for each task the records of each arm, by its name without a context, with their `scale`."""
-    contexts = {arm["arm"]: arm["values"] for arm in findings.record["arms"]}
-    for task, group in groupby(records, key=lambda each: contexts[each["arm"]].get(TASK, "")):
+    arms = findings.arms
+    for task, group in groupby(records, key=lambda each: arms[each["arm"]]["values"].get(TASK, "")):
         lines: dict[str, list[Record]] = defaultdict(list)
         for each in group:
-            values = contexts[each["arm"]]
+            values = arms[each["arm"]]["values"]
             lines[plain_name(each["arm"], values)].append({**each, "scale": values.get(SCALE, "")})
         yield task, lines
 

@@ -55,7 +55,7 @@ def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator
 def _differences(findings: Findings) -> Iterator[Drawing]:
     """Yields a forest plot for each task: every difference from the baseline with its intervals."""
     shown, omitted = _selected(findings, _ROWS)
-    tasks = {arm["arm"]: arm["values"].get(TASK, "") for arm in findings.record["arms"]}
+    tasks = {name: arm["values"].get(TASK, "") for name, arm in findings.arms.items()}
     for task in dict.fromkeys(tasks[comparison["arm"]] for comparison in shown):
         of_task = [comparison for comparison in shown if tasks[comparison["arm"]] == task]
         yield _forest(findings, of_task, task, omitted)

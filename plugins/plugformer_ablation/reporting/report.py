@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from plugformer.errors import PlugformerError, described, needing
-from plugformer_ablation.design.arms import TASK
+from plugformer_ablation.design.study import flat
 from plugformer_ablation.judging.comparison import Verdict
 from plugformer_ablation.judging.contrasts import differs
 from plugformer_ablation.judging.findings import LOSS, Findings
-from plugformer_ablation.judging.results import Record, flat, write
+from plugformer_ablation.judging.results import Record, write
 from plugformer_ablation.reporting.currency_sentences import currency_sentences
 from plugformer_ablation.reporting.paper import paper_files
 from plugformer_ablation.reporting.sentences import (
@@ -200,7 +200,7 @@ def arms_table(findings: Findings) -> DataFrame:
     planned = len(findings.results.study["looks"]) > 1  # a decided arm is trained with fewer seeds
 
     def row(arm: Record) -> dict[str, str]:
-        cost, places = arm["cost"], decimals(findings, arm["values"].get(TASK))
+        cost, places = arm["cost"], decimals(findings, arm["arm"])
         update, cells, failed = cost.get("update"), arm["cells"], len(arm["failed"])
         return {
             "arm": arm["arm"],
@@ -260,12 +260,11 @@ def _ranked(findings: Findings) -> list[Record]:
 
 def comparisons_table(findings: Findings) -> DataFrame:
     """Returns verdicts, tests and standard errors as text: a row for each comparison."""
-    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
     metrics = dict.fromkeys(name for comparison in findings.comparisons for name in comparison["further"])
     levels = {comparison["level"] for comparison in findings.comparisons}  # with several looks, more than one
 
     def row(comparison: Record) -> dict[str, str]:
-        places, level = decimals(findings, tasks[comparison["arm"]]), percent(comparison["level"])
+        places, level = decimals(findings, comparison["arm"]), percent(comparison["level"])
         name, end = (f"{level} interval", "") if len(levels) == 1 else ("interval", f" ({level})")
         p, loss = comparison["p"]["corrected"], comparison["loss_difference"]
         errors = comparison["standard_error"].items()

@@ -25,10 +25,9 @@ def sentences(findings: Findings) -> list[str]:
 
 def contrast_sentences(findings: Findings) -> list[str]:
     """Returns one sentence for each contrast: its value, its interval, and whether it excludes 0."""
-    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
     lines = []
     for contrast in findings.record["contrasts"]:
-        places = decimals(findings, tasks[next(iter(contrast["weights"]))])
+        places = decimals(findings, next(iter(contrast["weights"])))
         if contrast["low"] is None:
             lines.append(f"{contrast['contrast']}: cannot be told.")
             continue
@@ -45,7 +44,8 @@ def overall_sentences(findings: Findings) -> list[str]:
     """Returns one sentence for each arm over all tasks, and on which of them it is better or worse."""
     lines = []
     for overall in findings.overall:
-        difference, places = overall["difference"], 2 if overall["metric"] == PERCENT else decimals(findings)
+        difference = overall["difference"]
+        places = 2 if overall["metric"] == PERCENT else decimals(findings, overall["arms"][0])
         if difference is None:
             lines.append(
                 f"over all tasks, {overall['arm']} cannot be compared: {'; '.join(overall['notes'])}."
@@ -71,8 +71,7 @@ def overall_sentences(findings: Findings) -> list[str]:
 def _sentence(findings: Findings, comparison: Record) -> str:
     arm, baseline = _names(findings, comparison)
     arm += _other_size(comparison)
-    tasks = {arm["arm"]: arm["values"].get(TASK) for arm in findings.record["arms"]}
-    difference, places = comparison["difference"], decimals(findings, tasks[comparison["arm"]])
+    difference, places = comparison["difference"], decimals(findings, comparison["arm"])
     if difference is None:
         reasons = dict.fromkeys([*comparison["notes"], *_failures(comparison)])
         return f"{arm} cannot be compared with {baseline}: {'; '.join(reasons)}."
@@ -145,10 +144,9 @@ def _inconsistent(findings: Findings, comparison: Record) -> Iterator[str]:
 
 def _edges(findings: Findings, comparison: Record) -> Iterator[str]:
     """Yields which side has a tuned setting at an end of the values tried."""
-    choices = {arm["arm"]: list(_choices(arm)) for arm in findings.record["arms"]}
     sides: dict[tuple[str, str], list[str]] = defaultdict(list)
     for side, name in zip(("arm", "baseline"), _names(findings, comparison), strict=True):
-        for path, _, end, seeds in choices[comparison[side]]:
+        for path, _, end, seeds in _choices(findings.arms[comparison[side]]):
             if end:
                 sides[path, end].append(f"{name}{seeds}")
     for (path, end), names in sides.items():
@@ -180,8 +178,7 @@ def _other_size(comparison: Record) -> str:
 
 def _names(findings: Findings, comparison: Record) -> tuple[str, str]:
     """Returns what a sentence calls an arm and its baseline: their values of the only factor that differs."""
-    values = {arm["arm"]: arm["values"] for arm in findings.record["arms"]}
-    ours, theirs = values[comparison["arm"]], values[comparison["baseline"]]
+    ours, theirs = (findings.arms[comparison[side]]["values"] for side in ("arm", "baseline"))
     differing = [factor for factor in ours if ours[factor] != theirs.get(factor)]
     if len(differing) != 1:
         return comparison["arm"], comparison["baseline"]
@@ -406,6 +403,6 @@ def decimal(value: float, places: int) -> str:
     return f"{value:.4g}" if abs(value) > 1e6 else f"{value:.{places}f}"
 
 
-def decimals(findings: Findings, task: str | None = None) -> int:
-    """Returns the number of decimals of scores on a task; two are enough for what is in percent or larger."""
-    return 2 if findings.largest.get(task, 0.0) > 10 else 4
+def decimals(findings: Findings, arm: str) -> int:
+    """Returns how many decimals an arm's scores have; two are enough for what is in percent or larger."""
+    return 2 if findings.largest[findings.arms[arm]["values"].get(TASK)] > 10 else 4

@@ -11,13 +11,12 @@ from math import isfinite, nan
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from plugformer import train
-from plugformer.configuration import dump
 from plugformer.errors import PlugformerError, RunError, described
 from plugformer.hooks import Update, hookimpl, must_not_fail
 from plugformer.registry import Registry
@@ -164,10 +163,9 @@ def _started(
 
     with TemporaryDirectory(prefix="plugformer-") as folder, ExitStack() as ending:
         for name, arm in arms.items():
-            file = Path(folder, f"{name}.yaml")
-            write(file, dump(arm.resolved.task.model_copy(update={"registry": None})))
             connections[name], theirs = context.Pipe()
-            arguments = (file, arm.resolved.registry.local, threads, gpu, theirs)
+            task, manifests = written(arm.resolved.task), arm.resolved.registry.local
+            arguments = (task, Path(folder, name), manifests, threads, gpu, theirs)
             process = context.Process(target=train_in_turn, args=arguments)
             with hidden_script():
                 process.start()
@@ -178,7 +176,12 @@ def _started(
 
 
 def train_in_turn(
-    file: Path, manifests: Sequence[Path], threads: int, gpu: str | None, turns: Connection
+    task: dict[str, Any],
+    out: Path,
+    manifests: Sequence[Path],
+    threads: int,
+    gpu: str | None,
+    turns: Connection,
 ) -> None:
     """Trains a task, a block for each message, which it answers with seconds, or words on what failed.
 
@@ -194,9 +197,9 @@ def train_in_turn(
     settings = [f"training.{name}={more}" for name in ("steps", "evaluate_every", "log_every")]
     try:
         train(
-            str(file),
+            task,
             overrides=[*settings, "evaluation.samples=0", "evaluation.limit=1"],
-            out=file.with_suffix(""),
+            out=out,
             registry=Registry.discover(*manifests),
             callbacks=[_Turns(turns)],
             notify=lambda _: None,

@@ -12,14 +12,14 @@ from time import perf_counter
 import torch
 
 from plugformer import train
-from plugformer.configuration import TrainingSettings, dump
+from plugformer.configuration import TrainingSettings
 from plugformer.hooks import Run, Update, hookimpl, must_not_fail
 from plugformer.registry import Registry
-from plugformer_ablation.design.arms import Arm, resolve_arms
+from plugformer_ablation.design.arms import Arm, resolve_arms, written
 from plugformer_ablation.design.blocks import Keep
 from plugformer_ablation.design.matching import matched
 from plugformer_ablation.design.study import Study
-from plugformer_ablation.judging.results import Record, write
+from plugformer_ablation.judging.results import Record
 from plugformer_ablation.running.executors import Executor
 from plugformer_ablation.running.noise import noise_text, planned_noise
 
@@ -141,10 +141,8 @@ def _timed(arm: Arm, threads: int) -> tuple[float, Run]:
     torch.set_num_threads(threads)
     try:
         with TemporaryDirectory(prefix="plugformer-") as folder, suppress(_EnoughError):
-            file = Path(folder, "task.yaml")
-            write(file, dump(arm.resolved.task.model_copy(update={"registry": None})))
             train(
-                str(file),
+                written(arm.resolved.task),
                 overrides=settings,
                 out=Path(folder, "run"),
                 registry=arm.resolved.registry,

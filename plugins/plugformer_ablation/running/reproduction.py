@@ -16,8 +16,9 @@ from plugformer.runs import read_json
 from plugformer.validation import validate
 from plugformer_ablation.design.arms import Arm, by_stage
 from plugformer_ablation.design.matching import read_data
+from plugformer_ablation.design.study import flat
 from plugformer_ablation.judging.findings import find
-from plugformer_ablation.judging.results import REPORT, CellResult, Record, StudyResults, flat, write
+from plugformer_ablation.judging.results import REPORT, CellResult, Record, StudyResults, write
 from plugformer_ablation.running.cells import make_cells
 from plugformer_ablation.running.executors import Executor
 from plugformer_ablation.running.running import made_of, study_lock, train_cells

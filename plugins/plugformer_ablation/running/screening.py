@@ -57,9 +57,10 @@ def discoveries(p: Mapping[str, float], rate: float) -> set[str]:
 
     Benjamini and Hochberg (1995), section 3.1, https://doi.org/10.1111/j.2517-6161.1995.tb02031.x.
     """
-    ordered = sorted(p, key=p.__getitem__)
-    last = max((n for n, name in enumerate(ordered, 1) if p[name] <= rate * n / len(p)), default=0)
-    return set(ordered[:last])
+    from scipy.stats import false_discovery_control
+
+    adjusted = false_discovery_control([*p.values()]) if p else ()
+    return {name for name, value in zip(p, adjusted, strict=True) if value <= rate}
 
 
 def moderated(scores: Mapping[str, Scores], seeds: Sequence[int]) -> dict[str, float]:
@@ -92,7 +93,7 @@ def moderated(scores: Mapping[str, Scores], seeds: Sequence[int]) -> dict[str, f
     for arm, variance in zip(list(whole)[1:], variances[1:], strict=True):
         known = compare(whole[arm], whole[baseline], seeds)
         error = sqrt((variance + max(variances[0], own)) / len(seeds))
-        other = known.both.other if known.both else known.examples
+        other = (known.both and known.both.other) or known.examples
         found[arm] = StudentT(known.difference or 0.0, error, total, other).p
     return found
 

@@ -11,13 +11,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import yaml
-
-from plugformer.configuration import dump, resolve
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Kind
 from plugformer.validation import validate
-from plugformer_ablation.design.arms import Arm, by_stage, context_of
+from plugformer_ablation.design.arms import Arm, by_stage, context_of, written
 from plugformer_ablation.design.matching import matched
 from plugformer_ablation.design.study import Study
 from plugformer_ablation.judging.results import CellResult, Record, StudyResults
@@ -108,7 +106,7 @@ def tuned(
                 waiting += [Try(arm, group) for arm in further]
         for (name, group), trials in tried.items():
             best = _chosen(trials, results)
-            if study.tuning.by_seed and best.tuned:
+            if study.tunes_by_seed and best.tuned:
                 known = chosen.get(name) or replace(trials[0][0], tuned={})
                 best = replace(known, choices={**known.choices, group[0]: best})
             chosen[name] = best
@@ -259,9 +257,7 @@ def _trials(
     if starts:
         train([cell for name, seeds in starts for cell in make_cells(chosen[name], seeds, out, chosen)])
     made = [
-        make_cells(arm, seeds, out, chosen, tried=arm.tried, by_seed=study.tuning.by_seed)
-        if arm.tuned
-        else []
+        make_cells(arm, seeds, out, chosen, tried=arm.tried, by_seed=study.tunes_by_seed) if arm.tuned else []
         for arm, seeds in tries
     ]
     finished = iter(train([cell for cells in made for cell in cells]))
@@ -330,7 +326,7 @@ def _beyond(best: Arm, trials: Sequence[tuple[Arm, Any]], rows: Any) -> list[Arm
 
 def _with(arm: Arm, path: str, value: Any, rows: Any) -> Arm:
     """Returns an arm with another value of a tuned setting."""
-    known = yaml.safe_load(dump(arm.resolved.task))
+    known = written(arm.resolved.task)
     task = resolve(known, [f"{path}={json.dumps(value)}"], arm.resolved.registry, in_memory=rows is not None)
     return replace(arm, tuned={**arm.tuned, path: value}, resolved=validate(task, rows))
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from plugformer.interfaces import END, Batch, Hypothesis, Level
 from plugformer.runs import TrainedModel
@@ -91,8 +92,10 @@ class TransformersEngine(SearchingModel):
     def outputs(self, batch: Batch, rows: list[int], most: int, n_best: int) -> list[list[Hypothesis]]:  # noqa: ARG002
         """Returns the best output of some rows; its score is not given."""
         if len(self.trained.model.stacks) == 1:
-            prompts = given_tokens(batch)
-            ids, mask = _padded_left([prompts[row] for row in rows])
+            given = given_tokens(batch)
+            prompts = [torch.tensor(given[row]) for row in rows]
+            ids = pad_sequence(prompts, batch_first=True, padding_side="left")
+            mask = pad_sequence([*map(torch.ones_like, prompts)], batch_first=True, padding_side="left")
             skipped = ids.shape[1]
         else:
             ids, mask = batch.source.ids[rows], batch.source.mask[rows].long()
@@ -122,11 +125,3 @@ class _EndAt:
         masked = torch.full_like(scores, -torch.inf)
         masked[:, self.end] = scores[:, self.end]
         return masked
-
-
-def _padded_left(rows: list[list[int]]) -> tuple[Int[Tensor, "rows longest"], Int[Tensor, "rows longest"]]:
-    """Returns rows as one tensor, padded on the left, and 1 for each real token."""
-    longest = max(map(len, rows))
-    ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
-    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-    return ids, mask

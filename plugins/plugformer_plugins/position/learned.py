@@ -35,7 +35,8 @@ class Learned(PositionalEncoding):
         longest = self.table.num_embeddings
         if positions.end is None or positions.end > longest:
             unknown = positions.end is None or index.is_meta or torch.compiler.is_exporting()
-            length = 0 if unknown else int(positions.real_index.max()) + 1
+            real = index if positions.mask is None else index.where(positions.mask, 0)
+            length = 0 if unknown else int(real.max()) + 1
             if length > longest:
                 raise LengthError(
                     f"a sequence of {length} tokens is longer than the {longest} learned positions: "
