@@ -51,7 +51,7 @@ def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
 
 
 def pair_table(docs: Path, name: str) -> str:
-    """Returns differences of arms that are no baseline, with t intervals over seeds.
+    """Returns differences of arms that are no baseline, with t intervals over seeds, in percent of the second.
 
     They hold together with 95 %, by Bonferroni's correction for all pairs of the table.
     """
@@ -64,7 +64,7 @@ def pair_table(docs: Path, name: str) -> str:
         ours, theirs = (_scores(report, arm) for arm in (one, other))
         apart = np.array([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
         ends = [apart.mean(), *StudentT.of(apart).interval(1 - 0.05 / len(pairs))]
-        told = "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*(100 * end / means[one["baseline"]] for end in ends))
+        told = "{:+.2f} % [{:+.2f}, {:+.2f}]".format(*(100 * end / means[other["arm"]] for end in ends))
         names = [f"`{_plain(arm['arm'].partition(': ')[2])}`" for arm in (one, other)]
         lower = f"{(apart < 0).sum()} of {len(apart)}"
         rows.append([one["arm"].partition(": ")[0], " against ".join(names), told, lower])
