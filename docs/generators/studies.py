@@ -51,9 +51,10 @@ def _judged(verdict: Record | None, report: Record) -> Iterator[str]:
 
 
 def pair_table(docs: Path, name: str) -> str:
-    """Returns differences of arms that are no baseline, with t intervals over seeds, in percent of the second.
+    """Returns differences of arms that are no baseline, with t intervals over seeds.
 
-    They hold together with 95 %, by Bonferroni's correction for all pairs of the table.
+    They are in percent of the second arm's mean, and hold together with 95 %, by Bonferroni's correction for
+    all pairs of the table.
     """
     report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
     arms = [arm for arm in report["arms"] if arm["baseline"]]
