@@ -40,7 +40,7 @@ def plan(
     `update_seconds` is measured, of the baseline with the threads of a training; `seconds`, of the updates of
     all trainings one after the other, scales it by the operations of a forward pass. `bytes` are weights and
     checkpoints, as far as the study keeps them, and all of those of running cells. Both assume that tuning
-    chooses each setting equally often.
+    chooses each setting equally often and ends after the first round, which is wrong if `tuning_goes_on`.
 
     Raises:
         PlugformerError: What `matched` refuses, or the baseline cannot be trained.
@@ -71,6 +71,7 @@ def plan(
         "seeds": study.seed_list,
         "trainings": len(choices) * len(study.seed_list),
         "tuning_trainings": sum(seeds * (n - 1) if tuning == "each" else tuning * n for n in tuned),
+        "tuning_goes_on": bool(study.tuning.extend) or study.tuning.strategy != "grid",
         "screening_trainings": screening * len(choices),
         "workers": executor.workers,
         "update_seconds": update,
@@ -98,7 +99,8 @@ def plan_text(record: Record) -> str:
     trainings, trials, seconds = (record[key] for key in ("trainings", "tuning_trainings", "seconds"))
     arms, seeds = record["arms"], len(record["seeds"])
     lines = [f"{record['study']}: {trainings} trainings, of {len(arms)} arms with {seeds} seeds each"]
-    lines += [f"and {trials} more, by which settings are chosen"] * bool(trials)
+    least = "at least " if record["tuning_goes_on"] else ""
+    lines += [f"and {least}{trials} more, by which settings are chosen"] * bool(trials)
     if screening := record["screening_trainings"]:
         lines.append(f"before them {screening} trainings that screen the arms, of which some go on")
     for arm in arms:
