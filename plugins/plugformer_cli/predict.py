@@ -98,7 +98,7 @@ def command(
     ] = None,
     vectors: Annotated[bool, typer.Option("--vectors", help="Print the vector of each text.")] = False,
     name: Annotated[
-        str, typer.Option("--input", metavar="NAME", help="With --vectors: which input texts are.")
+        str, typer.Option("--input", metavar="NAME", help="With --vectors or --among: which input texts are.")
     ] = "",
     settings: RunSettings = None,
     device: Device = None,
@@ -205,6 +205,8 @@ def _refuse_combinations(given: Mapping[str, Any], *, is_table: bool, several: b
         raise ConfigurationError(f"--column and --no-header need a --file that ends in {' or '.join(TABLES)}")
     if given["probabilities"] and not (into_file or given["as_json"]):
         raise ConfigurationError("--probabilities needs --out, or --json")
+    if given["name"] and not (given["vectors"] or given["among"]):
+        raise ConfigurationError("--input says what vectors are of: give --vectors or --among")
     if several and not into_file:
         raise ConfigurationError("several processes share the rows of a file: give --file and --out")
 

@@ -23,6 +23,7 @@ from plugformer_cli import listing
         (["train", "--resume"], "write `plugformer train --resume --out DIR`"),
         (["train", "dates", "--resume", "--out", "runs/a"], "write `plugformer train --resume --out runs/a`"),
         (["predict", "runs/a", "text", "--file", "b"], "TEXT and --file exclude each other"),
+        (["predict", "runs/a", "text", "--input", "first"], "--input says what vectors are of"),
         (["predict", "runs/a", "text", "--out", "b.csv"], "--out needs a --file"),
         (["predict", "runs/a", "--file", "nothing.txt"], "nothing.txt: no such file"),
         (["list", "--registry", "nothing.yaml"], "nothing.yaml' cannot be read"),
