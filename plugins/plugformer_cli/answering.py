@@ -140,55 +140,44 @@ def by_vectors(model: "TrainedModel", candidates: list[str] | None, name: str, n
     return answer
 
 
-class Printer:
+def print_answers(
+    asked: Iterable[list[Question]], answers: Records, n_best: int, *, scores: bool, as_json: bool
+) -> None:
     """Prints answers, and notes about the questions on standard error.
 
     Args:
+        asked: Portions of the questions.
         answers: Returns the records of some questions.
         n_best: Lines for each question.
         scores: Whether lines begin with the probability.
         as_json: Whether records are printed instead.
+
+    Raises:
+        DataError: Some have no answer.
     """
+    count = errors = 0
+    for portion in asked:
+        for found in answers(portion, first=count):
+            count += 1
+            errors += failed(found)
+            for note in _notes(found):
+                typer.echo(f"text {count}: {note}", err=True)
+            if as_json:
+                print_json(found)
+            else:
+                typer.echo("\n".join(lines(found, n_best, scores=scores)))
+    if errors:
+        told = f"{errors:,} of {count:,} texts had no answer; correct those above"
+        raise DataError("it had no answer; correct it" if count == 1 else told)
 
-    def __init__(self, answers: Records, n_best: int, *, scores: bool, as_json: bool) -> None:
-        self._answers = answers
-        self._n_best = n_best
-        self._scores = scores
-        self._as_json = as_json
-        self._count = 0
-        self._errors: list[str] = []
 
-    def print(self, asked: Iterable[list[Question]]) -> None:
-        """Prints the answers to all questions.
-
-        Raises:
-            DataError: Some have no answer.
-        """
-        for portion in asked:
-            for found in self._answers(portion, first=self._count):
-                self._count += 1
-                for note in self._notes(found):
-                    typer.echo(f"text {self._count}: {note}", err=True)
-                if self._as_json:
-                    print_json(found)
-                else:
-                    typer.echo("\n".join(lines(found, self._n_best, scores=self._scores)))
-        if self._errors and self._count == 1:
-            raise DataError(self._errors[0])
-        if self._errors:
-            raise DataError(
-                f"{len(self._errors):,} of {self._count:,} texts had no answer; correct those above"
-            )
-
-    def _notes(self, found: dict[str, Any]) -> Iterator[str]:
-        """Yields what was truncated, unknown, improbable or without an answer."""
-        if failed(found):
-            self._errors.append(found["error"])
-        elif isinstance(found["input"], str) and not found["input"].strip():
-            yield "is empty"
-        if "truncated" in found:
-            yield "is too long: only its beginning was read"
-        if "unknown" in found:
-            yield f"unknown: {', '.join(map(repr, found['unknown']))}"
-        if "error" in found:
-            yield f"no answer: {found['error']}"
+def _notes(found: dict[str, Any]) -> Iterator[str]:
+    """Yields what was truncated, unknown, improbable or without an answer."""
+    if not failed(found) and isinstance(found["input"], str) and not found["input"].strip():
+        yield "is empty"
+    if "truncated" in found:
+        yield "is too long: only its beginning was read"
+    if "unknown" in found:
+        yield f"unknown: {', '.join(map(repr, found['unknown']))}"
+    if "error" in found:
+        yield f"no answer: {found['error']}"

@@ -16,7 +16,7 @@ import typer
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer_cli.answer_files import AnswerFile, UnfinishedAnswers, check_form
-from plugformer_cli.answering import Answer, Printer, Records, by_vectors, failed, records
+from plugformer_cli.answering import Answer, Records, by_vectors, failed, print_answers, records
 from plugformer_cli.options import AsJson, Device, EngineName, LocalManifest, RunPath, RunSettings, load_run
 from plugformer_cli.questions import (
     TABLES,
@@ -159,11 +159,9 @@ def command(
     elif file is not None:
         read = partial(lines_of, file, is_json=json_lines)
     if out is None:
-        printer = Printer(answers, n_best, scores=scores, as_json=as_json)
-        if texts or file is not None:
-            printer.print(portions(read(), PORTION))
-        else:
-            printer.print(arriving(sys.stdin.buffer, question, PORTION))
+        given_all = texts or file is not None
+        asked = portions(read(), PORTION) if given_all else arriving(sys.stdin.buffer, question, PORTION)
+        print_answers(asked, answers, n_best, scores=scores, as_json=as_json)
         return
     task_type = model.experiment.task_type
     columns = {

@@ -133,7 +133,7 @@ def test_a_text_without_an_answer_leaves_an_empty_line_and_does_not_end_the_othe
     assert outcome.status == 2
     outcome = run("predict", "runs/a", "one!", "--n-best", "2")
     assert (outcome.status, outcome.out) == (2, "\n\n")
-    assert outcome.err.endswith("Error: too loud\n")
+    assert outcome.err == "text 1: no answer: too loud\nError: it had no answer; correct it\n"
 
 
 def test_what_was_cut_or_unknown_or_empty_is_noted(run):
