@@ -21,7 +21,7 @@ from generators.hooks import hook_reference
 from generators.plugins import distribution_tables, part_tables, read
 from generators.public_names import public_names
 from generators.rooms import room_drawing, room_table
-from generators.studies import law_table, pair_table, study_table, trial_table
+from generators.studies import law_table, pair_table, score_table, study_table, trial_table
 from generators.task_file import task_keys
 
 from plugformer.registry import Registry
@@ -55,6 +55,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "law-table": lambda name: law_table(ROOT / "docs", name),
     "hook-reference": lambda _: hook_reference(),
     "pair-table": lambda name: pair_table(ROOT / "docs", name),
+    "score-table": lambda name: score_table(ROOT / "docs", name),
     "plugin-distributions": lambda _: distribution_tables(read(ROOT)),
     "plugin-parts": lambda _: part_tables(read(ROOT)),
     "public-names": lambda _: public_names(),

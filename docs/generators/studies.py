@@ -90,6 +90,18 @@ def trial_table(docs: Path, name: str) -> str:
     return table(["at", "arm", *(f"{value:g}" for value in values)], rows)
 
 
+def score_table(docs: Path, name: str) -> str:
+    """Returns the scores of all seeds of a study: a row for each task or scale, a column for each arm."""
+    report = json.loads((docs / "studies" / name / "report.json").read_text(encoding="utf-8"))
+    rows: dict[str, dict[str, str]] = {}
+    for arm in report["arms"]:
+        place, _, plain = arm["arm"].partition(": ")
+        scores = " ".join(f"{score:.2f}" for score in sorted(_scores(report, arm).values(), reverse=True))
+        rows.setdefault(place, {})[_plain(plain)] = scores
+    arms = list(next(iter(rows.values())))
+    return table(["at", *arms], [[place, *(found[arm] for arm in arms)] for place, found in rows.items()])
+
+
 def _scores(report: Record, arm: Record) -> dict[int, float]:
     cells = [cell for cell in report["cells"] if cell["arm"] == arm["arm"]]
     return {cell["seed"]: cell["metrics"][arm["metric"]] for cell in cells}
