@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,8 +15,10 @@ from plugformer.errors import NotFiniteError
 from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.head import HeadInput
 from plugformer.interfaces.model import Generative
-from plugformer.interfaces.step_graph import StepGraph
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
+
+if TYPE_CHECKING:
+    from plugformer.interfaces.step_graph import StepGraph
 
 _HEAP = 2**25 - 2**16  # bytes, slightly less than the largest block that the C library's heap may hold
 
@@ -200,7 +203,7 @@ class Session:
         self._context = model.head_input(batch, self._past, self._hidden)
         if not model.head.reads:
             self._context = HeadInput(self._context.real)
-        self._graph = StepGraph(model, self._past) if GRAPHS and batch.device.type == "cuda" else None
+        self._graph = _step_graph(model, self._past) if GRAPHS and batch.device.type == "cuda" else None
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
@@ -308,3 +311,9 @@ def not_finite(key: int) -> NotFiniteError:
         f"the model gives numbers that are not finite for input {key + 1} (counted from 1)\n  its training "
         "has diverged, or a component is wrong; test components with `plugformer check`"
     )
+
+
+def _step_graph(model: Generative, past: object) -> "StepGraph":
+    from plugformer.interfaces.step_graph import StepGraph  # on a GPU alone
+
+    return StepGraph(model, past)
