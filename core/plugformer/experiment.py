@@ -154,6 +154,9 @@ def by_split(data: Any) -> dict[str, Any]:
 
 NO_POSITION = Component(name="none")
 
+TOKEN_DROPOUT = {Level.SEQUENCE: 0.3}
+"""What `model.token_dropout` is by default, by level; otherwise 0."""
+
 SIZES = {"width", "heads", "ffn_width", "max_length", "dropout", "attention_dropout", "final_norm"}
 """The settings that a specification has under the same name."""
 
@@ -190,6 +193,7 @@ def model_spec(
         return parts[origin]
 
     views = dict(architecture.stacks)
+    dropped = settings.token_dropout
     return ModelSpec(
         architecture=architecture,
         level=level,
@@ -199,6 +203,7 @@ def model_spec(
         shared_embeddings=settings.embeddings.shared,
         tied_embeddings=settings.embeddings.tied,
         scaled_embeddings=settings.embeddings.scaled,
+        token_dropout=TOKEN_DROPOUT.get(level, 0.0) if dropped is None else dropped,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, ("model", "initialization")) if fresh else None,
         parametrization=choose(Kind.PARAMETRIZATION, ("model", "parametrization")) if fresh else None,

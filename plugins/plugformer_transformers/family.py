@@ -94,6 +94,7 @@ class Family(ABC):
             "architecture": self.architecture,
             "head": {"name": name, **options},
             "max_length": config.get(*self.longest),
+            "token_dropout": 0.0,
         }
 
     def config(self, model: ModelSettings) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from plugformer.interfaces import Batch
+from plugformer.creation import model_spec
+from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Batch
 
 
 @pytest.fixture
@@ -83,3 +84,21 @@ def test_scaled_embeddings(tiny_model, sentences):
     model, source = tiny_model("model.embeddings.scaled=true"), sentences()
     embedding = model.encoder.embedding
     torch.testing.assert_close(embedding(source.ids), embedding.weight[source.ids] * 16**0.5)
+
+
+def test_training_replaces_ordinary_tokens_by_the_unknown_one(tiny_model):
+    embedding = tiny_model("model.token_dropout=0.5").encoder.embedding.train()
+    ids = torch.tensor([[PADDING, BEGIN, *[9] * 4000, END]])
+    seen = embedding(ids) / embedding.scale
+    vectors = embedding.weight
+    unknown = (seen[0, 2:-1] == vectors[UNKNOWN]).all(-1)
+    assert 0.45 < unknown.float().mean() < 0.55
+    assert torch.equal(seen[0, 2:-1][~unknown], vectors[9].expand((~unknown).sum(), -1))
+    assert torch.equal(seen[0, [0, 1, -1]], vectors[ids[0, [0, 1, -1]]])
+    assert torch.equal(embedding.eval()(ids), vectors[ids] * embedding.scale)
+
+
+@pytest.mark.parametrize(("level", "rate"), [("sequence", 0.3), ("token", 0.0)])
+def test_texts_with_one_output_lose_tokens_by_default(level, rate):
+    assert model_spec("encoder-only", level=level).token_dropout == rate
+    assert model_spec("encoder-only", level=level, token_dropout=0.1).token_dropout == 0.1

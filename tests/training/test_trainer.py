@@ -246,7 +246,9 @@ def test_the_first_metric_decides_which_evaluation_is_the_best_by_default(traine
 
 def test_a_run_says_what_decided_in_it(train_tiny, tmp_path):
     train_tiny(tmp_path / "run", "training.monitor=null", "training.steps=1")
-    assert "  monitor: exact_match\n" in (tmp_path / "run/task.yaml").read_text()
+    task = (tmp_path / "run/task.yaml").read_text()
+    assert "  monitor: exact_match\n" in task
+    assert "  token_dropout: 0.0\n" in task
 
 
 def test_a_skipped_update_leaves_the_parameters_as_they_are(trainer):

@@ -240,6 +240,10 @@ class ModelSettings(Settings):
     ffn_width: Size = Field(default=512, description="Hidden size of feed-forward networks, called d_ff.")
     dropout: Rate = Field(default=0.1, description="Rate on embeddings and on the output of each sublayer.")
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
+    token_dropout: Rate | None = Field(
+        default=None,
+        description="Share of tokens that are UNKNOWN in training; by default 0.3 if a text has one output.",
+    )
     max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
     final_norm: bool | None = Field(default=None, description="A last norm; if null, the residual decides.")
     initialize_from: dict[str, Any] | None = Field(

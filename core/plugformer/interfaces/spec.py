@@ -259,6 +259,7 @@ class ModelSpec:
         shared_embeddings: Whether they have one embedding.
         tied_embeddings: Whether the output projection is the target embedding.
         scaled_embeddings: Whether embeddings are multiplied by the square root of the width.
+        token_dropout: Share of tokens that are UNKNOWN in training.
         final_norm: Whether stacks end with a norm; if None, the last residual connection decides.
         recompute: Whether training keeps only the inputs of layers and computes each layer twice.
         initialization: Draws the initial values; None if saved values replace them.
@@ -280,6 +281,7 @@ class ModelSpec:
     shared_embeddings: bool = False
     tied_embeddings: bool = False
     scaled_embeddings: bool = True
+    token_dropout: float = 0.0
     final_norm: bool | None = None
     recompute: bool = False
     initialization: PartSpec | None = None

@@ -102,7 +102,10 @@ class Builder:
 
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
         """Returns a token embedding; `tied` if the output projection shares its weight."""
-        return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.scaled_embeddings, tied=tied)
+        spec = self.spec
+        return TokenEmbedding(
+            vocabulary, spec.width, scaled=spec.scaled_embeddings, tied=tied, token_dropout=spec.token_dropout
+        )
 
     def encoder(self, embedding: TokenEmbedding) -> Encoder:
         """Returns the encoder; its `layers` may be put into another order, some of them several times."""

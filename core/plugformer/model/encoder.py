@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from plugformer.interfaces import Context, PositionalEncoding, Positions, View
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Context, PositionalEncoding, Positions, View
 from plugformer.interfaces.batch import Tokens
 from plugformer.model.layer import Dropout, Layer, LayerStates, layer_states
 
@@ -24,10 +24,16 @@ class TokenEmbedding(nn.Module):
     https://arxiv.org/abs/1706.03762). Initial values are normal. Their deviation is 1 / sqrt(width) for
     scaled embeddings, so that the stack receives unit variance, and for tied embeddings, so that logits start
     small; otherwise it is 1.
+
+    In training a share of the tokens, other ones in each batch, is UNKNOWN (word dropout, Iyyer et al. 2015,
+    section 3.1: https://aclanthology.org/P15-1162); special tokens never are.
     """
 
-    def __init__(self, vocabulary: int, width: int, *, scaled: bool, tied: bool) -> None:
+    def __init__(
+        self, vocabulary: int, width: int, *, scaled: bool, tied: bool, token_dropout: float
+    ) -> None:
         super().__init__()
+        self.token_dropout = token_dropout
         self.weight = nn.Parameter(torch.empty(vocabulary, width))
         self.scale = math.sqrt(width) if scaled else 1.0
         self.deviation = width**-0.5 if scaled or tied else 1.0
@@ -39,6 +45,9 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length width"]:
         """Returns each token's vector."""
+        if self.training and self.token_dropout:
+            dropped = torch.rand(ids.shape, device=ids.device) < self.token_dropout
+            ids = ids.masked_fill(dropped & (ids >= len(SPECIAL_TOKENS)), UNKNOWN)
         return embedding(ids, self.weight) * self.scale
 
 

@@ -222,8 +222,9 @@ def _with_batches(
         if tokens < DEFAULT_BATCH_TOKENS:
             notify(f"training.batch_tokens is {tokens}, so that an epoch of few data has updates enough")
     decided = {"batches_per_update": batches, "batch_tokens": tokens, "monitor": experiment.task.monitor}
-    training = training.model_copy(update=decided)
-    return experiment.with_task(experiment.task.model_copy(update={"training": training}))
+    model = experiment.task.model.model_copy(update={"token_dropout": experiment.spec.token_dropout})
+    updated = {"training": training.model_copy(update=decided), "model": model}
+    return experiment.with_task(experiment.task.model_copy(update=updated))
 
 
 def _other_duration(
