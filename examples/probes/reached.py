@@ -41,14 +41,18 @@ def described(seeds: list[Accuracies]) -> str:
     difficulties = sorted(map(reached, seeds))
     if difficulties[0] == 0 or difficulties[-1] == inf:
         bounds = {0.0: f"< {min(seeds[0]):g}", inf: f">= {max(seeds[0]):g}"}
-        each = [bounds.get(difficulty, f"{difficulty:.3g}") for difficulty in difficulties]
+        each = [bounds.get(difficulty, _rounded(difficulty)) for difficulty in difficulties]
         return ", ".join(each) if len(set(each)) > 1 else each[0]
     logarithms = [log(difficulty) for difficulty in difficulties]
     middle = exp(mean(logarithms))
     if len(seeds) < 2:
-        return f"{middle:.3g}"
+        return _rounded(middle)
     half = exp(t.ppf(0.975, len(seeds) - 1) * stdev(logarithms) / len(seeds) ** 0.5)
-    return f"{middle:.3g} [{middle / half:.3g}, {middle * half:.3g}]"
+    return f"{_rounded(middle)} [{_rounded(middle / half)}, {_rounded(middle * half)}]"
+
+
+def _rounded(difficulty: float) -> str:
+    return f"{float(f'{difficulty:.3g}'):,g}"
 
 
 def main() -> None:
