@@ -94,7 +94,13 @@ class Experiment:
         )
         view = self.task_type.view
         stacks = {name: replace(each, view=view(each.view)) for name, each in spec.stacks.items()}
-        return replace(spec, stacks=stacks, shared_vocabulary=self.task.tokenizer.shared)
+        dropped = self.task.model.token_dropout
+        return replace(
+            spec,
+            stacks=stacks,
+            shared_vocabulary=self.task.tokenizer.shared,
+            token_dropout=self.task_type.token_dropout if dropped is None else dropped,
+        )
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -154,9 +160,6 @@ def by_split(data: Any) -> dict[str, Any]:
 
 NO_POSITION = Component(name="none")
 
-TOKEN_DROPOUT = {Level.SEQUENCE: 0.3}
-"""What `model.token_dropout` is by default, by level; otherwise 0."""
-
 SIZES = {"width", "heads", "ffn_width", "max_length", "dropout", "attention_dropout", "final_norm"}
 """The settings that a specification has under the same name."""
 
@@ -193,7 +196,6 @@ def model_spec(
         return parts[origin]
 
     views = dict(architecture.stacks)
-    dropped = settings.token_dropout
     return ModelSpec(
         architecture=architecture,
         level=level,
@@ -203,7 +205,7 @@ def model_spec(
         shared_embeddings=settings.embeddings.shared,
         tied_embeddings=settings.embeddings.tied,
         scaled_embeddings=settings.embeddings.scaled,
-        token_dropout=TOKEN_DROPOUT.get(level, 0.0) if dropped is None else dropped,
+        token_dropout=settings.token_dropout or 0.0,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, ("model", "initialization")) if fresh else None,
         parametrization=choose(Kind.PARAMETRIZATION, ("model", "parametrization")) if fresh else None,

@@ -59,7 +59,8 @@ def test_its_settings_are_those_of_today_so_that_it_can_be_reproduced(study, tmp
         file.write_bytes(gzip.compress(line) if name.endswith("gz") else line)
     (tmp_path / "texts").mkdir()
     for name in ("movies", "newsgroups", "hedges", "tweets", "reuters"):
-        (tmp_path / f"texts/{name}.csv").write_text("text,label\nNothing of this is read.,none\n")
+        for ending in ("", "_more"):
+            (tmp_path / f"texts/{name}{ending}.csv").write_text("text,label\nNothing of this is read.,none\n")
     record = json.loads((study / "report.json").read_text(encoding="utf-8"))
     declared = record["study"]["registry"] or []
     declared = [declared] if isinstance(declared, str) else declared

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from plugformer.creation import model_spec
 from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Batch
 
 
@@ -96,9 +95,3 @@ def test_training_replaces_ordinary_tokens_by_the_unknown_one(tiny_model):
     assert torch.equal(seen[0, 2:-1][~unknown], vectors[9].expand((~unknown).sum(), -1))
     assert torch.equal(seen[0, [0, 1, -1]], vectors[ids[0, [0, 1, -1]]])
     assert torch.equal(embedding.eval()(ids), vectors[ids] * embedding.scale)
-
-
-@pytest.mark.parametrize(("level", "rate"), [("sequence", 0.3), ("token", 0.0)])
-def test_texts_with_one_output_lose_tokens_by_default(level, rate):
-    assert model_spec("encoder-only", level=level).token_dropout == rate
-    assert model_spec("encoder-only", level=level, token_dropout=0.1).token_dropout == 0.1

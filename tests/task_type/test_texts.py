@@ -48,6 +48,11 @@ def test_one_text(make, name, tokenizers):
     assert task_type.example_from_text("a\tb") == {"text": "a\tb"}
 
 
+def test_classes_of_single_texts_are_learned_with_fewer_tokens(make, name):
+    assert make().token_dropout == (0.3 if name == "classification" else 0.0)
+    assert make(inputs=["first", "second"]).token_dropout == 0.0
+
+
 def test_several_texts_have_the_end_between_them(make, tokenizers):
     task_type = make(inputs=["first", "second", "third"])
     encoded = task_type.encode({"first": ["the"], "second": ["red"], "third": ["fox"]}, tokenizers)

@@ -242,7 +242,7 @@ class ModelSettings(Settings):
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
     token_dropout: Rate | None = Field(
         default=None,
-        description="Share of tokens that are UNKNOWN in training; by default 0.3 if a text has one output.",
+        description="Share of tokens that are UNKNOWN in training; if null, the task type decides.",
     )
     max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
     final_norm: bool | None = Field(default=None, description="A last norm; if null, the residual decides.")

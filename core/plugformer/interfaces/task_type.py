@@ -47,6 +47,7 @@ class TaskType(ABC):
         state: The value that `learn` has returned. The core sets it before anything is encoded.
         mask_tokens: Tokens that users write for masked words in questions; never reported as unknown.
         baselines: Names of the baselines that models are compared with unless a task names others.
+        token_dropout: What `model.token_dropout` is unless a task says it.
         check_examples: A few examples for `plugformer check`, if values of columns must fit one another.
     """
 
@@ -57,6 +58,7 @@ class TaskType(ABC):
     state: Any = None
     mask_tokens: ClassVar[tuple[str, ...]] = ()
     baselines: ClassVar[tuple[str, ...]] = ()
+    token_dropout: float = 0.0
     check_examples: "ClassVar[Sequence[Example]]" = ()
 
     @property

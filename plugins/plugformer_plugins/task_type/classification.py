@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import number_of
-from plugformer_plugins.task_type.texts import PredictionFromTexts
+from plugformer_plugins.task_type.texts import PredictionFromTexts, TextColumns
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -17,12 +17,19 @@ class Classification(PredictionFromTexts):
 
     Chooses one of the classes of the training examples.
     See https://arxiv.org/abs/1810.04805.
+
+    Args:
+        inputs: Columns with the texts. For a single one `model.token_dropout` is 0.3 unless a task says it.
     """
 
     output_type = OutputType.LABEL
     state_type = list[str]
     baselines = ("majority", "bag_of_words")
     output = Column("label", "label", "output")
+
+    def __init__(self, *, inputs: TextColumns = ["text"]) -> None:  # noqa: B006 (pydantic copies it)
+        super().__init__(inputs=inputs)
+        self.token_dropout = 0.3 if len(inputs) == 1 else 0.0
 
     def learn(self, train: "Dataset") -> list[str]:
         """Returns the names of the classes, in order."""
