@@ -25,8 +25,8 @@ class TokenEmbedding(nn.Module):
     scaled embeddings, so that the stack receives unit variance, and for tied embeddings, so that logits start
     small; otherwise it is 1.
 
-    In training a share of the tokens, other ones in each batch, is UNKNOWN (word dropout, Iyyer et al. 2015,
-    section 3.1: https://aclanthology.org/P15-1162); special tokens never are.
+    In training a share of the tokens, other ones in each batch, is UNKNOWN; special tokens never are. This is
+    the word dropout of Iyyer et al. 2015, section 3.1, who leave words out: https://aclanthology.org/P15-1162.
     """
 
     def __init__(

@@ -373,7 +373,9 @@ class Grammar(ProbeData):
 
 @dataclass(kw_only=True)
 class Capacity(ProbeData):
-    """Facts that can only be learned by heart: validation and test ask for facts of the training.
+    """Facts that can only be learned by heart: validation and test ask for the same facts as training.
+
+    A training split with three examples for each fact has 95 % of the facts.
 
     Allen-Zhu and Li 2024, Physics of Language Models, part 3.3: https://arxiv.org/abs/2404.05405. The seed
     decides the facts. A model that answers all of them has stored log2(values) bits for each.
