@@ -25,6 +25,13 @@ def test_a_setting_that_contradicts_the_weights_is_refused(pretrained, setting, 
         resolve(task_of("bert", pretrained("bert")[0], **setting))
 
 
+def test_a_classifier_that_begins_with_weights_reads_all_tokens_by_default(pretrained):
+    folder, _ = pretrained("bert")
+    assert resolve(task_of("bert", folder, head="classifier")).task.model.token_dropout == 0.0
+    chosen = resolve(task_of("bert", folder, head="classifier", token_dropout=0.2))
+    assert chosen.task.model.token_dropout == 0.2
+
+
 class Stop:
     @hookimpl
     def checkpoint_saved(self, step):
