@@ -339,7 +339,9 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _write(folder / f"ag_news/train_{name}", rows)
     _write(folder / "ag_news/test.csv", rows)
     for name in ("movies", "newsgroups", "hedges", "tweets", "reuters"):
-        _write(folder / f"texts/{name}.csv", ["text,label", *(f"{text},{text[6]}" for text in english)])
+        for part in ("", "_more"):
+            rows = [f"{text},{text[6]}" for text in english]
+            _write(folder / f"texts/{name}{part}.csv", ["text,label", *rows])
     _write(folder / "tinyshakespeare/input.txt.gz", english)
     tags = ("PRON", "VERB", "NUM", "NOUN", "NOUN")
     words = enumerate(" ".join(english).split())

@@ -48,4 +48,5 @@ def test_batches_of_few_data_are_small(tmp_path, number, tokens):
     trained = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=notices.append)
     assert trained.task.training.batch_tokens == tokens
     assert trained.task.model.token_dropout == 0.3  # of the task type
+    assert not trained.model.training
     assert any(f"batch_tokens is {tokens}" in notice for notice in notices) == (tokens < 2048)

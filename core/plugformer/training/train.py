@@ -288,7 +288,7 @@ def _finish(
     trainer = create_trainer(trained, data, callbacks, notify, processes)
     trainer.fit()
     restore(trained.model, load_tensors(directory.model), directory.model)  # the best, or the average
-    trained.model.to(processes.device)
+    trained.model.to(processes.device).eval()  # what is exported from here drops nothing
     reports: dict[str, Report] = {}
     tests = sorted(name for name in data.splits if name.startswith("test")) if final != "validation" else []
     for name in [*tests, *["validation"] * (final == "both" or not tests)]:
