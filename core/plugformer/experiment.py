@@ -91,16 +91,11 @@ class Experiment:
             inputs=self.task_type.inputs,
             training=self.task.training,
             fresh=Kind.INITIALIZATION in self.kinds,
+            token_dropout=self.task_type.token_dropout,
         )
         view = self.task_type.view
         stacks = {name: replace(each, view=view(each.view)) for name, each in spec.stacks.items()}
-        dropped = self.task.model.token_dropout
-        return replace(
-            spec,
-            stacks=stacks,
-            shared_vocabulary=self.task.tokenizer.shared,
-            token_dropout=self.task_type.token_dropout if dropped is None else dropped,
-        )
+        return replace(spec, stacks=stacks, shared_vocabulary=self.task.tokenizer.shared)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -176,8 +171,11 @@ def model_spec(
     inputs: tuple[Input, ...] = (Input(),),
     training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
     fresh: bool = True,
+    token_dropout: float = 0.0,
 ) -> ModelSpec:
     """Returns the specification of a model whose head predicts from a level.
+
+    `token_dropout` holds unless the settings say it.
 
     Without `fresh` the model gets no initial values, and the component that draws them is not loaded.
 
@@ -205,7 +203,7 @@ def model_spec(
         shared_embeddings=settings.embeddings.shared,
         tied_embeddings=settings.embeddings.tied,
         scaled_embeddings=settings.embeddings.scaled,
-        token_dropout=settings.token_dropout or 0.0,
+        token_dropout=token_dropout if settings.token_dropout is None else settings.token_dropout,
         recompute=training.gradient_checkpointing,
         initialization=choose(Kind.INITIALIZATION, ("model", "initialization")) if fresh else None,
         parametrization=choose(Kind.PARAMETRIZATION, ("model", "parametrization")) if fresh else None,

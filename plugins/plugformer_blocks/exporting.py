@@ -154,7 +154,7 @@ def programs_of(model: Model, small: Batch, large: Batch) -> dict[str, Program]:
     """Returns what is traced of a model: `model`, or `begin` and `step` of one that generates.
 
     Args:
-        model: The model, in evaluation mode.
+        model: The model.
         small: Questions of different length, two or more.
         large: More and longer ones.
 
@@ -207,13 +207,15 @@ def _different(small: Tensors, large: Tensors) -> dict[str, tuple[int, ...]]:
 
 
 def exported(program: Program, model: Model) -> "ExportedProgram":
-    """Returns a traced program.
+    """Returns a program, traced in evaluation mode.
 
     Raises:
         NotExportableError: A part of the model cannot be traced with dynamic shapes; it names the part.
     """
     import torch.export
 
+    training = model.training
+    program.module.eval()
     try:
         with torch.no_grad():
             return torch.export.export(
@@ -223,6 +225,8 @@ def exported(program: Program, model: Model) -> "ExportedProgram":
         raise NotExportableError(f"{part_of(model, error)}: {described(error)}") from error
     except Exception as error:
         raise NotExportableError(f"{part_of(model, error)} cannot be traced: {described(error)}") from error
+    finally:
+        model.train(training)
 
 
 def part_of(model: Model, error: BaseException) -> str:
