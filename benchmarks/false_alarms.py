@@ -223,15 +223,15 @@ def then_the_best(world: World, number: int) -> Verdicts:
     found: Verdicts = []
     for seeds in (5, 10):
         arms = scored(right[:, :seeds])
-        plan = {"seeds": [*range(seeds)], "looks": [seeds]}
+        plan = {"seeds": [*range(seeds)], "looks": [seeds], "smallest_effect": None}
         pairs = {str(arm): f"0-{arm}" for arm in chosen}
-        family = family_of(pairs, looks, plan)
+        family = family_of(pairs, looks, plan, pairs)
         compared = {arm: compare(arms[arm], arms[0], range(seeds)) for arm in chosen}
         told = {}
         for arm, comparison in compared.items():
             look = planned_looks((seeds,), family.chances[str(arm)] / family.number)[0]
             told[str(arm)] = str(comparison.verdict(look, None, higher_is_better=True))
-        looks = with_look(pairs, looks, plan, told)
+        looks = with_look(pairs, looks, plan, told, pairs)
         found += told.values()
         chosen = [max((each.difference or 0.0, arm) for arm, each in compared.items())[1]]
     return found

@@ -104,6 +104,7 @@ class Study:
             "metric": METRIC,
             "split": "test",
             "test_set": "",
+            "made_of": "",
             "start": None,
             "parts": [],
             "task": {},

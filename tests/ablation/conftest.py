@@ -93,6 +93,7 @@ def made_up() -> MakeUp:
                 "start": None,
                 "parts": [],
                 "test_set": "5e1f",
+                "made_of": "",
                 "task": {
                     "type": "sequence-to-sequence",
                     "model": {"width": 128, "ffn_width": 512 + 8 * index, "attention": {"name": arm}},

@@ -47,9 +47,10 @@ def test_lower_is_better_where_the_metric_says_so(made_up):
     assert found.comparisons[0]["verdict"] == Verdict.BETTER
 
 
-def test_a_score_that_is_no_number_is_left_out(made_up):
+def test_scores_that_are_no_numbers_have_no_mean_and_are_in_no_pair(made_up):
     results = made_up(ARMS)
     broken = {("same", 1): {"metrics": {"exact_match": math.inf}, "loss": math.nan}}
     found = find(with_cells(results, lambda cell: broken.get((cell.arm, cell.seed), {})))
     arm, comparison = found.record["arms"][1], found.comparisons[0]
-    assert arm["score"]["seeds"] == arm["loss"]["seeds"] == comparison["pairs"] == 4
+    assert arm["score"] is arm["loss"] is None
+    assert comparison["pairs"] == 4

@@ -16,6 +16,7 @@ from plugformer_ablation.judging.comparison import Verdict
 from plugformer_ablation.judging.findings import find
 from plugformer_ablation.judging.looks import nominal_levels
 from plugformer_ablation.reporting.report import StudyReport
+from plugformer_ablation.reporting.sentences import percent
 from plugformer_ablation.running import running
 from plugformer_ablation.running.running import run_study
 
@@ -105,6 +106,26 @@ def test_a_metric_at_its_floor_shows_no_equivalence(made_up):
     findings = find(with_cells(results, lambda _: floor))
     assert findings.comparisons[0]["verdict"] == Verdict.UNDECIDED
     assert "undecided, since at its floor" in StudyReport(findings).text(None)
+    half = {"metrics": {"exact_match": 0.5}, "statistics": {"exact_match": np.eye(500)[:, :1] / 2 + 0.25}}
+    told = StudyReport(find(with_cells(results, lambda _: half))).text(None)
+    assert "undecided, since where all trainings have one score nothing tells arms apart" in told
+
+
+def test_a_divergence_and_not_the_interval_is_why_arms_are_undecided(made_up):
+    results = study(made_up, {"baseline": 0.9, "other": 0.9}, 6, [6], smallest_effect=0.2)
+    broken = {("other", 2): {"diverged": "loss"}}
+    told = StudyReport(find(with_cells(results, lambda cell: broken.get((cell.arm, cell.seed), {})))).text(
+        None
+    )
+    assert "undecided, since equivalence needs all trainings of both arms" in told
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [(0.95, "95 %"), (0.995833, "99.58 %"), (0.99999437, "99.99944 %"), (0.00625, "0.625 %")],
+)
+def test_no_level_is_told_as_100_percent(level, text):
+    assert percent(level) == text
 
 
 def test_arms_that_are_decided_are_trained_with_no_more_seeds(registry, tmp_path, monkeypatch):

@@ -70,6 +70,10 @@ def test_seeds_that_looks_have_saved_are_not_told_as_trained(made_up):
     text = methods(find(replace(results, study=study)))
     assert "2 arms were trained with the seeds 1, 2, 3." in text
     assert "; 3 of 8 planned seeds, looked at after 3; baseline" in text
+    some = tuple(cell for cell in results.cells if cell.arm == "baseline" or cell.seed < 3)
+    found = find(replace(results, study={**study, "looks": [2, 3]}, cells=some))
+    assert "2 arms were trained with 2 to 3 of the seeds 1, 2, 3." in methods(found)
+    assert [*paper_table(found)["cells"]] == ["3", "2"]
 
 
 def test_looks_at_different_levels_share_a_column(made_up):

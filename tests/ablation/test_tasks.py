@@ -241,6 +241,13 @@ def test_different_metrics_are_compared_as_shares(made_up):
     assert overall["difference"] == pytest.approx((shares[0] - shares[1]) / 2)
 
 
+def test_a_baseline_that_may_score_0_has_no_shares(made_up):
+    results = twice(made_up, {"baseline": 0.004, "other": 0.01}, {"baseline": 0.6, "other": 0.9}, ERRORS)
+    (overall,) = find(results).overall
+    assert overall["difference"] is None
+    assert "or one that may be 0" in overall_sentences(find(results))[0]
+
+
 @pytest.mark.parametrize(("apart", "tolerance"), [(True, 0.05), (False, 1e-9)])
 def test_test_sets_are_drawn_independently_unless_tasks_share_one(made_up, apart, tolerance):
     """Examples of one test set vary together: the error over both tasks is that of one."""

@@ -22,10 +22,12 @@ def folder(made_up):
     """Returns a function that makes reports of one folder on some of ten arms, and one that forgets them."""
     results, looks = made_up(TEN, seeds=4, examples=40), []
 
-    def report(seeds, *arms, planned=None, split="test", **settings):
+    def report(seeds, *arms, planned=None, smallest=None, kept=None, split="test", **settings):
+        more = {"split": split, **(kept or {})}
         kept = [arm for arm in results.arms if arm["name"] in ("baseline", *(arms or TEN))]
-        changed = tuple({**arm, "split": split, "task": {**arm["task"], **settings}} for arm in kept)
+        changed = tuple({**arm, **more, "task": {**arm["task"], **settings}} for arm in kept)
         study = {**results.study, "seeds": list(range(1, seeds + 1)), "looks": planned or [seeds]}
+        study["smallest_effect"] = smallest
         cells = tuple(cell for cell in results.cells if cell.seed <= seeds)
         found = find(replace(results, study=study, arms=changed, cells=cells, looks=tuple(looks)))
         looks[:] = found.record["looks"]
@@ -48,7 +50,10 @@ def test_an_arm_that_was_chosen_pays_for_the_others(folder):
     assert chances(alone) == [1 / 20]
     assert "(2 looks at this study)" in heading(alone)
     told = " ".join(explanation(alone))
-    assert "(here 10, 9 of them in other reports of this study) hold together with 97.5 %" in told
+    assert (
+        "those of this report (1, corrected for the 10 of all reports of this study) hold together with 97.5 %"
+        in told
+    )
     assert "There were 2 looks at this study (3, 4 seeds)" in told
     assert "5 %, 2.5 %, and that of any of them is at most 7.5 %" in told
     assert report(4, "arm 4").record == alone.record, "the same command says the same"
@@ -75,6 +80,27 @@ def test_a_trial_with_other_settings_or_on_another_split_costs_nothing(folder, o
     assert chances(found) == [1 / 10] * 10
     assert len(found.looks) == 1
     assert len(found.record["looks"]) == 2
+
+
+@pytest.mark.parametrize("other", [{"metric": "first_half"}, {"test_set": "more"}, {"made_of": "edited"}])
+def test_another_metric_other_examples_and_edited_code_are_other_looks(folder, other):
+    report, clear = folder
+    clear()
+    report(3, "arm 4")
+    assert chances(report(3, "arm 4", kept=other)) == [1 / 2]
+    assert chances(report(3, "arm 4", kept=other)) == [1 / 2], "the same once more tests nothing new"
+    assert chances(report(3, "arm 4")) == [1]
+
+
+def test_a_smallest_effect_that_is_chosen_after_a_result_shows_no_equivalence(folder):
+    report, clear = folder
+    clear()
+    assert report(4, "arm 4", smallest=0.5).comparisons[0]["verdict"] == Verdict.EQUIVALENT
+    clear()
+    report(4, "arm 4")
+    late = report(4, "arm 4", "arm 5", smallest=0.5)
+    assert [each["verdict"] for each in late.comparisons] == [Verdict.NOT_DISTINGUISHABLE, Verdict.EQUIVALENT]
+    assert "had another smallest effect, or none" in " ".join(explanation(late))
 
 
 def test_one_seed_judges_nothing_but_chooses(folder):
@@ -110,13 +136,13 @@ def test_arms_one_after_the_other_against_one_baseline_are_looks(folder):
 
 
 def test_studies_that_are_joined_have_spent_what_both_have():
-    plan = {"seeds": [1, 2], "looks": [2]}
+    plan = {"seeds": [1, 2], "looks": [2], "smallest_effect": None}
     looks = []
     for pairs in ({"a": "1-2"}, {"b": "3-4"}, {"a": "1-2", "b": "3-4", "both": "5"}):
-        looks = with_look(pairs, looks, plan, dict.fromkeys(pairs, Verdict.BETTER))
+        looks = with_look(pairs, looks, plan, dict.fromkeys(pairs, Verdict.BETTER), pairs)
     assert [look["chance"] for look in looks] == [ALPHA, ALPHA, ALPHA / 4]
-    assert family_of({"a": "1-2"}, looks, plan).number == 3
-    assert family_of({"c": "6-7"}, looks, plan) == ([], 1, {"c": ALPHA})
+    assert family_of({"a": "1-2"}, looks, plan, {"a": "1-2"}).number == 3
+    assert family_of({"c": "6-7"}, looks, plan, {"c": ""}).chances == {"c": ALPHA}
 
 
 def test_contrasts_and_further_metrics_pay_for_looks(made_up):
@@ -141,6 +167,13 @@ def test_a_contrast_with_a_failed_training_does_not_differ(made_up, broken):
     assert any("differs from 0" in line for line in contrast_sentences(find(results)))
 
 
+def test_contrasts_of_one_seed_show_nothing(made_up):
+    results = grid(made_up, (0.5, 0.5, 0.6, 0.9))
+    few = tuple(cell for cell in results.cells if cell.seed == 1)
+    found = find(replace(results, study={**results.study, "seeds": [1], "looks": [1]}, cells=few))
+    assert all(line.endswith(": cannot be told.") for line in contrast_sentences(found))
+
+
 STRATEGIES = {
     "ten, then the best alone": [(10, 0, 5), (1, 0, 10)],
     "twenty, then the best alone, twice": [(20, 0, 5), (1, 0, 10), (1, 0, 20)],
@@ -163,17 +196,20 @@ def test_reports_of_a_folder_err_as_rarely_as_they_say(strategy):
             differences = scores[arms, :seeds] - scores[0, :seeds]
             t = differences.mean(axis=1) / (differences.std(axis=1, ddof=1) / np.sqrt(seeds))
             p = dict(zip(arms, 2 * stdtr(seeds - 1, -abs(t)), strict=True))
-            pairs, plan = {str(arm): f"0-{arm}" for arm in arms}, {"seeds": [seeds], "looks": [seeds]}
-            family = family_of(pairs, looks, plan)
+            pairs, plan = (
+                {str(arm): f"0-{arm}" for arm in arms},
+                {"seeds": [seeds], "looks": [seeds], "smallest_effect": None},
+            )
+            family = family_of(pairs, looks, plan, pairs)
             wrong |= any(p[arm] < family.chances[str(arm)] / family.number for arm in arms)
-            looks = with_look(pairs, looks, plan, dict.fromkeys(pairs, Verdict.NOT_DISTINGUISHABLE))
+            looks = with_look(pairs, looks, plan, dict.fromkeys(pairs, Verdict.NOT_DISTINGUISHABLE), pairs)
             arms.sort(key=p.__getitem__)
         erred, said = erred + wrong, sum(look["chance"] for look in looks)
     assert erred <= binom.ppf(0.999, studies, said), erred / studies
 
 
 def test_other_test_examples_are_another_look():
-    plan, pairs = {"seeds": [1, 2], "looks": [2]}, {"a": "1-2"}
+    plan, pairs = {"seeds": [1, 2], "looks": [2], "smallest_effect": None}, {"a": "1-2"}
     looks = with_look(pairs, [], plan, {"a": Verdict.UNDECIDED}, {"a": "few"})
     assert family_of(pairs, looks, plan, {"a": "few"}).chances == {"a": ALPHA}
     assert family_of(pairs, looks, plan, {"a": "more"}).chances == {"a": ALPHA / 2}

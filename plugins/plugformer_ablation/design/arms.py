@@ -28,7 +28,18 @@ EMBEDDING = "embedding"
 """The part of a model that belongs to a vocabulary: whoever starts from it has the same tokenizers."""
 
 
-RECORDED = ("values", "baseline", "metric", "split", "start", "parts", "test_set", "tuned", "edges")
+RECORDED = (
+    "values",
+    "baseline",
+    "metric",
+    "split",
+    "start",
+    "parts",
+    "test_set",
+    "made_of",
+    "tuned",
+    "edges",
+)
 """What records of an arm have in results and in reports, besides its task and what that costs."""
 
 
@@ -60,6 +71,7 @@ class Arm:
         metric: The primary metric of its task.
         split: The split that the metric decides on.
         test_set: A hash of the baseline's examples there.
+        made_of: A hash of its training data, and of the components that are not Plugformer's.
         start: The arm of an earlier task that each seed starts from, or None, and the `parts` it takes.
         edges: Which tuned numbers are the smallest or the largest of those tried, by path.
         failure: Why tuning could not choose any settings, or None.
@@ -79,6 +91,7 @@ class Arm:
     metric: str = ""
     split: str = ""
     test_set: str = ""
+    made_of: str = ""
     start: str | None = None
     parts: tuple[str, ...] = ()
     edges: Mapping[str, str] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Model
 from plugformer.model import Sizes, build
 from plugformer.registry import Registry
+from plugformer.runs import provenance
 from plugformer_ablation.design.arms import EMBEDDING, TASK, Arm, context_of
 from plugformer_ablation.design.blocks import BUDGETS
 from plugformer_ablation.design.budgets import with_equal_budget
@@ -123,8 +124,16 @@ def _measured(arm: Arm, summary: DataSummary, baseline: DataSummary, study: Stud
                 "that they cannot be compared\n  let factors change training examples alone; where arms "
                 "have different tokenizers, let none drop examples: raise data.length.max"
             )
-    notes = tuple(_other_data(summary, baseline))
-    return replace(arm, notes=notes, split=deciding, test_set=baseline.hashes[deciding])
+    parts = provenance(arm.resolved, summary.hashes)["components"].items()
+    outside = {name: lock for name, lock in parts if lock["distribution"] != "plugformer"}
+    made_of = json.dumps([summary.hashes.get("train"), outside], sort_keys=True)
+    return replace(
+        arm,
+        notes=tuple(_other_data(summary, baseline)),
+        split=deciding,
+        test_set=baseline.hashes[deciding],
+        made_of=hashlib.sha256(made_of.encode()).hexdigest()[:12],
+    )
 
 
 def _baseline_of(arm: Arm, known: Mapping[tuple[str, str], DataSummary]) -> DataSummary:

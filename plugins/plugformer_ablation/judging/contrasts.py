@@ -83,7 +83,7 @@ def judge_contrasts(
     records: list[Record] = []
     for contrast in contrasts:
         found = _compared(contrast, scores, seeds)
-        low, high = found.interval(level) or (None, None)
+        low, high = (found.both and found.interval(level)) or (None, None)  # of examples alone: nothing
         records.append(
             {
                 "contrast": contrast.name,

@@ -27,9 +27,9 @@ from plugformer_ablation.judging.spending import spent
 from plugformer_ablation.judging.statistics import resampled, summarize
 from plugformer_ablation.judging.unplanned import (
     LookFamily,
-    example_hashes,
     family_of,
     pair_hashes,
+    tested_hashes,
     with_look,
 )
 from plugformer_ablation.judging.wins import wins
@@ -126,16 +126,16 @@ def find(results: StudyResults) -> Findings:
     scores = scores_of(results, {arm["name"]: arm["metric"] for arm in results.arms})
     overall = planned_over_tasks(results.study, results.arms)
     pairs = pair_hashes(results.study, results.arms, overall)
-    examples = example_hashes(results.arms, overall)
-    family = family_of(pairs, results.looks, results.study, examples)
+    tested = tested_hashes(results.arms, overall)
+    family = family_of(pairs, results.looks, results.study, tested)
     looks = {
         name: planned_looks(tuple(results.study["looks"]), chance / family.number)
         for name, chance in family.chances.items()
     }
     comparisons = _comparisons(results, scores, looks, family)
-    over_tasks = judge_over_tasks(overall, results, scores, looks, comparisons)
+    over_tasks = judge_over_tasks(overall, results, scores, looks, comparisons, family.late)
     verdicts = {each["arm"]: each["verdict"] for each in (*comparisons, *over_tasks)}
-    seen = with_look(pairs, results.looks, results.study, verdicts, examples)
+    seen = with_look(pairs, results.looks, results.study, verdicts, tested)
     record = {
         "format": FORMAT,
         "study": results.study,
@@ -158,7 +158,7 @@ def find(results: StudyResults) -> Findings:
         "looks": seen,
         "made_of": results.made_of,
     }
-    return Findings(results, record, family_of(pairs, seen, results.study, examples))
+    return Findings(results, record, family_of(pairs, seen, results.study, tested))
 
 
 def _arm(results: StudyResults, arm: Record) -> Record:
@@ -231,7 +231,8 @@ def _comparisons(
             continue
         metric = results.metrics[name][arm["metric"]]
         higher = metric.higher_is_better
-        seeds, declared = results.study["seeds"], results.study["smallest_effect"]
+        seeds = results.study["seeds"]
+        declared = None if name in family.late else results.study["smallest_effect"]
         found, look, smallest = compare_at_looks(
             scores[name], scores[baseline], seeds, looks[name], declared, higher_is_better=higher
         )

@@ -1,8 +1,7 @@
 """One comparison of each arm over all tasks of a study, at each scale."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite, nan
-from statistics import fmean
 from typing import NamedTuple
 
 from plugformer_ablation.design.arms import SCALE, TASK, context_name, plain_name
@@ -17,6 +16,7 @@ from plugformer_ablation.judging.contrasts import summed
 from plugformer_ablation.judging.looks import Look
 from plugformer_ablation.judging.records import ComparisonRecord, OverallRecord
 from plugformer_ablation.judging.results import Record, StudyResults
+from plugformer_ablation.judging.statistics import summarize
 
 PERCENT = "% of the baseline"
 """The unit of a mean over tasks with different metrics."""
@@ -53,6 +53,7 @@ def judge_over_tasks(
     scores: Mapping[str, Scores],
     looks: Mapping[str, Sequence[Look]],
     comparisons: Sequence[ComparisonRecord],
+    late: Collection[str],
 ) -> list[OverallRecord]:
     """Returns a record of each: the mean difference over the tasks, its interval and verdict.
 
@@ -65,13 +66,15 @@ def judge_over_tasks(
         scores: Of all arms.
         looks: The planned ones by name, at the level of one comparison.
         comparisons: Those on single tasks, which say where an arm is better and worse.
+        late: Names whose smallest effect was declared after a result, and does not count.
     """
     verdicts = {each["arm"]: each["verdict"] for each in comparisons}
     records: list[OverallRecord] = []
     for each in planned:
         directions = [results.metrics[arm["name"]][arm["metric"]].higher_is_better for arm in each.arms]
         higher = directions[0] if each.metric else True
-        found, look, smallest = _compared(each, results.study, scores, looks[each.name], directions)
+        study = {**results.study, "smallest_effect": None} if each.name in late else results.study
+        found, look, smallest = _compared(each, study, scores, looks[each.name], directions)
         tasks = [arm["values"][TASK] for arm in each.arms]
         told = [verdicts[arm["name"]] for arm in each.arms]
         records.append(
@@ -100,13 +103,9 @@ def _compared(
     weights = [1.0 / len(directions)] * len(directions)
     if each.metric is None:
         first = study["seeds"][: looks[0].seeds]  # later seeds change no weight
-        known = [
-            [score for seed in first if isfinite(score := scores[arm["baseline"]].scores.get(seed, nan))]
-            for arm in each.arms
-        ]
-        means = [abs(fmean(values)) if values else 0.0 for values in known]
+        means = [_base(scores[arm["baseline"]], first) for arm in each.arms]
         if not all(means):
-            note = "the baseline has no score, or one of 0, on a task: there is no share of it"
+            note = "on a task the baseline has no score, or one that may be 0: there is no share of it"
             return PairedComparison(None, 0, notes=(note,)), looks[0], None
         shares = [100 / mean * (1 if higher else -1) for mean, higher in zip(means, directions, strict=True)]
         weights = [share / len(shares) for share in shares]
@@ -120,3 +119,11 @@ def _compared(
     higher = directions[0] if each.metric else True
     tasks = [(scores[arm["name"]], scores[arm["baseline"]]) for arm in each.arms]
     return compare_at_looks(ours, theirs, study["seeds"], looks, declared, tasks, higher_is_better=higher)
+
+
+def _base(baseline: Scores, seeds: Sequence[int]) -> float:
+    """Returns the mean score without its sign; 0 if there is none, or its interval over seeds includes 0."""
+    known = summarize(score for seed in seeds if isfinite(score := baseline.scores.get(seed, nan)))
+    if known is None or (known["low"] is not None and known["low"] <= 0 <= known["high"]):
+        return 0.0
+    return abs(float(known["mean"]))

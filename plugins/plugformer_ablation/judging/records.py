@@ -107,10 +107,11 @@ class ArmRecord(TypedDict):
     """One configuration: its `task` without the seed, what it scored over seeds, what it costs and spent.
 
     `baseline` is null for a baseline; `start` is the arm of an earlier task from which it starts; `test_set`
-    is a hash of the baseline's examples that decide, which share draws where they are the same; `failed`
-    has reasons by seed; `tuned` is what tuning chose, and `edges` at which end of the values tried that is.
-    Where each seed chose, `choices` has it instead, `task` has the first settings tried, and the cost is that
-    of the choice of most seeds.
+    is a hash of the baseline's examples that decide, which share draws where they are the same; `made_of`
+    one of training data and of components that are not Plugformer's; `failed` has reasons by seed; `tuned`
+    is what tuning chose, and `edges` at which end of the values tried that is. Where each seed chose,
+    `choices` has it instead, `task` has the first settings tried, and the cost is that of the choice of most
+    seeds.
     """
 
     arm: str
@@ -123,6 +124,7 @@ class ArmRecord(TypedDict):
     start: str | None
     parts: list[str]
     test_set: str
+    made_of: str
     score: dict[str, Number] | None
     loss: dict[str, Number] | None
     others: dict[str, dict[str, Number]]
@@ -150,15 +152,17 @@ class ScreeningRecord(TypedDict):
 class LookRecord(TypedDict):
     """A report: its `seeds`, the looks that were `planned`, and the `chance` that any of its verdicts errs.
 
-    `pairs` has the hashes of both arms of each comparison, `examples` that of its test examples, and
-    `verdicts` what was said of it; all by name. Reports without a verdict have a chance of 0.
+    `pairs` has the hashes of both arms of each comparison, `tested` that of its metric, its test examples and
+    what its arms are made of, and `verdicts` what was said of it; all by name. Reports without a verdict
+    have a chance of 0.
     """
 
     seeds: list[int]
     planned: list[int]
     chance: float
+    smallest_effect: float | str | None
     pairs: dict[str, str]
-    examples: NotRequired[dict[str, str]]
+    tested: dict[str, str]
     verdicts: dict[str, str]
 
 

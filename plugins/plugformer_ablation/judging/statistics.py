@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from math import hypot, isfinite
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -144,13 +144,13 @@ def _shift(freedom: float, alpha: float) -> float:
 
 
 def summarize(scores: Iterable[float]) -> dict[str, Any] | None:
-    """Returns of the finite scores `mean`, `deviation`, `low` and `high`, and `seeds`, their number.
+    """Returns of scores `mean`, `deviation`, `low` and `high`, and `seeds`, their number.
 
     `low` and `high` are the t interval of the mean at 95 %; of a single score they and the deviation are
-    None. None if there are no scores.
+    None. None if there are no scores, or one is not finite: the mean of the others would be too good.
     """
-    values = np.array([score for score in scores if isfinite(score)])
-    if not len(values):
+    values = np.array([*scores])
+    if not len(values) or not np.isfinite(values).all():
         return None
     several = len(values) > 1
     low, high = StudentT.of(values).interval(0.95) if several else (None, None)

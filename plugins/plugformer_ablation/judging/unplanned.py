@@ -16,7 +16,8 @@ class LookFamily(NamedTuple):
 
     Every look gets half of the chance of a false alarm that the one before had, and divides it by the number
     of pairs of all looks: of those that a look leaves out, any might have been chosen for it. A pair that
-    has been judged with the same seeds and examples before keeps its chance: nothing new is tested. So the
+    has been judged before with the same seeds, examples, metric, data and code keeps its chance: nothing new
+    is tested. So the
     chance that any look errs is at most the sum of theirs, whichever of its pairs were chosen (Bonferroni).
     What is new, seeds or arms, must not be chosen by results, nor may another arm become the baseline.
 
@@ -24,11 +25,14 @@ class LookFamily(NamedTuple):
         looks: The reports, in their order; those without a verdict have a chance of 0.
         number: How many pairs they have, with those of the report that is being made.
         chances: By comparison of this report, what the look that tests it may err.
+        late: The comparisons that a look with another smallest effect has judged: chosen after a result, one
+            could make any arms equivalent.
     """
 
     looks: list[LookRecord]
     number: int
     chances: dict[str, float]
+    late: frozenset[str] = frozenset()
 
     @property
     def least(self) -> float:
@@ -37,13 +41,13 @@ class LookFamily(NamedTuple):
 
 
 def pair_hashes(study: Record, arms: Sequence[Record], overall: Sequence[OverTasks]) -> dict[str, str]:
-    """Returns the hashes of both arms of each comparison: of tasks without the seed, metrics and splits.
+    """Returns the hashes of both arms of each comparison: of tasks without the seed, and splits.
 
     What each seed chooses does not matter, but from what and how it does.
     """
     own: dict[str | None, str] = {}
     for arm in arms:  # what starts from an arm comes after it
-        kept = [arm[key] for key in ("task", "metric", "split", "parts")]
+        kept = [arm[key] for key in ("task", "split", "parts")]
         values = study.get("arms", {}).get(arm["values"].get("arm"), {}).get("tune"), study.get("tune")
         if any(values) and study.get("tuning", {}).get("seeds") == "each":
             kept += [study["tuning"], *values]
@@ -60,9 +64,14 @@ def _hash(record: Any) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def example_hashes(arms: Sequence[Record], overall: Sequence[OverTasks]) -> dict[str, str]:
-    """Returns the hash of the test examples of each comparison."""
-    own = {arm["name"]: _hash(arm["test_set"]) for arm in arms if arm["baseline"] is not None}
+def tested_hashes(arms: Sequence[Record], overall: Sequence[OverTasks]) -> dict[str, str]:
+    """Returns a hash of all else that each comparison depends on: metric, test examples, data and code."""
+    made_of = {arm["name"]: arm["made_of"] for arm in arms}
+    own = {
+        arm["name"]: _hash([arm["metric"], arm["test_set"], arm["made_of"], made_of[arm["baseline"]]])
+        for arm in arms
+        if arm["baseline"] is not None
+    }
     return own | {each.name: _hash([own[arm["name"]] for arm in each.arms]) for each in overall}
 
 
@@ -70,32 +79,24 @@ def family_of(
     pairs: Mapping[str, str],
     looks: Sequence[LookRecord],
     study: Record,
-    examples: Mapping[str, str] | None = None,
+    tested: Mapping[str, str],
 ) -> LookFamily:
-    """Returns the family of pairs, by the names of their comparisons, in a report with a study's seeds.
-
-    `examples` are the hashes of their test examples, as far as they are known.
-    """
+    """Returns the family of pairs, by the names of their comparisons, in a report with a study's seeds."""
     related = _related(pairs.values(), looks)
     judged = [look for look in related if look["chance"]]
     chances = dict.fromkeys(pairs, ALPHA / 2 ** len(judged))
     for look in reversed(judged):
         if (look["seeds"], look["planned"]) == (study["seeds"], study["looks"]):
-            chances |= {
-                name: look["chance"]
-                for name in pairs
-                if _tested(look, pairs[name], (examples or {}).get(name))
-            }
+            before = {(pair, look["tested"][name]) for name, pair in look["pairs"].items()}
+            chances |= {name: look["chance"] for name in pairs if (pairs[name], tested[name]) in before}
+    other = [look for look in judged if look["smallest_effect"] != study["smallest_effect"]]
+    late = {pair for look in other for pair in look["pairs"].values()}
     known = {*pairs.values(), *(pair for look in related for pair in look["pairs"].values())}
-    return LookFamily(related, max(len(known), len(pairs), 1), chances)
-
-
-def _tested(look: LookRecord, pair: str, examples: str | None) -> bool:
-    """Returns whether a look has tested a pair with the same examples."""
-    known = look.get("examples", {})
-    return any(
-        other == pair and examples in (None, known.get(name, examples))
-        for name, other in look["pairs"].items()
+    return LookFamily(
+        related,
+        max(len(known), len(pairs), 1),
+        chances,
+        frozenset(name for name, pair in pairs.items() if pair in late),
     )
 
 
@@ -114,20 +115,20 @@ def with_look(
     looks: Sequence[LookRecord],
     study: Record,
     verdicts: Mapping[str, str],
-    examples: Mapping[str, str] | None = None,
+    tested: Mapping[str, str],
 ) -> list[LookRecord]:
     """Returns the looks of a folder with that of the present report, unless it tests nothing new."""
-    family = family_of(pairs, looks, study, examples)
+    family = family_of(pairs, looks, study, tested)
     spent = sum(look["chance"] > 0 for look in family.looks)
     chance = ALPHA / 2**spent if {*verdicts.values()} - {Verdict.NONE} else 0.0
     look: LookRecord = {
         "seeds": study["seeds"],
         "planned": study["looks"],
         "chance": chance,
+        "smallest_effect": study["smallest_effect"],
         "pairs": dict(pairs),
+        "tested": dict(tested),
         "verdicts": dict(verdicts),
     }
-    if examples is not None:
-        look["examples"] = dict(examples)
     new = look not in looks if not chance else chance in family.chances.values()
     return [*looks, look] if new and pairs else [*looks]

@@ -28,6 +28,7 @@ from plugformer_ablation.reporting.cost_figures import (
     power_laws,
     wrapped,
 )
+from plugformer_ablation.reporting.sentences import percent
 from plugformer_cli.drawing import BLUE, GRAY, Drawing, drawing_style, panels
 
 _BAND = "#e9ebee"
@@ -77,7 +78,7 @@ def _forest(findings: Findings, shown: Sequence[Record], task: str, omitted: str
     axes.set_xlabel(f"difference in {shown[0]['metric']}; better to the {side}")
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
-    levels = {f"{100 * comparison['level']:.4g} %" for comparison in shown}
+    levels = {percent(comparison["level"]) for comparison in shown}
     legend: list[Artist] = [
         Line2D([], [], color=GRAY, linewidth=3.5, label="95 %"),
         Line2D([], [], color=GRAY, linewidth=1.2, label=levels.pop() if len(levels) == 1 else "corrected"),
@@ -89,9 +90,14 @@ def _forest(findings: Findings, shown: Sequence[Record], task: str, omitted: str
     caption = (
         "The arm's mean minus the baseline's, over pairs of seeds. The interval covers the variation over "
         "seeds and test examples; the thick line is for a single comparison, the thin line, which decides, "
-        "for all." + omitted
+        "for all."
     )
-    return drawing("differences", "Differences from the baseline", task, caption, figure)
+    if all(comparison["pairs"] == 1 for comparison in shown):
+        caption = (
+            "The arm's score minus the baseline's. The interval covers test examples alone, and decides "
+            "nothing; the thick line is for a single comparison, the thin line for all."
+        )
+    return drawing("differences", "Differences from the baseline", task, caption + omitted, figure)
 
 
 def _selected(findings: Findings, most: int) -> tuple[list[Record], str]:

@@ -45,7 +45,9 @@ def methods(findings: Findings) -> str:
     contexts = {context_of(arm["values"]) for arm in arms}
     where = f" in each of {len(contexts)} combinations of task and scale" if len(contexts) > 1 else ""
     seeds = ", ".join(map(str, trained_seeds(findings)))
-    lines = [f"{len(names)} arms were trained{where} with the seeds {seeds}."]
+    counts = sorted({arm["cells"] + len(arm["failed"]) for arm in arms})
+    some = f" {counts[0]} to {counts[-1]} of" if len(counts) > 1 else ""
+    lines = [f"{len(names)} arms were trained{where} with{some} the seeds {seeds}."]
     metrics = {arm["arm"]: arm["metric"] for arm in arms}
     examples = sorted({len(cell.statistics.get(metrics[cell.arm], ())) for cell in cells} - {0})
     known = ", ".join(map(str, examples)) or "unknown"

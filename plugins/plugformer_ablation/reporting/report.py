@@ -222,7 +222,9 @@ def arms_table(findings: Findings) -> DataFrame:
 
 def paper_table(findings: Findings) -> DataFrame:
     """Returns a row for each arm as text: score, difference with its interval, p and verdict."""
-    scores, comparisons = arms_table(findings)[["arm", findings.metric]], comparisons_table(findings)
+    arms, comparisons = arms_table(findings), comparisons_table(findings)
+    several = ["cells"] * (arms["cells"].nunique() > 1)
+    scores = arms[["arm", *several, findings.metric]]
     if not len(comparisons):
         return scores
     return scores.merge(comparisons.iloc[:, :5], how="left", on="arm").fillna(NOTHING)

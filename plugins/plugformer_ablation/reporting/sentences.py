@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import product
+from math import floor, log10
 
 from plugformer_ablation.design.arms import BASELINE, SCALE, TASK, label, plain_name
 from plugformer_ablation.design.matching import TOLERANCE
@@ -57,9 +58,7 @@ def overall_sentences(findings: Findings) -> list[str]:
         text = f"{where} is {decimal(abs(difference), places)}{unit} {direction}"
         if difference == 0:
             text = f"{where} scores the same as the baseline"
-        if overall["low"] is not None:
-            low, high = (decimal(overall[end], places) for end in ("low", "high"))
-            text += f" ({percent(overall['level'])} interval {low} to {high})"
+        text += _interval(overall, places)
         text += f": {_conclusion(overall, places)}"
         for key, told in (("better_on", "better"), ("worse_on", "worse")):
             if overall[key] and overall["verdict"] != told:
@@ -81,10 +80,7 @@ def _sentence(findings: Findings, comparison: Record) -> str:
         text = f"{arm} and {baseline} differ by {decimal(difference, places)}"
     if difference == 0:
         text = f"{arm} scores the same as {baseline}"
-    if comparison["low"] is not None:
-        low, high = (decimal(comparison[end], places) for end in ("low", "high"))
-        covered = " over test examples alone" if comparison["pairs"] == 1 else ""
-        text += f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
+    text += _interval(comparison, places)
     more = (
         *_failures(comparison),
         *_inconsistent(findings, comparison),
@@ -92,6 +88,15 @@ def _sentence(findings: Findings, comparison: Record) -> str:
         *_needed(comparison),
     )
     return "; ".join([f"{text}: {_conclusion(comparison, places)}", *more]) + "."
+
+
+def _interval(comparison: Record, places: int) -> str:
+    """Returns what a sentence says of the interval; nothing if there is none."""
+    if comparison["low"] is None:
+        return ""
+    low, high = (decimal(comparison[end], places) for end in ("low", "high"))
+    covered = " over test examples alone" if comparison["pairs"] == 1 else ""
+    return f" ({percent(comparison['level'])} interval{covered} {low} to {high})"
 
 
 def _conclusion(comparison: Record, places: int) -> str:
@@ -108,6 +113,11 @@ def _conclusion(comparison: Record, places: int) -> str:
     if comparison["verdict"] == Verdict.UNDECIDED:
         if any("floor" in note for note in comparison["notes"]):
             return "undecided, since at its floor or ceiling the metric cannot tell arms apart"
+        ends = comparison["equivalence"]
+        if ends["low"] is None or -smallest < ends["low"] <= ends["high"] < smallest:
+            if any((*comparison["failed_seeds"].values(), *comparison["diverged_seeds"].values())):
+                return "undecided, since equivalence needs all trainings of both arms"
+            return "undecided, since where all trainings have one score nothing tells arms apart"
         return f"undecided, since neither 0 nor a difference of {decimal(smallest, places)} is excluded"
     if comparison["verdict"] != Verdict.NOT_DISTINGUISHABLE:
         return "a significant difference"
@@ -260,13 +270,12 @@ def how_judged(findings: Findings) -> list[str]:
     levels, family = {percent(each["level"]) for each in findings.comparisons}, findings.family
     interval = f"The {levels.pop()} interval" if len(levels) == 1 else "The interval, at the level beside it,"
     unless = ", unless it is equivalent" if findings.results.study["smallest_effect"] else ""
-    left_out = family.number - len(family.chances)
-    told = f"here {family.number}" + (
-        f", {left_out} of them in other reports of this study" if left_out else ""
-    )
+    told = f"{len(family.chances)}"
+    if family.number > len(family.chances):
+        told += f", corrected for the {family.number} of all reports of this study"
     return [
         "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"{interval} covers the variation over seeds and test examples; all of them ({told}) hold "
+        f"{interval} covers the variation over seeds and test examples; those of this report ({told}) hold "
         f"together with {percent(1 - max(family.chances.values()))}. An arm is better or worse where it "
         f"excludes 0, which is where the corrected p is below 0.05{unless}. A verdict in favor of a side "
         "also needs all of its seeds.",
@@ -284,6 +293,12 @@ def _about_equivalence(findings: Findings) -> Iterator[str]:
             f"The smallest effect that matters was declared as {declared}. An arm is equivalent where two "
             "one-sided tests, each at the level of one comparison, exclude a larger difference; together "
             "they are an interval at a lower level than that of a difference."
+        )
+    if findings.family.late:
+        yield (
+            "Earlier reports of this study had another smallest effect, or none. Chosen after a result one "
+            "could make any arms equivalent: for what they have judged it does not count here. Declare it in "
+            "a new study with other seeds."
         )
 
 
@@ -311,11 +326,13 @@ def _about_scope(findings: Findings) -> Iterator[str]:
             "A verdict over all tasks is about these tasks: its interval covers seeds and test examples, not "
             "the choice of tasks."
         )
+    if any(overall["metric"] == PERCENT for overall in findings.overall):
+        yield "Shares of the baseline's mean on each task leave out the error of that mean."
     if findings.record["screening"]:
         yield (
-            f"Of the arms that went on, at most {percent(findings.results.study['screen']['rate'])} do not "
-            "differ, in expectation. Verdicts are from other seeds and examples than the screening, and "
-            "corrected for these arms alone."
+            "Of the arms that went on by their p, at most "
+            f"{percent(findings.results.study['screen']['rate'])} do not differ, in expectation. Verdicts "
+            "are from other seeds and examples than the screening, and corrected for these arms alone."
         )
     if any(arm["task"].get("training", {}).get("resample") for arm in findings.record["arms"]):
         yield (
@@ -394,8 +411,11 @@ def updates(findings: Findings) -> list[Record]:
 
 
 def percent(share: float) -> str:
-    """Returns a share in percent, with at most four digits."""
-    return f"{100 * share:.4g} %"
+    """Returns a share in percent, with four digits, or as many as tell it from 100 %."""
+    if share < 0.9999:
+        return f"{100 * share:.4g} %"
+    places = 1 - floor(log10(max(100 * (1 - share), 1e-13)))
+    return f"{100 * share:.{places}f}".rstrip("0") + " %"
 
 
 def decimal(value: float, places: int) -> str:

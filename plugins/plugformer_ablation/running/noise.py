@@ -20,7 +20,7 @@ from plugformer_ablation.judging.looks import Look, planned_looks
 from plugformer_ablation.judging.over_tasks import planned_over_tasks
 from plugformer_ablation.judging.results import Record, read_looks, write
 from plugformer_ablation.judging.statistics import StudentT
-from plugformer_ablation.judging.unplanned import example_hashes, family_of, pair_hashes
+from plugformer_ablation.judging.unplanned import family_of, pair_hashes, tested_hashes
 from plugformer_ablation.running.executors import Executor
 from plugformer_ablation.running.running import run_study
 
@@ -72,8 +72,8 @@ def planned_noise(study: Study, out: Path, arms: Sequence[Arm]) -> list[Record]:
     planned = {**study.model_dump(mode="json", by_alias=True), "seeds": study.seed_list, "looks": study.looks}
     known = list(records.values())
     overall = planned_over_tasks(planned, known)
-    pairs, examples = pair_hashes(planned, known, overall), example_hashes(known, overall)
-    family = family_of(pairs, read_looks(out), planned, examples)
+    pairs, tested = pair_hashes(planned, known, overall), tested_hashes(known, overall)
+    family = family_of(pairs, read_looks(out), planned, tested)
     looks = planned_looks(tuple(study.looks), family.least / family.number)
     if len(looks) == 1:
         looks = [looks[0]._replace(seeds=seeds) for seeds in sorted({*USUAL, looks[0].seeds} - {1})]
