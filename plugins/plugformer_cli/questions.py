@@ -103,12 +103,11 @@ def rows_of(
 
 def inputs_of(task_type: "TaskType", *, only: str | None) -> tuple[list[str], list[str]]:
     """Returns the columns that questions have, and those that they may have; or one of them."""
-    parts = {part.name for part in task_type.inputs if part.optional}
     inputs = [column for column in task_type.columns if column.role == "input"]
     if only is not None:
         return [only or inputs[0].name], []
-    optional = [column.name for column in inputs if column.optional or column.name in parts]
-    return [column.name for column in inputs if column.name not in optional], optional
+    optional = [column.name for column in inputs if column.optional]
+    return [column.name for column in inputs if not column.optional], optional
 
 
 def columns_and_count(questions: Iterable[Question]) -> tuple[list[str], int]:
