@@ -143,6 +143,21 @@ def test_numbers_are_no_classes_where_a_class_is_named_by_one(
         ("rows.csv", "", r"rows\.csv: is empty"),
         ("rows.jsonl", '{"1": "a", "2": "b"}\n{"1": "a"}\n', r"rows\.jsonl:2: there is no column 2"),
         ("rows.jsonl", '{"1": "a", "2": 5.5}\n', r"rows\.jsonl:1: the target is 5.5, expected text"),
+        (
+            "rows.jsonl",
+            '{"1": "a", "2": null}\n',
+            r"rows\.jsonl:1: the target is missing, expected text; fill",
+        ),
+        (
+            "rows.jsonl",
+            '{"1": "a", "2": NaN}\n',
+            r"rows\.jsonl:1: the target is missing, expected text; fill",
+        ),
+        (
+            "rows.jsonl",
+            '{"1": "a", "2": true}\n',
+            r"rows\.jsonl:1: the target is True, .*; convert it to text",
+        ),
         ("rows.jsonl", '{"1": "a",\n', r"rows\.jsonl:1: not JSON"),
         ("rows.jsonl", '{"1": "a", "2": "\\ud83d"}\n', r"jsonl:1: the target is not UTF-8"),
         ("rows.jsonl", "[1, 2]\n", r"rows\.jsonl:1: expected a JSON object, found '\[1, 2\]'"),
