@@ -82,6 +82,8 @@ def find_column(column: TableColumn, names: Sequence[str], count: int, hint: str
     problem = f"there is no column {column!r}{nearest(name, known)}"
     if name in names:
         problem = f"several columns are called {name!r}"
+    elif len(names) == 1 and (sign := next((sign for sign in ";\t|" if sign in names[0]), "")):
+        hint = f"{sign!r} seems to separate the columns: convert the file, or in a task set data.delimiter"
     raise ConfigurationError(f"{problem}; expected one of {known}, or a number; {hint}")
 
 

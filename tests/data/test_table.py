@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,10 @@ def test_what_is_no_number_is_refused(tmp_path: Path, cell: str) -> None:
     files = {"train": written(tmp_path, "rows.tsv", f"a\t{cell}\n")}
     with pytest.raises(DataError, match=r"rows\.tsv:1: the number is .*, expected a number"):
         load(NUMBERS, files, header=False)
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_another_delimiter_is_named(tmp_path: Path, sign: str) -> None:
+    file = written(tmp_path, "rows.csv", f"source{sign}target\na{sign}b\n")
+    with pytest.raises(ConfigurationError, match=f"{re.escape(repr(sign))} seems to.* set data.delimiter"):
+        load(PAIRS, {"train": file})
