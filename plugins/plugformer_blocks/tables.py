@@ -107,8 +107,13 @@ def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: 
             continue
         if positions is None:
             width = len(cells)
+            names = cells if header else []
             try:
-                positions = find(cells if header else [], width)
+                "".join(names).encode()
+                positions = find(names, width)
+            except UnicodeEncodeError:
+                advice = "convert the file, for example with iconv -t UTF-8"
+                raise DataError(f"{place}: the names of the columns are not UTF-8; {advice}") from None
             except ConfigurationError as error:
                 raise ConfigurationError(f"{place}: {error}") from None
             if header:

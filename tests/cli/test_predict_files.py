@@ -141,6 +141,10 @@ def test_mistakes_in_columns(predict, classifier, tmp_path):
         in predict(classifier, *arguments, "--column", "txt=a").err
     )
     assert "expected INPUT=COLUMN" in predict(classifier, *arguments, "--column", "text").err
+    file.write_text("text\na\n", encoding="utf-16")
+    assert (
+        "rows.csv:1: the names of the columns are not UTF-8; convert" in predict(classifier, *arguments).err
+    )
     file.write_text("text,text\na,b\n")
     assert "two columns are called 'text'" in predict(classifier, *arguments).err
     assert not (tmp_path / "out.csv").exists()
