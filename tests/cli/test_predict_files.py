@@ -221,7 +221,9 @@ def test_probabilities_are_refused_where_there_are_no_classes(predict, trained, 
 def test_rows_without_an_answer_say_why_and_keep_their_place(predict, classifier, tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text(
-        '{"text": "a"}\nno json\n{"txt": "b"}\n{"text": 3.5}\n{"text": "' + "a" * 99 + '"}\n{"text": "b"}\n'
+        '{"text": "a"}\nno json\n{"txt": "b", "id": 3}\n{"text": 3.5}\n{"text": "'
+        + "a" * 99
+        + '"}\n{"text": "b"}\n'
     )
     outcome = predict(classifier, "--file", file, "--out", "out.jsonl")
     assert outcome.status == 2
@@ -235,6 +237,7 @@ def test_rows_without_an_answer_say_why_and_keep_their_place(predict, classifier
         "expected text",
         "takes at most",
     ]
+    assert (rows[2]["txt"], rows[2]["id"]) == ("b", 3)
     assert all(part in (row["error"] or "") for part, row in zip(errors, rows, strict=False)), rows
     assert predict(classifier, "--file", file, "--out", "out.txt", "--threshold", 1).status == 2
     assert (tmp_path / "out.txt").read_text() == "\n" * 6
