@@ -82,6 +82,8 @@ def find_column(column: TableColumn, names: Sequence[str], count: int, hint: str
     problem = f"there is no column {column!r}{nearest(name, known)}"
     if name in names:
         problem = f"several columns are called {name!r}"
+    elif len(names) == 1 and (sign := next((sign for sign in ";\t|" if sign in names[0]), "")):
+        hint = f"{sign!r} seems to separate the columns: convert the file, or in a task set data.delimiter"
     raise ConfigurationError(f"{problem}; expected one of {known}, or a number; {hint}")
 
 
@@ -105,8 +107,13 @@ def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: 
             continue
         if positions is None:
             width = len(cells)
+            names = cells if header else []
             try:
-                positions = find(cells if header else [], width)
+                "".join(names).encode()
+                positions = find(names, width)
+            except UnicodeEncodeError:
+                advice = "convert the file, for example with iconv -t UTF-8"
+                raise DataError(f"{place}: the names of the columns are not UTF-8; {advice}") from None
             except ConfigurationError as error:
                 raise ConfigurationError(f"{place}: {error}") from None
             if header:

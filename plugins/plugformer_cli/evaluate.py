@@ -64,6 +64,8 @@ def command(
         raise ConfigurationError("--split and --data exclude each other: give one")
     if table is not None:
         check_form("--predictions", table, TABLES)
+        if table.exists():
+            raise ConfigurationError(f"--predictions {table} exists; delete it, or choose another")
     model = load_run(ctx, run, settings, device, registry, engine)
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         notify = partial(typer.echo, err=True)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from plugformer.registry import CONTRACTS, Kind, Registry
 from plugformer_cli.listing import as_record, print_entries
 from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
 from plugformer_cli.printing import print_json, print_table, print_text
+
+if TYPE_CHECKING:
+    from plugformer.runs import RunDirectory
 
 EXAMPLES = (
     "plugformer info attention/gqa",
@@ -45,8 +48,8 @@ def command(
     A component: types, ranges, defaults and meaning of its options; of a task type or head also its level,
     columns and answers, and what fits. A task: the modules of its model with the shapes of their outputs,
     parameters and floating-point operations. Without --data the length of the example is assumed, and the
-    sizes of vocabularies unless the tokenizers' options give them. A plugin, by the name of its distribution:
-    its version, components, tasks, commands and hooks.
+    sizes of vocabularies unless a run has them or the tokenizers' options give them. A plugin, by the name of
+    its distribution: its version, components, tasks, commands and hooks.
     """
     if contract:
         from plugformer_cli.contract import print_contract
@@ -54,10 +57,12 @@ def command(
         print_contract(what.partition("/")[0], as_json=as_json)
         return
     known = installed(ctx, registry)
+    run = None
     if what.startswith("hub:") or (Path(what) / "task.yaml").is_file():
-        from plugformer.runs import located
+        from plugformer.runs import RunDirectory, located
 
-        what = str(located(what) / "task.yaml")
+        run = RunDirectory(located(what))
+        what = str(run.path / "task.yaml")
     what = what.removeprefix("task/")
     kind, slash, name = what.partition("/")
     is_component = slash and not what.endswith(".yaml") and not Path(what).exists()
@@ -70,7 +75,7 @@ def command(
     elif plugin:
         print_entries(plugin, as_json=as_json)
     else:
-        _show_task(what, settings or [], known, read_data=data, as_json=as_json)
+        _show_task(what, settings or [], known, run, read_data=data, as_json=as_json)
 
 
 def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) -> None:
@@ -96,7 +101,15 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
         print_text(option["description"], indent=6)
 
 
-def _show_task(name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool) -> None:
+def _show_task(
+    name: str,
+    settings: list[str],
+    registry: Registry,
+    run: "RunDirectory | None",
+    *,
+    read_data: bool,
+    as_json: bool,
+) -> None:
     _suggest_component(name, registry)
     from plugformer.configuration import resolve
 
@@ -104,7 +117,7 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, read_data:
     from plugformer.validation import validate
     from plugformer_cli.model_summary import preview_model  # imports torch, for which a mistake need not wait
 
-    rows, example = preview_model(validate(resolved, data=False), read_data=read_data)
+    rows, example = preview_model(validate(resolved, data=False), run, read_data=read_data)
     description = resolved.task.description
     if as_json:
         modules = [asdict(row) for row in rows]

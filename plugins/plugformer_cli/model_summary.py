@@ -18,6 +18,7 @@ from plugformer.data import PreparedData, prepare
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Model, PositionalEncoding, evaluating
 from plugformer.model import Sizes, build, example_batch
+from plugformer.runs import RunDirectory, read_processor
 
 ASSUMED = Sizes(source=8000, outputs=8000)
 """Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""
@@ -73,10 +74,13 @@ def _storage(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[ModuleSummary], str]:
+def preview_model(
+    experiment: Experiment, run: RunDirectory | None = None, *, read_data: bool
+) -> tuple[list[ModuleSummary], str]:
     """Returns the modules of a task's untrained model, and words about the example and the vocabularies.
 
-    With `read_data` these are the data's and the example has median length; otherwise both are assumed.
+    With `read_data` these are the data's and the example has median length; otherwise both are assumed,
+    except for the vocabularies of a run.
     """
     if read_data:
         data = prepare(experiment)
@@ -89,8 +93,10 @@ def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Modu
             source=source if isinstance(source, int) else ASSUMED.source,
             outputs=target if isinstance(target, int) else ASSUMED.outputs,
         )
-        batch = _assumed_example(experiment)
         origin = "assumed; --data reads the data"
+        if run is not None and run.learned.is_file():
+            sizes, origin = read_processor(run, experiment).sizes, "of the run"
+        batch = _assumed_example(experiment)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
     words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
     return summarize(build(experiment.spec, sizes), batch), words

@@ -134,6 +134,8 @@ def command(
     _refuse_combinations(ctx.params, is_table=is_table, several=several)
     if out is not None:
         check_form("--out", out, (".txt", *TABLES))
+    if among is not None and ending(among) in TABLES:
+        raise ConfigurationError(f"--among {among} is a table; write its texts into a .txt, one on each line")
     places = places_of(column or [])
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # as the texts, whatever the system's is
@@ -147,7 +149,14 @@ def command(
     model = load_run(ctx, run, settings, processes.device if several else device, registry, engine)
     answer: Answer = partial(model.predict_each, n_best=n_best, probabilities=probabilities)
     if by_vector:
-        candidates = None if among is None else [str(line.asked) for line in lines_of(among)]
+        candidates = None
+        if among is not None:
+            candidates = [
+                *dict.fromkeys(text for line in lines_of(among) if (text := str(line.asked)).strip())
+            ]
+            if not candidates:
+                raise DataError(f"--among {among} has no text; write one on each line")
+            n_best = min(n_best, len(candidates))
         answer = by_vectors(model, candidates, name, n_best)
     answers = partial(records, answer, threshold=threshold)
     question = partial(text_question, is_json=json_lines)

@@ -80,6 +80,7 @@ def rows_of(
     for number, name in enumerate(needed, start=1):
         columns.setdefault(name, [name if header else str(number)])
     inputs: dict[str, list[int]] = {}
+    faults: list[ConfigurationError] = []  # of a row of JSON lines, whose cells are kept
 
     def find(header: Sequence[str], count: int) -> list[int]:
         names[:] = header or map(str, range(1, count + 1))
@@ -88,27 +89,36 @@ def rows_of(
         hint = "name another with --column, or use --no-header if the first line is no header"
         present = {name: [name] for name in optional if name in names}
         inputs.clear()
-        for name, wanted in (present | columns).items():
-            inputs[name] = [find_column(place, names, len(names), hint) for place in wanted]
+        faults.clear()
+        try:
+            for name, wanted in (present | columns).items():
+                inputs[name] = [find_column(place, names, len(names), hint) for place in wanted]
+        except ConfigurationError as error:
+            if ending(file) != ".jsonl":
+                raise
+            faults.append(error)
         return list(range(len(names)))
 
     for row in table_cells(file, find, header=header, strict=False):
         if isinstance(row, DataError):
             yield Question(row, None, {})
             continue
-        _, cells = row
+        place, cells = row
+        values = dict(zip(names, cells, strict=True))
+        if faults:
+            yield Question(DataError(f"{place}: {faults[0]}"), values, values)
+            continue
         asked = {name: _joined([cells[place] for place in inputs[name]]) for name in inputs}
-        yield Question(asked, asked, dict(zip(names, cells, strict=True)))
+        yield Question(asked, asked, values)
 
 
 def inputs_of(task_type: "TaskType", *, only: str | None) -> tuple[list[str], list[str]]:
     """Returns the columns that questions have, and those that they may have; or one of them."""
-    parts = {part.name for part in task_type.inputs if part.optional}
     inputs = [column for column in task_type.columns if column.role == "input"]
     if only is not None:
         return [only or inputs[0].name], []
-    optional = [column.name for column in inputs if column.optional or column.name in parts]
-    return [column.name for column in inputs if column.name not in optional], optional
+    optional = [column.name for column in inputs if column.optional]
+    return [column.name for column in inputs if not column.optional], optional
 
 
 def columns_and_count(questions: Iterable[Question]) -> tuple[list[str], int]:

@@ -41,8 +41,7 @@ def column_schemas(service: Service) -> dict[str, dict[str, Any]]:
 
 def required_columns(service: Service) -> list[str]:
     """Returns the names of the columns that every question has."""
-    optional = {part.name for part in service.task_type.inputs if part.optional}
-    return [each.name for each in input_columns(service) if not each.optional and each.name not in optional]
+    return [column.name for column in input_columns(service) if not column.optional]
 
 
 def about(service: Service) -> dict[str, Any]:

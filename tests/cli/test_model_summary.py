@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from plugformer import load
 from plugformer.interfaces import Batch
 from plugformer_cli.model_summary import OtherElements, summarize
 
@@ -103,6 +104,14 @@ def test_operators_without_products_count_what_they_write(function, expected, de
     with OtherElements(counter.flop_registry) as others, counter:
         function(x)
     assert others.count == expected
+
+
+def test_a_run_has_its_own_vocabulary(run, trained):
+    model = load(trained.directory)
+    described = run("info", str(trained.directory)).out
+    parameters = sum(parameter.numel() for parameter in model.model.parameters())
+    assert f"{model.processor.source.size:,} input tokens" in described
+    assert f": {parameters:,} parameters" in described
 
 
 @pytest.mark.parametrize("training", [True, False])

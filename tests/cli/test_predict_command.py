@@ -70,10 +70,15 @@ def test_vectors_of_texts(run):
 
 
 def test_the_nearest_of_some_texts(run, model, monkeypatch, tmp_path):
-    (tmp_path / "texts.txt").write_text("aa\nab\ncc\n")
+    (tmp_path / "texts.txt").write_text("aa\n\nab\ncc\naa\n \n")
     among = ("predict", "runs/a", "--among", "texts.txt")
     assert run(*among, "a", "c").out == "aa\ncc\n"
     assert run(*among, "a", "--n-best", "2").out == "aa\nab\n"
+    assert run(*among, "a", "--n-best", "9").out == "aa\nab\ncc\n"
+    (tmp_path / "blank.txt").write_text("\n \n")
+    assert "blank.txt has no text" in run(*among[:3], "blank.txt", "a").err
+    (tmp_path / "texts.csv").write_text("text\naa\n")
+    assert "texts.csv is a table; write its texts" in run(*among[:3], "texts.csv", "a").err
     loud = run(*among, "a", "!", "c")
     assert (loud.status, loud.out) == (2, "aa\n\ncc\n")
     assert "text 2: no answer: too loud" in loud.err

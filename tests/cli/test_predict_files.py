@@ -11,6 +11,7 @@ import pytest
 from tests.training.processes import ends, launched
 
 import plugformer
+from plugformer.errors import DataError
 from plugformer_cli import predict as command
 from plugformer_cli.answer_files import UnfinishedAnswers
 
@@ -41,6 +42,12 @@ def tagger(tmp_path_factory):
     tags = {"Ada": "B-PER", "Lovelace": "I-PER", "in": "O", "London": "B-LOC"}
     row = {"words": list(tags), "tags": list(tags.values())}
     return train_on(tmp_path_factory.mktemp("tagger"), "tagging", "token_classifier", [row] * 6)
+
+
+@pytest.fixture(scope="module")
+def similarity(tmp_path_factory):
+    rows = [{"first": text, "second": text, "number": 1.0 * n} for n, text in enumerate("abcdef")]
+    return train_on(tmp_path_factory.mktemp("similarity"), "similarity", "cosine", rows)
 
 
 @pytest.fixture
@@ -134,10 +141,30 @@ def test_mistakes_in_columns(predict, classifier, tmp_path):
         in predict(classifier, *arguments, "--column", "txt=a").err
     )
     assert "expected INPUT=COLUMN" in predict(classifier, *arguments, "--column", "text").err
+    file.write_text("text\na\n", encoding="utf-16")
+    assert (
+        "rows.csv:1: the names of the columns are not UTF-8; convert" in predict(classifier, *arguments).err
+    )
     file.write_text("text,text\na,b\n")
     assert "two columns are called 'text'" in predict(classifier, *arguments).err
     assert not (tmp_path / "out.csv").exists()
     assert "unknown ending" in predict(classifier, "--file", file, "--out", "a.xls").err
+
+
+def test_an_answer_about_two_texts_needs_both(predict, similarity, tmp_path):
+    file = write(tmp_path / "rows.csv", [{"first": "a", "secnd": "b"}])
+    assert "there is no column 'second'" in predict(similarity, "--file", file).err
+    rows = [{"first": "a", "second": "b"}, {"first": "a"}, {"second": "b"}]
+    outcome = predict(similarity, "--file", write(tmp_path / "rows.jsonl", rows), "--out", "out.jsonl")
+    assert outcome.status == 2
+    assert [bool(row["error"]) for row in read(tmp_path / "out.jsonl")] == [False, True, True]
+    for question in rows[1:]:
+        with pytest.raises(DataError, match="expected first, second"):
+            similarity.predict(question)
+    with pytest.raises(DataError, match="found nothing, expected first, second"):
+        similarity.predict({})
+    assert predict(similarity, "--vectors", "a").status == 0
+    assert similarity.vectors(["a"], "second").shape == (1, 16)
 
 
 def test_lines_in_lines_out(predict, classifier, tmp_path):
@@ -194,7 +221,9 @@ def test_probabilities_are_refused_where_there_are_no_classes(predict, trained, 
 def test_rows_without_an_answer_say_why_and_keep_their_place(predict, classifier, tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text(
-        '{"text": "a"}\nno json\n{"txt": "b"}\n{"text": 3.5}\n{"text": "' + "a" * 99 + '"}\n{"text": "b"}\n'
+        '{"text": "a"}\nno json\n{"txt": "b", "id": 3}\n{"text": 3.5}\n{"text": "'
+        + "a" * 99
+        + '"}\n{"text": "b"}\n'
     )
     outcome = predict(classifier, "--file", file, "--out", "out.jsonl")
     assert outcome.status == 2
@@ -208,6 +237,7 @@ def test_rows_without_an_answer_say_why_and_keep_their_place(predict, classifier
         "expected text",
         "takes at most",
     ]
+    assert (rows[2]["txt"], rows[2]["id"]) == ("b", 3)
     assert all(part in (row["error"] or "") for part, row in zip(errors, rows, strict=False)), rows
     assert predict(classifier, "--file", file, "--out", "out.txt", "--threshold", 1).status == 2
     assert (tmp_path / "out.txt").read_text() == "\n" * 6

@@ -68,3 +68,11 @@ def test_the_worst_are_on_the_page(run, table, trained, tmp_path):
     assert section.index(f"{frame['loss'].iloc[0]:.4g}") < section.index(f"{frame['loss'].iloc[1]:.4g}")
     unknown = run("plot", str(trained.report.run), "--worst", "los", "--out", str(tmp_path))
     assert "unknown metric 'los'; expected loss or " in unknown.err
+
+
+def test_an_existing_file_is_refused_before_the_evaluation(run, tmp_path):
+    (tmp_path / "answers.csv").write_text("text\nmine\n")
+    outcome = run("evaluate", "runs/none", "--predictions", "answers.csv")
+    assert outcome.status == 2
+    assert "--predictions answers.csv exists; delete it, or choose another" in outcome.err
+    assert (tmp_path / "answers.csv").read_text() == "text\nmine\n"

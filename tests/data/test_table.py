@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,21 @@ def test_numbers_are_no_classes_where_a_class_is_named_by_one(
         ("rows.csv", "", r"rows\.csv: is empty"),
         ("rows.jsonl", '{"1": "a", "2": "b"}\n{"1": "a"}\n', r"rows\.jsonl:2: there is no column 2"),
         ("rows.jsonl", '{"1": "a", "2": 5.5}\n', r"rows\.jsonl:1: the target is 5.5, expected text"),
+        (
+            "rows.jsonl",
+            '{"1": "a", "2": null}\n',
+            r"rows\.jsonl:1: the target is missing, expected text; fill",
+        ),
+        (
+            "rows.jsonl",
+            '{"1": "a", "2": NaN}\n',
+            r"rows\.jsonl:1: the target is missing, expected text; fill",
+        ),
+        (
+            "rows.jsonl",
+            '{"1": "a", "2": true}\n',
+            r"rows\.jsonl:1: the target is True, .*; convert it to text",
+        ),
         ("rows.jsonl", '{"1": "a",\n', r"rows\.jsonl:1: not JSON"),
         ("rows.jsonl", '{"1": "a", "2": "\\ud83d"}\n', r"jsonl:1: the target is not UTF-8"),
         ("rows.jsonl", "[1, 2]\n", r"rows\.jsonl:1: expected a JSON object, found '\[1, 2\]'"),
@@ -314,3 +330,10 @@ def test_what_is_no_number_is_refused(tmp_path: Path, cell: str) -> None:
     files = {"train": written(tmp_path, "rows.tsv", f"a\t{cell}\n")}
     with pytest.raises(DataError, match=r"rows\.tsv:1: the number is .*, expected a number"):
         load(NUMBERS, files, header=False)
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_another_delimiter_is_named(tmp_path: Path, sign: str) -> None:
+    file = written(tmp_path, "rows.csv", f"source{sign}target\na{sign}b\n")
+    with pytest.raises(ConfigurationError, match=f"{re.escape(repr(sign))} seems to.* set data.delimiter"):
+        load(PAIRS, {"train": file})

@@ -119,8 +119,15 @@ def test_mistakes_are_located_in_the_dictionary(change, error, message, tmp_path
     ("rows", "message"),
     [
         ([{"txt": "a", "label": "b"}], "train, row 1: there is no column 'text' .did you mean 'txt'"),
-        ([*ROWS, {"text": None, "label": "good"}], "row 41: the text is None"),
-        (pd.DataFrame([*ROWS, {"text": "a", "label": float("nan")}]), "row 41: the label is None"),
+        ([*ROWS, {"text": None, "label": "good"}], "row 41: the text is missing, expected text; fill it in"),
+        (
+            pd.DataFrame([*ROWS, {"text": "a", "label": float("nan")}]),
+            "row 41: the label is missing, expected text; fill it in",
+        ),
+        (
+            pd.DataFrame([["a", "b", "c"]], columns=["text", "label", "text"]),
+            "several columns are called 'text'",
+        ),
         ({"text": ["a"], "label": []}, "differ in length"),
         ({}, "split 'train' has no examples"),
         (["a"], "a row is 'a', expected a dictionary"),

@@ -1,7 +1,7 @@
 """Tokenizers and the task's type, which turn examples into numbers, and input texts for a trained model."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -228,13 +228,25 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(cls, texts: Sequence[str | Example], experiment: Experiment, processor: Processor) -> "Inputs":
-        """Encodes texts or examples; one that is too long is cut if the task truncates, or has a fault."""
+    def of(
+        cls,
+        texts: Sequence[str | Example],
+        experiment: Experiment,
+        processor: Processor,
+        needed: Collection[str] | None = None,
+    ) -> "Inputs":
+        """Encodes texts or examples; one that is too long is cut if the task truncates, or has a fault.
+
+        One without a needed column has a fault, too; by default all inputs that are not optional are needed.
+        """
+        if needed is None:
+            inputs = (column for column in experiment.columns if column.role == "input")
+            needed = {column.name for column in inputs if not column.optional}
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):
             try:
-                questions.append(_question(text, experiment))
+                questions.append(_question(text, experiment, needed))
             except PlugformerError as error:
                 faults[row] = error
                 questions.append({})
@@ -287,23 +299,22 @@ class Inputs:
         return [row for row in range(len(self.split)) if row not in self.faults]
 
 
-def _question(text: str | Example, experiment: Experiment) -> Example:
+def _question(text: str | Example, experiment: Experiment, needed: Collection[str]) -> Example:
     """Returns the values of a text, or of an example, by column.
 
     Raises:
         DataError: It is not UTF-8, lacks a column or has a value that no column can have.
     """
     kinds = {column.name: column.kind for column in experiment.columns}
-    asked = {each.name for each in experiment.columns if each.role == "input" and not each.optional}
-    asked -= {part.name for part in experiment.task_type.inputs if part.optional}
     beginning = repr(str(text)[:40])
     try:
         str(text).encode()
         given = experiment.task_type.example_from_text(text) if isinstance(text, str) else text
         if not isinstance(given, Mapping):
             raise DataError(f"{beginning} is neither a text nor values by column")
-        if not asked <= given.keys() <= kinds.keys():
-            raise DataError(f"found {', '.join(given)}, expected {', '.join(sorted(asked or kinds))}")
+        if not set(needed) <= given.keys() <= kinds.keys():
+            found = ", ".join(given) or "nothing"
+            raise DataError(f"found {found}, expected {', '.join(sorted(needed or kinds))}")
         values = {name: kinds[name].read(value) for name, value in given.items()}
     except UnicodeEncodeError as error:  # Python puts surrogates where bytes were not UTF-8
         raise DataError(

@@ -32,7 +32,7 @@ class Input:
     Attributes:
         name: Its name in what `TaskType.encode` returns; not `output` and not `targets`.
         many: Whether each example has a list of rows, at least one. One input at most has, the last.
-        optional: Whether questions may lack it, such as the second text where one alone gives a vector.
+        optional: Whether another input has a vector without it, such as the first of two texts.
     """
 
     name: str = "input"

@@ -1,7 +1,7 @@
 """Runs on disk: their files, checkpoints and lockfiles. Nothing that is read here is executed."""
 
 from plugformer.runs.directory import RunDirectory, is_being_trained, located
-from plugformer.runs.loading import TrainedModel
+from plugformer.runs.loading import TrainedModel, read_processor
 from plugformer.runs.lockfile import provenance
 from plugformer.runs.store import (
     load_tensors,
@@ -21,6 +21,7 @@ __all__ = [
     "own_tensors",
     "provenance",
     "read_json",
+    "read_processor",
     "refuse_links",
     "replacing",
     "save_tensors",

@@ -1,7 +1,7 @@
 """From a run directory back to a model that answers."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, overload
@@ -160,9 +160,14 @@ class TrainedModel:
             answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
         return [answers[row] for row in range(len(texts))]
 
-    def questions(self, texts: Sequence[str | Example]) -> EncodedSplit:
-        """Returns texts or examples without outputs as a split; errors are those of `predict`."""
-        inputs = Inputs.of(texts, self.experiment, self.processor)
+    def questions(
+        self, texts: Sequence[str | Example], needed: Collection[str] | None = None
+    ) -> EncodedSplit:
+        """Returns texts or examples without outputs as a split; errors are those of `predict`.
+
+        Each has the needed columns, by default all inputs that are not optional.
+        """
+        inputs = Inputs.of(texts, self.experiment, self.processor, needed)
         for fault in inputs.faults.values():
             raise fault
         return inputs.split
@@ -179,7 +184,8 @@ class TrainedModel:
         if self.model.level is not Level.VECTOR or name not in names or needed - {name}:
             has = f"level {self.model.level}, inputs {', '.join(names)}, required {sorted(needed)}"
             raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r} alone: {has}")
-        found = self.predictor().vectors(self.questions([{name: text} for text in texts]), range(len(texts)))
+        questions = self.questions([{name: text} for text in texts], needed=[name])
+        found = self.predictor().vectors(questions, range(len(texts)))
         return torch.stack(found)[:, names.index(name)]
 
     def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:

@@ -1,5 +1,6 @@
 """Columns of texts: one or several, words, and names of classes."""
 
+import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,12 @@ def read_text(cell: object) -> str:
     Raises:
         ValueError: It is something else.
     """
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        raise ValueError("is missing, expected text; fill it in or remove the row")
     if type(cell) is int:
         return str(cell)
     if not isinstance(cell, str):
-        raise ValueError(f"is {cell!r}, expected text; write it in quotes")
+        raise ValueError(f"is {cell!r}, expected text; convert it to text")
     try:
         cell.encode()
     except UnicodeEncodeError:  # from JSON escapes, or from bytes that are not UTF-8

@@ -84,11 +84,13 @@ def records(rows: Any) -> Iterator[Mapping[str, Any]]:
     """Yields rows, in any of the forms that `InMemoryData` takes, as dictionaries of plain Python values.
 
     Raises:
-        DataError: A row is something else, or columns differ in length.
+        DataError: A row is something else, columns differ in length, or several have the same name.
     """
     features = getattr(rows, "features", {})  # of a data set, which may name classes
     if hasattr(rows, "itertuples"):  # a data frame of pandas
         names = list(rows.columns)
+        if len(twice := rows.columns[rows.columns.duplicated()]):
+            raise DataError(f"several columns are called {twice[0]!r}; rename all but one")
         rows = (dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False, name=None))
     elif isinstance(rows, Mapping):
         lengths = {name: len(values) for name, values in rows.items()}
