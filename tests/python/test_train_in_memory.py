@@ -131,6 +131,22 @@ def test_malformed_rows_are_named(rows, message, tmp_path):
         train(tmp_path / "run", rows)
 
 
+@pytest.mark.parametrize("named", [{}, {"name": "memory"}])
+def test_the_task_has_options_for_its_rows(named, tmp_path):
+    data = {**TASK["data"], **named, "columns": {"text": "german"}, "labels": ["good", "bad"]}
+    rows = [{"german": row["text"], "label": row["label"]} for row in ROWS]
+    trained = train(tmp_path / "run", rows, {**TASK, "data": data})
+    assert trained.processor.classes == ["good", "bad"]
+    train(tmp_path / "again", rows, tmp_path / "run" / "task.yaml")
+    with pytest.raises(ConfigurationError, match=r"data\.labls: unknown"):
+        train(tmp_path / "other", rows, {**TASK, "data": {**data, "labls": []}})
+
+
+def test_rows_replace_the_files_of_a_task(tmp_path):
+    data = {**TASK["data"], "name": "table", "files": {"train": "nowhere.tsv"}}
+    assert train(tmp_path / "run", task={**TASK, "data": data}).task.data.name == "memory"
+
+
 def test_a_built_in_name_is_not_replaced(tmp_path):
     with pytest.raises(ConfigurationError, match="session:mha"):
         train(

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.overrides import (
     Changes,
+    merge_layers,
     merged,
     read_dictionary,
     read_overrides,
@@ -78,7 +79,8 @@ def resolve(
         overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or trees like those of
             task files, of which the last one wins.
         registry: What is installed; discovered if None.
-        in_memory: Whether examples are in memory: `data.name` is then `memory`.
+        in_memory: Whether examples are in memory: `data.name` is then `memory`, with the options that the
+            task has for it; another component that the task names loses its options.
         kinds: Kinds of the components that must be in the registry.
 
     Raises:
@@ -87,7 +89,11 @@ def resolve(
         RunError: A file of a run names a manifest or another task.
     """
     layers, registry = read_layers(task, registry or Registry.discover())
-    changes = [Tree.of("memory", Origin("data=")).under(("data", "name"))] if in_memory else []
+    if in_memory:
+        memory = Tree.of("memory", Origin("data=")).under(("data", "name"))
+        named = merge_layers([memory, *layers]).get(("data", "name"))
+        layers.insert(0 if named == "memory" else len(layers), memory)  # on top it would replace options
+    changes: list[Tree] = []
     if isinstance(overrides, Mapping):
         tree, registry = read_dictionary(overrides, "overrides", registry)
         changes.append(tree)
