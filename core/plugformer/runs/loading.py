@@ -182,17 +182,20 @@ class TrainedModel:
         found = self.predictor().vectors(self.questions([{name: text} for text in texts]), range(len(texts)))
         return torch.stack(found)[:, names.index(name)]
 
-    def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:
-        """Reads the task's data again and returns the metrics on one split, or on other files.
+    def evaluate(
+        self, split: str | None = None, *, data: Any = None, notify: Notify = lambda _: None
+    ) -> Report:
+        """Reads the task's data again and returns the metrics on one split, or on other examples.
 
         Args:
-            split: Its name.
-            data: Other examples: a file like the task's own, two parallel files (source before target),
-                several files that follow one another; or rows in memory, in the forms of `train`.
+            split: Its name; `test` if None.
+            data: Other examples in place of a split, all of which are measured: a file like the task's own,
+                two parallel files (source before target), several files that follow one another; or rows in
+                memory, in the forms of `train`.
             notify: Receives messages for people: what was read, and what was left out.
 
         Raises:
-            ConfigurationError: The task's data component reads no such files.
+            ConfigurationError: The task's data component reads no such files; or split and data are given.
             DataError: The task has no such split, the data cannot be read, or the examples are not those of
                 the training, and no override of `load` names other data.
             RunError: The data component or a metric is not installed.
@@ -206,11 +209,14 @@ class TrainedModel:
         return self.measure(*self.read(split, data=data, notify=notify))
 
     def read(
-        self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None
+        self, split: str | None = None, *, data: Any = None, notify: Notify = lambda _: None
     ) -> tuple[EncodedSplit, str]:
         """Returns what `evaluate` measures, and its name; for arguments and errors see there."""
         if data is None:
-            return self._read_split(split, notify), split
+            name = split or "test"
+            return self._read_split(name, notify), name
+        if split is not None:
+            raise ConfigurationError("split and data exclude each other: give one; all of data is measured")
         from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
