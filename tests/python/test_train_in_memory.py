@@ -1,5 +1,7 @@
 """Trainings from Python alone: settings as dictionaries, rows in memory, classes of the session."""
 
+from pathlib import Path
+
 import datasets
 import numpy as np
 import pandas as pd
@@ -90,6 +92,21 @@ def test_a_run_asks_for_its_classes_and_its_rows(run, tmp_path):
         plugformer.resume(run, components=components, data=ROWS[:-2])
 
 
+def test_texts_are_given_in_any_form(run):
+    model = plugformer.load(run, components={"attention": {"mine": attention()}})
+    texts = [row["text"] for row in ROWS]
+    outputs = [answer.output for answer in model.predict(texts)]
+    for form in (pd.DataFrame({"text": texts}), pd.Series(texts), iter(texts)):
+        assert [answer.output for answer in model.predict(form)] == outputs
+
+
+@pytest.mark.parametrize("texts", ["good", {"text": "good"}, Path("good"), None, 5])
+def test_what_is_no_list_of_texts_is_refused(texts, run):
+    model = plugformer.load(run, components={"attention": {"mine": attention()}})
+    with pytest.raises(DataError, match="expected a list of texts"):
+        model.predict_each(texts)
+
+
 def test_resuming_with_the_same_rows_is_exact(tmp_path):
     components = {"attention": {"mine": attention()}}
     whole = train(tmp_path / "whole", overrides={"training": {"steps": 6, "schedule": "constant"}})
@@ -124,6 +141,9 @@ def test_mistakes_are_located_in_the_dictionary(change, error, message, tmp_path
         ({"text": ["a"], "label": []}, "differ in length"),
         ({}, "split 'train' has no examples"),
         (["a"], "a row is 'a', expected a dictionary"),
+        ("rows.csv", "found 'rows.csv', expected rows in memory; name files in data.files"),
+        (Path("rows.csv"), "found 'rows.csv', .*data.files"),
+        (5, "found '5', expected rows"),
     ],
 )
 def test_malformed_rows_are_named(rows, message, tmp_path):

@@ -1,7 +1,7 @@
 """Tokenizers and the task's type, which turn examples into numbers, and input texts for a trained model."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 
 from plugformer.data.encoding import EncodedSplit, encoded_rows, refuse_weights
 from plugformer.data.files import files_version
+from plugformer.data.rows import iterate_rows
 from plugformer.errors import DataError, ExampleError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
@@ -228,8 +229,9 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(cls, texts: Sequence[str | Example], experiment: Experiment, processor: Processor) -> "Inputs":
+    def of(cls, texts: Iterable[str | Example], experiment: Experiment, processor: Processor) -> "Inputs":
         """Encodes texts or examples; one that is too long is cut if the task truncates, or has a fault."""
+        texts = list(iterate_rows(texts, "a list of texts or examples"))
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):

@@ -1,7 +1,7 @@
 """From a run directory back to a model that answers."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, overload
@@ -14,6 +14,7 @@ from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Inputs, Processor, load_processor
+from plugformer.data.rows import iterate_rows
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
@@ -112,12 +113,12 @@ class TrainedModel:
 
     @overload
     def predict(
-        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
+        self, texts: Iterable[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
     ) -> list[Prediction]: ...
 
     def predict(
         self,
-        texts: str | Example | Sequence[str | Example],
+        texts: str | Example | Iterable[str | Example],
         *,
         first: int = 0,
         n_best: int = 1,
@@ -126,14 +127,14 @@ class TrainedModel:
         """Returns the model's answer to each text; of one text alone, one answer.
 
         Args:
-            texts: Inputs, or one: texts, or values of input columns by name.
+            texts: Inputs, or one: texts, or values of input columns by name; or a pandas data frame of these.
             first: Number of the first text in the whole input, if it comes in portions: random choices
                 depend on it.
             n_best: Outputs for each text; those after the best are its `alternatives`.
             probabilities: Whether answers have the `probabilities` of all classes.
 
         Raises:
-            DataError: A text is no Unicode.
+            DataError: A text is no Unicode, or the inputs are neither texts nor examples.
             LengthError: A text is longer than the model can process, and the task does not truncate.
             ConfigurationError: `n_best` is less than one, or more than the task's decoding finds; or there
                 are no probabilities of classes.
@@ -148,7 +149,7 @@ class TrainedModel:
         return answers
 
     def predict_each(
-        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
+        self, texts: Iterable[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
     ) -> list[Prediction | PlugformerError]:
         """Predicts like `predict`, but returns an error in place of the answer to a text that has one."""
         inputs = Inputs.of(texts, self.experiment, self.processor)
@@ -158,20 +159,21 @@ class TrainedModel:
         for row, answer in zip(inputs.answerable, found, strict=True):
             unknown = inputs.unknown.get(row, ())
             answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
-        return [answers[row] for row in range(len(texts))]
+        return [answers[row] for row in range(len(inputs.split))]
 
-    def questions(self, texts: Sequence[str | Example]) -> EncodedSplit:
+    def questions(self, texts: Iterable[str | Example]) -> EncodedSplit:
         """Returns texts or examples without outputs as a split; errors are those of `predict`."""
         inputs = Inputs.of(texts, self.experiment, self.processor)
         for fault in inputs.faults.values():
             raise fault
         return inputs.split
 
-    def vectors(self, texts: Sequence[str], name: str = "") -> Float[Tensor, "texts size"]:
+    def vectors(self, texts: Iterable[str], name: str = "") -> Float[Tensor, "texts size"]:
         """Returns the vectors of texts, each as one of the task type's inputs, by default the first.
 
         Raises:
             ConfigurationError: The model has no vectors, no such input, or no vectors of it alone.
+            DataError: There are no texts, or only one that is not in a list.
         """
         inputs = self.experiment.task_type.inputs
         names, needed = [part.name for part in inputs], {part.name for part in inputs if not part.optional}
@@ -179,7 +181,10 @@ class TrainedModel:
         if self.model.level is not Level.VECTOR or name not in names or needed - {name}:
             has = f"level {self.model.level}, inputs {', '.join(names)}, required {sorted(needed)}"
             raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r} alone: {has}")
-        found = self.predictor().vectors(self.questions([{name: text} for text in texts]), range(len(texts)))
+        examples = [{name: text} for text in iterate_rows(texts, "a list of texts")]
+        if not examples:
+            raise DataError("there are no texts; give one at least")
+        found = self.predictor().vectors(self.questions(examples), range(len(examples)))
         return torch.stack(found)[:, names.index(name)]
 
     def evaluate(
