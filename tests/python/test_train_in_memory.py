@@ -144,6 +144,8 @@ def test_mistakes_are_located_in_the_dictionary(change, error, message, tmp_path
         ("rows.csv", "found 'rows.csv', expected rows in memory; name files in data.files"),
         (Path("rows.csv"), "found 'rows.csv', .*data.files"),
         (5, "found '5', expected rows"),
+        ({"training": ROWS, "validation": ROWS}, "the splits training, validation, and no `train`"),
+        ({"training": pd.DataFrame(ROWS)}, "the splits training, and no `train`"),
     ],
 )
 def test_malformed_rows_are_named(rows, message, tmp_path):
