@@ -17,8 +17,8 @@ from plugformer.configuration.overrides import (
     Changes,
     merge_layers,
     merged,
+    read_changes,
     read_dictionary,
-    read_overrides,
     shadowed,
     with_weights,
 )
@@ -76,8 +76,8 @@ def resolve(
     Args:
         task: A registered task; or a file: a path, or text with a slash or ending in `.yaml`; or a dictionary
             with what a file would say, in which a component may be a class.
-        overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or trees like those of
-            task files, of which the last one wins.
+        overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or a list of these and of
+            trees like those of task files, of which the last one wins.
         registry: What is installed; discovered if None.
         in_memory: Whether examples are in memory: `data.name` is then `memory`, with the options that the
             task has for it; another component that the task names loses its options.
@@ -93,13 +93,7 @@ def resolve(
         memory = Tree.of("memory", Origin("data=")).under(("data", "name"))
         named = merge_layers([memory, *layers]).get(("data", "name"))
         layers.insert(0 if named == "memory" else len(layers), memory)  # on top it would replace options
-    changes: list[Tree] = []
-    if isinstance(overrides, Mapping):
-        tree, registry = read_dictionary(overrides, "overrides", registry)
-        changes.append(tree)
-    else:
-        changes += [change for change in overrides if isinstance(change, Tree)]
-        changes.append(read_overrides(change for change in overrides if isinstance(change, str)))
+    changes, registry = read_changes(overrides, registry)
     for change in changes:
         if change.get(("extends",)):
             message = "only a task file can extend a task"

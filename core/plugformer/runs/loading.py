@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.overrides import Changes
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Inputs, Processor, load_processor
@@ -295,7 +295,7 @@ class TrainedModel:
         directory = RunDirectory(self.place)
         if not (recorded := directory.self_check().get("answers")):
             return "no answers were recorded that could be compared"
-        experiment = resolve_run(directory, self.registry, (), ANSWERING)
+        experiment = resolve_run(directory, self.registry, kinds=ANSWERING)
         model = TrainedModel(self.directory, experiment, self.model, self.processor)
         same = same_answers(model, recorded)
         return "" if same else f"they give other answers than those in {self.directory}/self_check.json"
@@ -358,7 +358,7 @@ def load(
     registry: Registry | None = None,
     *,
     components: Mapping[str, Mapping[str, type]] | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Changes = (),
     device: str | torch.device | None = None,
     engine: str | Mapping[str, Any] | None = None,
     notify: Notify = lambda _: None,
@@ -371,7 +371,8 @@ def load(
         run: The run directory; or `hub:NAME`, a run on the Hugging Face Hub, with `@REVISION` if need be.
         registry: What is installed; discovered if None.
         components: Classes that the run was trained with and that no manifest names, by kind and name.
-        overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
+        overrides: Settings on top of the run's task, of `data`, `decoding` and `evaluation`: `KEY=VALUE`, a
+            nested dictionary, or a list of these.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda:1`, `mps`; by default on a GPU, if any.
         engine: What computes its answers, such as `ctranslate2`, or a mapping with its `name` and options;
             `auto` is the fastest that gives the same answers. By default the model, as `torch` does.
@@ -388,13 +389,14 @@ def load(
     computing = None if engine is None else _engine(engine, registry)
     place = chosen_device(device or (None if computing is None else computing.device))
     directory = RunDirectory.open(located(run))
-    experiment = resolve_run(directory, registry, check_overrides(overrides, AFTER_TRAINING), ANSWERING)
+    settings, registry = check_overrides(overrides, AFTER_TRAINING, registry)
+    experiment = resolve_run(directory, registry, settings, ANSWERING)
     processor = read_processor(directory, experiment)
     model = build(experiment.spec, processor.sizes)
     restore(model, load_tensors(directory.model), directory.model)
     trained = TrainedModel(directory.path, experiment, model.to(place).eval(), processor)
     trained.changes = changed_components(directory, experiment)
-    trained.other_data = "data" in read_overrides(overrides).value
+    trained.other_data = "data" in settings.value
     if trained.changes:
         _LOG.warning("%s", _changes(trained))
     if computing is not None:
