@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.training.interrupted import Interrupter
 
 import plugformer
-from plugformer.errors import ConfigurationError, DataError, RegistryError, RunError
+from plugformer.errors import ConfigurationError, DataError, InterruptedRunError, RegistryError, RunError
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 
 ROWS = [{"text": f"{word} number {i}", "label": word} for i in range(20) for word in ("good", "bad")]
@@ -86,10 +87,30 @@ def test_a_run_asks_for_its_classes_and_its_rows(run, tmp_path):
     loaded = plugformer.load(run, components=components)
     assert loaded.predict("good number 3").output in ("good", "bad")
     for use in (lambda: loaded.evaluate("test"), lambda: plugformer.resume(run, components=components)):
-        with pytest.raises(ConfigurationError, match="data 'memory' has no rows"):
+        with pytest.raises(
+            ConfigurationError, match=r"data 'memory' has no rows(?s:.*)--set data\.name=table"
+        ):
             use()
     with pytest.raises(RunError, match=r"(?s)train: .*validation: "):
         plugformer.resume(run, components=components, data=ROWS[:-2])
+
+
+def test_files_take_the_place_of_rows(run, tmp_path):
+    file, components = tmp_path / "rows.tsv", {"attention": {"mine": attention()}}
+    pd.DataFrame(ROWS).to_csv(file, sep="\t", index=False)
+    loaded = plugformer.load(run, components=components)
+    with pytest.raises(ConfigurationError, match=r"--set data\.name=table --set data\.files\.train=FILE"):
+        loaded.evaluate(data=file)
+    overrides = ["data.name=table", f"data.files.train={file}"]
+    other = plugformer.load(run, components=components, overrides=overrides)
+    assert other.evaluate().examples == 8
+    assert other.evaluate(data=file).metrics == loaded.evaluate(data=ROWS).metrics
+
+
+def test_an_interruption_names_what_resumes_it(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(InterruptedRunError, match=rf"`plugformer\.resume\('{folder}', data=\.\.\.\)`"):
+        train(folder, callbacks=[Interrupter(2)])
 
 
 def test_texts_are_given_in_any_form(run):

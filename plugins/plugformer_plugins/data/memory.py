@@ -46,7 +46,9 @@ class InMemoryData(RowData):
         """
         if not self.rows:
             raise ConfigurationError(
-                "data 'memory' has no rows: a run does not keep them; pass them with the argument `data`"
+                "data 'memory' has no rows, since a run does not keep them\n"
+                "pass rows in Python with the argument `data` (evaluate measures all that it is given), or "
+                "name files with --set data.name=table --set data.files.train=FILE"
             )
         return {split: [split] for split in self.rows}
 
