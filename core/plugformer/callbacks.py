@@ -40,8 +40,8 @@ class HookManager:
         components: The components that take part, by unique names.
 
     Raises:
-        RegistryError: One of them implements a hook that does not exist, or that is not for it; a component
-            implements none, or has a method with the name of a hook that is not marked.
+        RegistryError: One of them implements a hook that does not exist, or that is not for it, or none, or
+            has a method with the name of a hook that is not marked.
     """
 
     def __init__(
@@ -75,9 +75,8 @@ class HookManager:
             raise RegistryError(
                 f"{name} implements an unknown hook, or one with an unknown argument: {error}. Hooks: {known}"
             ) from error
-        if takes_part:
-            callers = self._manager.get_hookcallers(plugin) or []
-            _refuse_unmarked(callback, name, [caller.name for caller in callers])
+        callers = self._manager.get_hookcallers(plugin) or []
+        _refuse_unmarked(callback, name, [caller.name for caller in callers])
 
     def _watching(self, callback: object, name: str) -> SimpleNamespace:
         """Returns the hooks of a callback that no task names: it only watches, until it raises an error."""
@@ -146,15 +145,15 @@ class HookManager:
         return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Callback)]
 
 
-def _refuse_unmarked(component: object, name: str, implemented: Sequence[str]) -> None:
-    """Raises RegistryError for a component that nobody would call, or a method that looks like a hook."""
+def _refuse_unmarked(callback: object, name: str, implemented: Sequence[str]) -> None:
+    """Raises RegistryError for a callback that nobody would call, or a method that looks like a hook."""
     known = [*TRAINING_HOOKS, *HOOKS]
-    unmarked = [hook for hook in known if hook not in implemented and hasattr(component, hook)]
+    unmarked = [hook for hook in known if hook not in implemented and hasattr(callback, hook)]
     if unmarked:
         methods = " and ".join(unmarked)
         raise RegistryError(f"{name} would never be called for {methods}: mark each method with @hookimpl")
     if not implemented:
-        raise RegistryError(f"{name} implements none of the hooks; they are {', '.join(known)}")
+        raise RegistryError(f"{name} has no method marked with @hookimpl; the hooks are {', '.join(known)}")
 
 
 def create_callbacks(blocks: Sequence[Component], registry: Registry) -> dict[str, Callback]:

@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.task import OWN, Component, ExtraSublayer, ModelSettings, Task, TrainingSettings
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Architecture, Column, Data, Input, Level, TaskType, View
 from plugformer.interfaces.spec import LayerSpec, ModelSpec, PartSpec, StackSpec
 from plugformer.registry import Kind, Registry
@@ -145,12 +145,24 @@ def by_split(data: Any) -> dict[str, Any]:
 
     Args:
         data: Rows, or a mapping of rows by split; see `plugformer.train`.
+
+    Raises:
+        DataError: It has rows by other names.
     """
     if data is None:
         return {}
     names = [str(name) for name in data] if isinstance(data, Mapping) else []
     splits = names and all(name == "validation" or name.startswith("test") for name in names)
-    return dict(data) if splits or "train" in names else {"train": data}
+    if splits or "train" in names:
+        return dict(data)
+    if names and all(isinstance(rows, Mapping) or _has_rows(rows) for rows in data.values()):
+        raise DataError(f"the rows have the splits {', '.join(names)}, and no `train`")
+    return {"train": data}
+
+
+def _has_rows(values: Any) -> bool:
+    """Returns whether values are a data frame, or begin with a dictionary, as no column does."""
+    return hasattr(values, "itertuples") or isinstance(next(iter(values), None), Mapping)
 
 
 NO_POSITION = Component(name="none")

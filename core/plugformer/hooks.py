@@ -64,7 +64,9 @@ class Run:
 
     @property
     def resume_command(self) -> str:
-        """The command that continues it."""
+        """The command that continues it; with rows in memory, which no command has, the call."""
+        if self.task.data.name == "memory":
+            return f"plugformer.resume({str(self.directory)!r}, data=...)"
         return f"plugformer train --resume --out {quote(str(self.directory))}{self.registry.arguments}"
 
 

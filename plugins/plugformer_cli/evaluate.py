@@ -69,7 +69,7 @@ def command(
     model = load_run(ctx, run, settings, device, registry, engine)
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         notify = partial(typer.echo, err=True)
-        report = model.evaluate(split or "test", data=data or None, notify=notify)
+        report = model.evaluate(split, data=data or None, notify=notify)
         if table is not None:
             write_predictions(predictions(model, report), table)
             notify(f"predictions: {table}")

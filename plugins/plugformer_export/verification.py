@@ -81,7 +81,7 @@ def held_out(
     trained: TrainedModel, examples: int, data: Any, notify: Notify
 ) -> tuple[EncodedSplit, list[int], str]:
     """Returns examples from the shortest to the longest, their rows in their split, and its name."""
-    names = ("test",) if data is not None else ("validation", "test")
+    names = (None,) if data is not None else ("validation", "test")
     errors: list[DataError] = []
     for name in names:
         try:
@@ -94,7 +94,7 @@ def held_out(
             chosen = np.linspace(0, len(order) - 1, min(examples, len(order))).round().astype(int)
             rows = order[chosen].tolist()
             return split.select(rows), rows, read
-        errors.append(DataError(f"the split {name} has no examples"))
+        errors.append(DataError(f"the split {read} has no examples"))
     raise DataError(
         "an export is compared with the run on held-out examples, which cannot be read; give others with "
         f"--data FILE\n{errors[0]}"

@@ -5,8 +5,9 @@ from itertools import permutations
 
 import pytest
 
-from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.overrides import Changes, merge_layers, read_changes, read_overrides
 from plugformer.errors import ConfigurationError
+from plugformer.registry import Registry
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,19 @@ from plugformer.errors import ConfigurationError
 )
 def test_values_are_yaml(argument: str, value: object) -> None:
     assert read_overrides([argument]).value == value
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        "model.width=64",
+        ["model.width=64"],
+        {"model": {"width": 64}},
+        [{"model": {"width": 8}}, "model.width=64"],
+    ],
+)
+def test_changes_are_text_a_dictionary_or_a_list(changes: Changes) -> None:
+    assert merge_layers(read_changes(changes, Registry.built_in())[0]).value == {"model": {"width": 64}}
 
 
 @pytest.mark.parametrize("name", ["model.attention=gqa", "model.attention.name=gqa"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import plugformer
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import evaluating
 from plugformer_blocks import nearest_texts
 
@@ -51,6 +51,14 @@ def brute_force(trained, count):
         trained.vectors(texts, "second"),
     )
     return [[texts[place] for place in row[:count]] for row in (-firsts @ seconds.T).argsort(dim=1).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"), [("red", "found 'red', expected a list"), ([], "no texts; give one")]
+)
+def test_vectors_are_those_of_a_list(trained, texts, message):
+    with pytest.raises(DataError, match=message):
+        trained.vectors(texts)
 
 
 def test_texts_are_found_among_the_whole_split(trained, split):

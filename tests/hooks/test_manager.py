@@ -81,6 +81,20 @@ def test_misspelt_hooks_and_arguments_are_refused(observer, wrong):
     assert str(caught.value).endswith(f"Hooks: {', '.join(HOOKS)}")
 
 
+class Unmarked:
+    def step_ended(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("callback", "message"),
+    [(print, "print has no method marked with @hookimpl"), (Unmarked(), "Unmarked .* called for step_ended")],
+)
+def test_a_callback_that_nobody_would_call_is_refused(callback, message):
+    with pytest.raises(RegistryError, match=message):
+        manager(callback)
+
+
 @pytest.mark.parametrize("option", ["wrapper", "hookwrapper"])
 def test_wrappers_are_refused(option):
     class Logger:

@@ -292,7 +292,7 @@ def test_two_processes_train_as_one(with_examples, train_with, short_settings, t
     [
         ("def training_batch(self, batch):\n    return batch", "training_batch"),
         ("@hookimpl\ndef model_built(self):\n    pass\n\ndef run_ended(self):\n    pass", "run_ended"),
-        ("def after_training(self):\n    pass", "none of the hooks"),
+        ("def after_training(self):\n    pass", "no method marked with @hookimpl"),
     ],
 )
 def test_a_hook_that_nobody_would_call_is_refused_where_it_is_listed(with_hook, source, named):

@@ -1,13 +1,16 @@
 """Trainings from Python alone: settings as dictionaries, rows in memory, classes of the session."""
 
+from pathlib import Path
+
 import datasets
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.training.interrupted import Interrupter
 
 import plugformer
-from plugformer.errors import ConfigurationError, DataError, RegistryError, RunError
+from plugformer.errors import ConfigurationError, DataError, InterruptedRunError, RegistryError, RunError
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 
 ROWS = [{"text": f"{word} number {i}", "label": word} for i in range(20) for word in ("good", "bad")]
@@ -84,10 +87,45 @@ def test_a_run_asks_for_its_classes_and_its_rows(run, tmp_path):
     loaded = plugformer.load(run, components=components)
     assert loaded.predict("good number 3").output in ("good", "bad")
     for use in (lambda: loaded.evaluate("test"), lambda: plugformer.resume(run, components=components)):
-        with pytest.raises(ConfigurationError, match="data 'memory' has no rows"):
+        with pytest.raises(
+            ConfigurationError, match=r"data 'memory' has no rows(?s:.*)--set data\.name=table"
+        ):
             use()
     with pytest.raises(RunError, match=r"(?s)train: .*validation: "):
         plugformer.resume(run, components=components, data=ROWS[:-2])
+
+
+def test_files_take_the_place_of_rows(run, tmp_path):
+    file, components = tmp_path / "rows.tsv", {"attention": {"mine": attention()}}
+    pd.DataFrame(ROWS).to_csv(file, sep="\t", index=False)
+    loaded = plugformer.load(run, components=components)
+    with pytest.raises(ConfigurationError, match=r"--set data\.name=table --set data\.files\.train=FILE"):
+        loaded.evaluate(data=file)
+    overrides = ["data.name=table", f"data.files.train={file}"]
+    other = plugformer.load(run, components=components, overrides=overrides)
+    assert other.evaluate().examples == 8
+    assert other.evaluate(data=file).metrics == loaded.evaluate(data=ROWS).metrics
+
+
+def test_an_interruption_names_what_resumes_it(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(InterruptedRunError, match=rf"`plugformer\.resume\('{folder}', data=\.\.\.\)`"):
+        train(folder, callbacks=[Interrupter(2)])
+
+
+def test_texts_are_given_in_any_form(run):
+    model = plugformer.load(run, components={"attention": {"mine": attention()}})
+    texts = [row["text"] for row in ROWS]
+    outputs = [answer.output for answer in model.predict(texts)]
+    for form in (pd.DataFrame({"text": texts}), pd.Series(texts), iter(texts)):
+        assert [answer.output for answer in model.predict(form)] == outputs
+
+
+@pytest.mark.parametrize("texts", ["good", {"text": "good"}, Path("good"), None, 5])
+def test_what_is_no_list_of_texts_is_refused(texts, run):
+    model = plugformer.load(run, components={"attention": {"mine": attention()}})
+    with pytest.raises(DataError, match="expected a list of texts"):
+        model.predict_each(texts)
 
 
 def test_resuming_with_the_same_rows_is_exact(tmp_path):
@@ -131,11 +169,32 @@ def test_mistakes_are_located_in_the_dictionary(change, error, message, tmp_path
         ({"text": ["a"], "label": []}, "differ in length"),
         ({}, "split 'train' has no examples"),
         (["a"], "a row is 'a', expected a dictionary"),
+        ("rows.csv", "found 'rows.csv', expected rows in memory; name files in data.files"),
+        (Path("rows.csv"), "found 'rows.csv', .*data.files"),
+        (5, "found '5', expected rows"),
+        ({"training": ROWS, "validation": ROWS}, "the splits training, validation, and no `train`"),
+        ({"training": pd.DataFrame(ROWS)}, "the splits training, and no `train`"),
     ],
 )
 def test_malformed_rows_are_named(rows, message, tmp_path):
     with pytest.raises(DataError, match=message):
         train(tmp_path / "run", rows)
+
+
+@pytest.mark.parametrize("named", [{}, {"name": "memory"}])
+def test_the_task_has_options_for_its_rows(named, tmp_path):
+    data = {**TASK["data"], **named, "columns": {"text": "german"}, "labels": ["good", "bad"]}
+    rows = [{"german": row["text"], "label": row["label"]} for row in ROWS]
+    trained = train(tmp_path / "run", rows, {**TASK, "data": data})
+    assert trained.processor.classes == ["good", "bad"]
+    train(tmp_path / "again", rows, tmp_path / "run" / "task.yaml")
+    with pytest.raises(ConfigurationError, match=r"data\.labls: unknown"):
+        train(tmp_path / "other", rows, {**TASK, "data": {**data, "labls": []}})
+
+
+def test_rows_replace_the_files_of_a_task(tmp_path):
+    data = {**TASK["data"], "name": "table", "files": {"train": "nowhere.tsv"}}
+    assert train(tmp_path / "run", task={**TASK, "data": data}).task.data.name == "memory"
 
 
 def test_a_built_in_name_is_not_replaced(tmp_path):

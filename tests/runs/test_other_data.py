@@ -65,6 +65,12 @@ def test_a_file_is_measured_and_named_and_the_run_stays_as_it_is(classifier, wri
     assert sorted_files(classifier) == before
 
 
+@pytest.mark.parametrize("split", ["test", "nosuch"])
+def test_other_data_have_no_splits(classifier, split):
+    with pytest.raises(ConfigurationError, match="split and data exclude each other"):
+        load(classifier).evaluate(split, data=[{"text": "a car", "label": "thing"}])
+
+
 def test_numbers_of_classes_in_a_new_file_are_not_guessed(write, registry, tmp_path):
     """Training counted from 0, which does not occur in the new file: read from 1, all classes would shift."""
     rows = [row.replace("animal", "0").replace("thing", "1").replace("tool", "2") for row in ROWS]

@@ -18,6 +18,15 @@ def test_a_run_is_decoded_otherwise(trained):
     assert len(beam.predict(TEXTS, n_best=3)[0].alternatives) == 2
 
 
+@pytest.mark.parametrize(
+    "overrides", ["decoding.name=beam", {"decoding": "beam"}, [{"decoding": {"name": "beam"}}]]
+)
+def test_overrides_are_text_a_dictionary_or_a_list(trained, overrides):
+    assert load(trained.directory, overrides=overrides).task.decoding.name == "beam"
+    with pytest.raises(ConfigurationError, match=r"overrides  model\.width: cannot be changed here"):
+        load(trained.directory, overrides={"model": {"width": 8}})
+
+
 def test_a_run_is_constrained_afterwards(trained):
     settings = ["decoding.pattern='[0-9]{2}-[0-9]'", "decoding.max_length=4"]
     answers = load(trained.directory, overrides=settings).predict(TEXTS)

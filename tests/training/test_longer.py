@@ -24,10 +24,12 @@ def test_more_updates_end_as_if_there_had_always_been_so_many(run_copy, train_ti
     assert lock["changes"] == ["training.steps=12 after update 10"]
 
 
-def test_epochs_take_the_place_of_updates(run_copy, registry):
-    resume(run_copy, overrides=["training.epochs=2"], registry=registry, notify=str)
+@pytest.mark.parametrize("overrides", ["training.epochs=2", {"training": {"epochs": 2}}])
+def test_epochs_take_the_place_of_updates(run_copy, registry, overrides):
+    resume(run_copy, overrides=overrides, registry=registry, notify=str)
     assert (load(run_copy).task.training.epochs, load(run_copy).task.training.steps) == (2, None)
     assert RunDirectory(run_copy).progress().step == 14
+    assert RunDirectory(run_copy).read_lockfile()["changes"] == ["training.epochs=2 after update 10"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def read_overrides(arguments: Iterable[str]) -> Tree:
     Shorter keys apply first, so that `model.attention=gqa` and `model.attention.kv_heads=2` combine.
     """
     settings: dict[KeyPath, Tree] = {}
-    for argument in arguments:
+    for argument in map(str, arguments):
         origin = Origin.of_argument("--set", argument)
         path, tree = read_setting(argument, origin)
         if path in settings:
@@ -62,11 +62,32 @@ def setting_keys(dotted: str) -> KeyPath:
     return tuple(int(key) if key.isdecimal() and len(key) < 10 else key for key in dotted.split("."))
 
 
-Changes = Sequence[str | Tree] | Mapping[str, Any]
-"""Changes of a task: `KEY=VALUE`, trees like those of task files, or a nested dictionary."""
+Change = str | Mapping[str, Any]
+"""A change of a task: `KEY=VALUE`, or a nested dictionary."""
+
+Changes = Change | Sequence[Change | Tree]
+"""Changes of a task, or one; also trees like those of task files."""
 
 Classes = dict[str, dict[str, type]]
 """Component classes by kind and name."""
+
+
+def read_changes(changes: Changes, registry: Registry) -> tuple[list[Tree], Registry]:
+    """Returns changes as trees of which the last wins, and the registry with the classes in them.
+
+    All `KEY=VALUE` are one tree, the last.
+    """
+    trees: list[Tree] = []
+    settings: list[str] = []
+    for change in [changes] if isinstance(changes, str | Mapping) else changes:
+        if isinstance(change, Tree):
+            trees.append(change)
+        elif isinstance(change, Mapping):
+            tree, registry = read_dictionary(change, "overrides", registry)
+            trees.append(tree)
+        else:
+            settings.append(change)
+    return [*trees, read_overrides(settings)], registry
 
 
 def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> tuple[Tree, Registry]:
@@ -215,7 +236,7 @@ def with_weights(
         name = f"{_PATH[1]}_{next(iter(options))}"
         written = merge_layers(layers[1:])
         file, decided, defaults = registry.create(Kind.CALLBACK, name, **options).decided(written.value)
-    settings = dict(_leaves(decided, ()))
+    settings = dict(leaves(decided))
     if problems := [*_contradicted(settings, written)]:
         raise ConfigurationError(report(problems))
     tree = merge_layers([layers[0], read_dictionary(defaults, file, registry)[0], *layers[1:]])
@@ -226,13 +247,13 @@ def with_weights(
     return tree
 
 
-def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+def leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yields the values within nested mappings, with their paths."""
     if not isinstance(value, Mapping) or not value:
         yield path, value
         return
     for key, item in value.items():
-        yield from _leaves(item, (*path, key))
+        yield from leaves(item, (*path, key))
 
 
 def _contradicted(settings: Mapping[KeyPath, Any], written: Tree) -> Iterator[Problem]:

@@ -15,9 +15,10 @@ from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.overrides import (
     Changes,
+    merge_layers,
     merged,
+    read_changes,
     read_dictionary,
-    read_overrides,
     shadowed,
     with_weights,
 )
@@ -75,10 +76,11 @@ def resolve(
     Args:
         task: A registered task; or a file: a path, or text with a slash or ending in `.yaml`; or a dictionary
             with what a file would say, in which a component may be a class.
-        overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or trees like those of
-            task files, of which the last one wins.
+        overrides: Settings that are applied last: `KEY=VALUE`, a nested dictionary, or a list of these and of
+            trees like those of task files, of which the last one wins.
         registry: What is installed; discovered if None.
-        in_memory: Whether examples are in memory: `data.name` is then `memory`.
+        in_memory: Whether examples are in memory: `data.name` is then `memory`, with the options that the
+            task has for it; another component that the task names loses its options.
         kinds: Kinds of the components that must be in the registry.
 
     Raises:
@@ -87,13 +89,11 @@ def resolve(
         RunError: A file of a run names a manifest or another task.
     """
     layers, registry = read_layers(task, registry or Registry.discover())
-    changes = [Tree.of("memory", Origin("data=")).under(("data", "name"))] if in_memory else []
-    if isinstance(overrides, Mapping):
-        tree, registry = read_dictionary(overrides, "overrides", registry)
-        changes.append(tree)
-    else:
-        changes += [change for change in overrides if isinstance(change, Tree)]
-        changes.append(read_overrides(change for change in overrides if isinstance(change, str)))
+    if in_memory:
+        memory = Tree.of("memory", Origin("data=")).under(("data", "name"))
+        named = merge_layers([memory, *layers]).get(("data", "name"))
+        layers.insert(0 if named == "memory" else len(layers), memory)  # on top it would replace options
+    changes, registry = read_changes(overrides, registry)
     for change in changes:
         if change.get(("extends",)):
             message = "only a task file can extend a task"

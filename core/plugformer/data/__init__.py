@@ -6,6 +6,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
 from plugformer.data.ladder import Ladder, PlannedBatch
 from plugformer.data.processor import Processor, require_aligned
+from plugformer.data.rows import iterate_rows
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "PreparedData",
     "Processor",
     "SplitStats",
+    "iterate_rows",
     "on_disk",
     "prepare",
     "require_aligned",

@@ -209,7 +209,8 @@ def read_files(files: Sequence[Path], experiment: Experiment, processor: Process
     if "files" not in keys_of(model):
         raise ConfigurationError(
             f"data {block.name!r} has no option 'files', so that it cannot read others; "
-            "change its own options with --set data.OPTION=VALUE"
+            "change its own options with --set data.OPTION=VALUE, or name other data with --set "
+            "data.name=table --set data.files.train=FILE"
         )
     # A component without the option `labels` takes the classes from its training files. The split is not
     # called `test`, because a component may cut a split of that name off the training files.

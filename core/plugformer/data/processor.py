@@ -1,7 +1,7 @@
 """Tokenizers and the task's type, which turn examples into numbers, and input texts for a trained model."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 
 from plugformer.data.encoding import EncodedSplit, encoded_rows, refuse_weights
 from plugformer.data.files import files_version
+from plugformer.data.rows import iterate_rows
 from plugformer.errors import DataError, ExampleError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
@@ -230,7 +231,7 @@ class Inputs:
     @classmethod
     def of(
         cls,
-        texts: Sequence[str | Example],
+        texts: Iterable[str | Example],
         experiment: Experiment,
         processor: Processor,
         needed: Collection[str] | None = None,
@@ -239,6 +240,7 @@ class Inputs:
 
         One without a needed column has a fault, too; by default all inputs that are not optional are needed.
         """
+        texts = list(iterate_rows(texts, "a list of texts or examples"))
         if needed is None:
             inputs = (column for column in experiment.columns if column.role == "input")
             needed = {column.name for column in inputs if not column.optional}

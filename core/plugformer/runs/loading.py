@@ -1,7 +1,7 @@
 """From a run directory back to a model that answers."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, overload
@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.overrides import Changes
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.processor import Inputs, Processor, load_processor
+from plugformer.data.rows import iterate_rows
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
@@ -112,12 +113,12 @@ class TrainedModel:
 
     @overload
     def predict(
-        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
+        self, texts: Iterable[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
     ) -> list[Prediction]: ...
 
     def predict(
         self,
-        texts: str | Example | Sequence[str | Example],
+        texts: str | Example | Iterable[str | Example],
         *,
         first: int = 0,
         n_best: int = 1,
@@ -126,14 +127,14 @@ class TrainedModel:
         """Returns the model's answer to each text; of one text alone, one answer.
 
         Args:
-            texts: Inputs, or one: texts, or values of input columns by name.
+            texts: Inputs, or one: texts, or values of input columns by name; or a pandas data frame of these.
             first: Number of the first text in the whole input, if it comes in portions: random choices
                 depend on it.
             n_best: Outputs for each text; those after the best are its `alternatives`.
             probabilities: Whether answers have the `probabilities` of all classes.
 
         Raises:
-            DataError: A text is no Unicode.
+            DataError: A text is no Unicode, or the inputs are neither texts nor examples.
             LengthError: A text is longer than the model can process, and the task does not truncate.
             ConfigurationError: `n_best` is less than one, or more than the task's decoding finds; or there
                 are no probabilities of classes.
@@ -148,7 +149,7 @@ class TrainedModel:
         return answers
 
     def predict_each(
-        self, texts: Sequence[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
+        self, texts: Iterable[str | Example], *, first: int = 0, n_best: int = 1, probabilities: bool = False
     ) -> list[Prediction | PlugformerError]:
         """Predicts like `predict`, but returns an error in place of the answer to a text that has one."""
         inputs = Inputs.of(texts, self.experiment, self.processor)
@@ -158,10 +159,10 @@ class TrainedModel:
         for row, answer in zip(inputs.answerable, found, strict=True):
             unknown = inputs.unknown.get(row, ())
             answers[row] = replace(answer, truncated=row in inputs.truncated, unknown=unknown)
-        return [answers[row] for row in range(len(texts))]
+        return [answers[row] for row in range(len(inputs.split))]
 
     def questions(
-        self, texts: Sequence[str | Example], needed: Collection[str] | None = None
+        self, texts: Iterable[str | Example], needed: Collection[str] | None = None
     ) -> EncodedSplit:
         """Returns texts or examples without outputs as a split; errors are those of `predict`.
 
@@ -172,11 +173,12 @@ class TrainedModel:
             raise fault
         return inputs.split
 
-    def vectors(self, texts: Sequence[str], name: str = "") -> Float[Tensor, "texts size"]:
+    def vectors(self, texts: Iterable[str], name: str = "") -> Float[Tensor, "texts size"]:
         """Returns the vectors of texts, each as one of the task type's inputs, by default the first.
 
         Raises:
             ConfigurationError: The model has no vectors, no such input, or no vectors of it alone.
+            DataError: There are no texts, or only one that is not in a list.
         """
         inputs = self.experiment.task_type.inputs
         names, needed = [part.name for part in inputs], {part.name for part in inputs if not part.optional}
@@ -184,21 +186,26 @@ class TrainedModel:
         if self.model.level is not Level.VECTOR or name not in names or needed - {name}:
             has = f"level {self.model.level}, inputs {', '.join(names)}, required {sorted(needed)}"
             raise ConfigurationError(f"a {self.task.type.name} model has no vectors of {name!r} alone: {has}")
-        questions = self.questions([{name: text} for text in texts], needed=[name])
-        found = self.predictor().vectors(questions, range(len(texts)))
+        examples = [{name: text} for text in iterate_rows(texts, "a list of texts")]
+        if not examples:
+            raise DataError("there are no texts; give one at least")
+        found = self.predictor().vectors(self.questions(examples, needed=[name]), range(len(examples)))
         return torch.stack(found)[:, names.index(name)]
 
-    def evaluate(self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None) -> Report:
-        """Reads the task's data again and returns the metrics on one split, or on other files.
+    def evaluate(
+        self, split: str | None = None, *, data: Any = None, notify: Notify = lambda _: None
+    ) -> Report:
+        """Reads the task's data again and returns the metrics on one split, or on other examples.
 
         Args:
-            split: Its name.
-            data: Other examples: a file like the task's own, two parallel files (source before target),
-                several files that follow one another; or rows in memory, in the forms of `train`.
+            split: Its name; `test` if None.
+            data: Other examples in place of a split, all of which are measured: a file like the task's own,
+                two parallel files (source before target), several files that follow one another; or rows in
+                memory, in the forms of `train`.
             notify: Receives messages for people: what was read, and what was left out.
 
         Raises:
-            ConfigurationError: The task's data component reads no such files.
+            ConfigurationError: The task's data component reads no such files; or split and data are given.
             DataError: The task has no such split, the data cannot be read, or the examples are not those of
                 the training, and no override of `load` names other data.
             RunError: The data component or a metric is not installed.
@@ -212,11 +219,14 @@ class TrainedModel:
         return self.measure(*self.read(split, data=data, notify=notify))
 
     def read(
-        self, split: str = "test", *, data: Any = None, notify: Notify = lambda _: None
+        self, split: str | None = None, *, data: Any = None, notify: Notify = lambda _: None
     ) -> tuple[EncodedSplit, str]:
         """Returns what `evaluate` measures, and its name; for arguments and errors see there."""
         if data is None:
-            return self._read_split(split, notify), split
+            name = split or "test"
+            return self._read_split(name, notify), name
+        if split is not None:
+            raise ConfigurationError("split and data exclude each other: give one; all of data is measured")
         from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
@@ -290,7 +300,7 @@ class TrainedModel:
         directory = RunDirectory(self.place)
         if not (recorded := directory.self_check().get("answers")):
             return "no answers were recorded that could be compared"
-        experiment = resolve_run(directory, self.registry, (), ANSWERING)
+        experiment = resolve_run(directory, self.registry, kinds=ANSWERING)
         model = TrainedModel(self.directory, experiment, self.model, self.processor)
         same = same_answers(model, recorded)
         return "" if same else f"they give other answers than those in {self.directory}/self_check.json"
@@ -353,7 +363,7 @@ def load(
     registry: Registry | None = None,
     *,
     components: Mapping[str, Mapping[str, type]] | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Changes = (),
     device: str | torch.device | None = None,
     engine: str | Mapping[str, Any] | None = None,
     notify: Notify = lambda _: None,
@@ -366,7 +376,8 @@ def load(
         run: The run directory; or `hub:NAME`, a run on the Hugging Face Hub, with `@REVISION` if need be.
         registry: What is installed; discovered if None.
         components: Classes that the run was trained with and that no manifest names, by kind and name.
-        overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
+        overrides: Settings on top of the run's task, of `data`, `decoding` and `evaluation`: `KEY=VALUE`, a
+            nested dictionary, or a list of these.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda:1`, `mps`; by default on a GPU, if any.
         engine: What computes its answers, such as `ctranslate2`, or a mapping with its `name` and options;
             `auto` is the fastest that gives the same answers. By default the model, as `torch` does.
@@ -383,13 +394,14 @@ def load(
     computing = None if engine is None else _engine(engine, registry)
     place = chosen_device(device or (None if computing is None else computing.device))
     directory = RunDirectory.open(located(run))
-    experiment = resolve_run(directory, registry, check_overrides(overrides, AFTER_TRAINING), ANSWERING)
+    settings, registry = check_overrides(overrides, AFTER_TRAINING, registry)
+    experiment = resolve_run(directory, registry, settings, ANSWERING)
     processor = read_processor(directory, experiment)
     model = build(experiment.spec, processor.sizes)
     restore(model, load_tensors(directory.model), directory.model)
     trained = TrainedModel(directory.path, experiment, model.to(place).eval(), processor)
     trained.changes = changed_components(directory, experiment)
-    trained.other_data = "data" in read_overrides(overrides).value
+    trained.other_data = "data" in settings.value
     if trained.changes:
         _LOG.warning("%s", _changes(trained))
     if computing is not None:

@@ -13,7 +13,7 @@ import torch
 
 import plugformer
 from plugformer.configuration import Task
-from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.overrides import Changes, merge_layers, merged, read_changes, read_overrides
 from plugformer.configuration.resolving import refuse_references, resolve
 from plugformer.configuration.structure import components as named_components
 from plugformer.configuration.structure import kind_at
@@ -28,7 +28,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import RESTORE, read_file
 from plugformer.validation import unfit_decoding, unfit_metrics
 from plugformer.yaml_reader import read_file as read_yaml
-from plugformer.yaml_tree import Key, Problem, dotted, report
+from plugformer.yaml_tree import EMPTY, Key, Problem, Tree, dotted, report
 
 LIBRARIES = ("datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """Libraries besides torch that compute; `environment` notes their versions."""
@@ -214,14 +214,19 @@ def _changed_files(before: Mapping[str, Any] | None, now: Mapping[str, Any] | No
     return f": {', '.join(sorted({name for name, _ in pairs}))}" if pairs else ""
 
 
-def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]) -> Sequence[str]:
-    """Returns `KEY=VALUE` settings for a run if they are of the allowed keys: AFTER_TRAINING or DURATION.
+def check_overrides(
+    overrides: Changes, allowed: Sequence[tuple[Key, ...]], registry: Registry
+) -> tuple[Tree, Registry]:
+    """Returns settings for a run if they are of the allowed keys: AFTER_TRAINING or DURATION.
+
+    The returned registry has the classes in them.
 
     Raises:
         ConfigurationError: A setting has another key; the parameters were trained with the run's own value.
     """
     words = f"cannot be changed here, only {' or '.join(map(dotted, allowed))}"
-    tree = read_overrides(overrides)
+    trees, registry = read_changes(overrides, registry)
+    tree = merge_layers(trees)
     problems = [
         Problem(origin, path, words, "train a new run to change it")
         for path, (origin, _) in tree.places.items()
@@ -229,13 +234,13 @@ def check_overrides(overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]]
     ]
     if problems:
         raise ConfigurationError(report(problems))
-    return overrides
+    return tree, registry
 
 
 def resolve_run(
     directory: RunDirectory,
     registry: Registry,
-    overrides: Sequence[str] = (),
+    overrides: Tree = EMPTY,
     kinds: Collection[Kind] = tuple(Kind),
     rows: Mapping[str, Any] | None = None,
 ) -> Experiment:
@@ -244,7 +249,7 @@ def resolve_run(
     Args:
         directory: The run.
         registry: The installed components.
-        overrides: `KEY=VALUE` settings that `check_overrides` has accepted.
+        overrides: Settings that `check_overrides` has accepted.
         kinds: Kinds of the components that are needed, besides overridden ones. Others need not be installed.
         rows: Examples in memory, by split.
 
@@ -256,14 +261,13 @@ def resolve_run(
     """
     tree = read_yaml(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
-    last = read_overrides(overrides)
-    kinds = set(kinds)
+    kinds, last = set(kinds), overrides
     if "data" in last.value:
         kinds.add(Kind.DATA)
     if "evaluation" in last.value:
         kinds.add(Kind.METRIC)
         # Training is over: the monitored metric need not be among the metrics any more.
-        last = read_overrides([*overrides, "training.monitor=loss"])
+        last = merged(last, read_overrides(["training.monitor=loss"]))
     resolved = resolve(tree, [last], registry, kinds=())
     require_installed(directory, resolved.task, registry, kinds)
     _refuse_other_task(directory)

@@ -1,8 +1,9 @@
 """One training from beginning to end: settings, data, model, updates, final evaluation, run directory."""
 
+import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import torch
 
 from plugformer.configuration import dump, resolve
-from plugformer.configuration.overrides import Changes
+from plugformer.configuration.overrides import Changes, leaves
 from plugformer.configuration.resolving import short_name
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData, prepare
@@ -45,6 +46,7 @@ from plugformer.training.setup import create_trainer
 from plugformer.training.strategy import precision
 from plugformer.training.stream import count_updates, epochs_of, usual_batch_tokens
 from plugformer.validation import validate
+from plugformer.yaml_tree import Key, dotted
 
 Final = Literal["test", "validation", "both"]
 _THREAD = threading.RLock()
@@ -88,7 +90,7 @@ def train(
             `datasets.Dataset` or a pandas data frame; or a dictionary of these by split: `train`,
             `validation` and any that begin with `test`. Rows without splits are divided by `data.split`.
         components: Classes by kind and name, which the task may then name: `{"attention": {"mine": Mine}}`.
-        overrides: Settings on top of the task: `KEY=VALUE`, or a nested dictionary.
+        overrides: Settings on top of the task: `KEY=VALUE`, a nested dictionary, or a list of these.
         out: The run directory; `runs/TASK-DATE-TIME` if None.
         device: Where to train: `cpu`, `cuda`, `cuda:1`, `mps`; by default the best one, or the choice of the
             launcher of several processes.
@@ -148,7 +150,7 @@ def resume(
     *,
     data: Any = None,
     components: Mapping[str, Mapping[str, type]] | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Changes = (),
     allow_changes: bool = False,
     device: str | torch.device | None = None,
     registry: Registry | None = None,
@@ -165,8 +167,8 @@ def resume(
         run: The run directory.
         data: The rows, if the run was trained on rows in memory.
         components: The classes that the run was trained with and that no manifest names.
-        overrides: `training.steps`, `training.epochs` or `training.early_stopping` as `KEY=VALUE`, to train
-            longer than the run's task says. Task and lockfile record it.
+        overrides: `training.steps`, `training.epochs` or `training.early_stopping`, to train longer than the
+            run's task says. Task and lockfile record it.
         allow_changes: Resume although components have changed since the run began; its lockfile then says so.
         device: Any; the run may have been trained on another one.
         registry: As installed now.
@@ -189,14 +191,14 @@ def resume(
     with training_lock(directory.path, processes):
         with processes.raise_everywhere():
             known = (registry or Registry.discover()).with_components(components or {})
-            settings = check_overrides(overrides, DURATION)
+            settings, known = check_overrides(overrides, DURATION, known)
             experiment = resolve_run(directory, known, settings, rows=by_split(data))
             processor = read_processor(directory, experiment)
         prepared = _prepare(experiment, processor, notify, processes)
         with processes.raise_everywhere():
             now = make_lockfile(experiment, prepared.hashes)
             changed = refuse_changes(directory.read_lockfile(), now, allow=allow_changes)
-            changed += _other_duration(directory, experiment, prepared, overrides)
+            changed += _other_duration(directory, experiment, prepared, settings.value)
         if changed:
             notify("\n  ".join(["resuming with changes:", *changed]))
             processes.on_main(lambda: _record(directory, experiment, now, changed))
@@ -228,16 +230,17 @@ def _with_batches(
 
 
 def _other_duration(
-    directory: RunDirectory, experiment: Experiment, data: PreparedData, overrides: Sequence[str]
+    directory: RunDirectory, experiment: Experiment, data: PreparedData, settings: Mapping[Key, Any]
 ) -> list[str]:
     """Returns what the lockfile records about another duration; ConfigurationError if it is too short."""
-    if not overrides:
+    if not settings:
         return []
     training, made = experiment.task.training, directory.progress().step
     steps, _ = count_updates(training, epochs_of(training, data))
     if steps < made:
         raise ConfigurationError(f"the run has made {made} updates already, {steps} are fewer; give more")
-    return [f"{', '.join(overrides)} after update {made}"]
+    words = ", ".join(f"{dotted(path)}={json.dumps(value)}" for path, value in leaves(settings))
+    return [f"{words} after update {made}"]
 
 
 def _record(directory: RunDirectory, experiment: Experiment, now: dict[str, Any], changed: list[str]) -> None:

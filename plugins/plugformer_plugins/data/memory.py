@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from plugformer.data import iterate_rows
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column, Data
 from plugformer_plugins.data.hub import named
@@ -45,7 +46,9 @@ class InMemoryData(RowData):
         """
         if not self.rows:
             raise ConfigurationError(
-                "data 'memory' has no rows: a run does not keep them; pass them with the argument `data`"
+                "data 'memory' has no rows, since a run does not keep them\n"
+                "pass rows in Python with the argument `data` (evaluate measures all that it is given), or "
+                "name files with --set data.name=table --set data.files.train=FILE"
             )
         return {split: [split] for split in self.rows}
 
@@ -84,27 +87,15 @@ def records(rows: Any) -> Iterator[Mapping[str, Any]]:
     """Yields rows, in any of the forms that `InMemoryData` takes, as dictionaries of plain Python values.
 
     Raises:
-        DataError: A row is something else, columns differ in length, or several have the same name.
+        DataError: They are, or a row is, something else; columns differ in length, or several have one name.
     """
     features = getattr(rows, "features", {})  # of a data set, which may name classes
-    if hasattr(rows, "itertuples"):  # a data frame of pandas
-        names = list(rows.columns)
-        if len(twice := rows.columns[rows.columns.duplicated()]):
-            raise DataError(f"several columns are called {twice[0]!r}; rename all but one")
-        rows = (dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False, name=None))
-    elif isinstance(rows, Mapping):
+    if isinstance(rows, Mapping):
         lengths = {name: len(values) for name, values in rows.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns of the rows differ in length: {lengths}")
         rows = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
-    for record in rows:
+    for record in iterate_rows(rows, "rows in memory; name files in data.files"):
         if not isinstance(record, Mapping):
             raise DataError(f"a row is {record!r}, expected a dictionary with a value for each column")
-        yield {name: named(_python(value), features.get(name)) for name, value in record.items()}
-
-
-def _python(value: Any) -> Any:
-    """Returns a scalar or an array of NumPy as a number or a list, and a missing value of pandas as None."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return None if isinstance(value, float) and value != value else value
+        yield {name: named(value, features.get(name)) for name, value in record.items()}
