@@ -90,12 +90,35 @@ def test_a_wrong_setting_is_named(settings, error, found):
         ({"inputs": [[5], [0]]}, ConfigurationError, "token id 0;"),
         ({"inputs": [[9]]}, ConfigurationError, "token id 9;"),
         ({"outputs": [[5]]}, ConfigurationError, r"inputs"),
+        ({"inputs": [[5]], "outputs": [[5], [4]]}, ConfigurationError, "'inputs': 1, 'outputs': 2"),
+        ({"inputs": [[5], [6]], "outputs": [[5]]}, ConfigurationError, "'inputs': 2, 'outputs': 1"),
     ],
 )
 def test_wrong_examples_are_refused(examples, error, found):
     model = plugformer.create_model("encoder-decoder", vocabulary=9, **SMALL)
     with pytest.raises(error, match=found):
         model.batch(**examples)
+
+
+@pytest.mark.parametrize(
+    ("level", "targets", "found"),
+    [
+        ("sequence", [0], "'inputs': 2, 'targets': 1"),
+        ("token", [[0, 1], [1, 1]], "example 1 has 2 targets for 1 input tokens"),
+        ("token", [[0], [1]], "example 0 has 1 targets for 2 input tokens"),
+    ],
+)
+def test_wrong_targets_are_refused(level, targets, found):
+    model = plugformer.create_model("encoder-only", level=level, vocabulary=9, outputs=3, **SMALL)
+    with pytest.raises(ConfigurationError, match=found):
+        model.batch(inputs=[[5, 6], [7]], targets=targets)
+
+
+@pytest.mark.parametrize(("architecture", "level"), [("encoder-decoder", None), ("encoder-only", "sequence")])
+def test_questions_have_no_loss(architecture, level):
+    model = plugformer.create_model(architecture, level=level, vocabulary=9, outputs=3, **SMALL)
+    with pytest.raises(ConfigurationError, match="needs outputs or targets"):
+        model(model.batch(inputs=[[5, 6]]))
 
 
 @pytest.mark.parametrize(
