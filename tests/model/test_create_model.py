@@ -106,6 +106,10 @@ def test_wrong_examples_are_refused(examples, error, found):
         ("sequence", [0], "'inputs': 2, 'targets': 1"),
         ("token", [[0, 1], [1, 1]], "example 1 has 2 targets for 1 input tokens"),
         ("token", [[0], [1]], "example 0 has 1 targets for 2 input tokens"),
+        ("token", [[0, -100], [1]], "target -100; expected 0 to 2, or None for a token"),
+        ("sequence", [0, -100], "target -100; expected 0 to 2$"),
+        ("sequence", [0, 3], "target 3; expected 0 to 2$"),
+        ("sequence", [0, None], "target None; expected 0 to 2$"),
     ],
 )
 def test_wrong_targets_are_refused(level, targets, found):

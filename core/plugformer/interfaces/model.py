@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens
-from plugformer.interfaces.head import Head, HeadInput, Likelihoods
+from plugformer.interfaces.head import Head, HeadInput, Likelihoods, targets_are_outputs
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
@@ -73,7 +74,8 @@ class Model(nn.Module, ABC):
 
         Raises:
             ConfigurationError: The architecture reads inputs, and there are none; inputs, outputs and targets
-                do not match; or a token id is special, negative or beyond the vocabulary.
+                do not match; a token id is special, negative or beyond the vocabulary; or a target of a
+                classifier is not the number of an output.
         """
         if inputs is None and not self.spec.architecture.reads((), self.level):
             raise ConfigurationError("this architecture reads inputs; give `inputs`")
@@ -93,6 +95,8 @@ class Model(nn.Module, ABC):
             for row in np.flatnonzero(found != expected):
                 words = f"example {row} has {found[row]} targets for {expected[row]} input tokens"
                 raise ConfigurationError(f"{words}; expected one each, None for a token without a target")
+        if encoded.targets is not None and self.level is not Level.VECTOR and targets_are_outputs(self.head):
+            _check_targets(encoded.targets, self.sizes.outputs)
         return self.spec.architecture.collate(encoded, self.level).to(self.device)
 
     @property
@@ -217,6 +221,15 @@ def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
         expected = f"{len(SPECIAL_TOKENS)} to {vocabulary - 1}, or {UNKNOWN} for an unknown token"
         raise ConfigurationError(f"an example has the token id {token}; expected {expected}")
     return tokens
+
+
+def _check_targets(targets: Ragged | NDArray[Any], outputs: int) -> None:
+    of_tokens = isinstance(targets, Ragged)
+    values = targets.values[targets.present] if isinstance(targets, Ragged) else targets
+    if not np.issubdtype(values.dtype, np.floating):
+        for target in set(values.ravel().tolist()) - {*range(outputs)}:
+            expected = f"0 to {outputs - 1}{', or None for a token without a target' * of_tokens}"
+            raise ConfigurationError(f"an example has the target {target!r}; expected {expected}")
 
 
 @contextmanager
