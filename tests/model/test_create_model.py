@@ -12,6 +12,7 @@ from plugformer.interfaces import Level
 from plugformer.model import Sizes, build
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
+TAGGER = {"architecture": "encoder-only", "level": "token"}
 SMALL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 32}
 
 
@@ -73,9 +74,14 @@ def test_lists_of_token_ids_become_a_batch(architecture, level, examples, target
         ({"attention": "mhaa"}, RegistryError, r"mhaa.*did you mean 'mha'"),
         ({"level": "tokn"}, ConfigurationError, r"tokn"),
         ({"architecture": "encoder-only"}, ConfigurationError, r"level: "),
-        ({"architecture": "encoder-only", "level": "token"}, ConfigurationError, r"outputs: "),
+        (TAGGER, ConfigurationError, r"outputs: "),
         ({"head": "classifier"}, ConfigurationError, r"head 'classifier'.*sequence"),
         ({"vocabulary": {"source": 9}}, ConfigurationError, r"vocabulary: .*9"),
+        ({"vocabulary": {"source": 4, "target": 9}}, ConfigurationError, r"vocabulary: .* found 4"),
+        ({"vocabulary": 3}, ConfigurationError, r"vocabulary: .* found 3"),
+        (TAGGER | {"outputs": 0}, ConfigurationError, r"outputs: .* found 0"),
+        ({"device": "gpu"}, ConfigurationError, r"no device 'gpu'"),
+        ({"seed": "x"}, ConfigurationError, r"seed: .* found 'x'"),
     ],
     ids=str,
 )
