@@ -1,6 +1,6 @@
 """Models without a task, for training loops of your own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -102,7 +102,7 @@ def model_spec(
     written = tree.value
     block = _checked(ModelSettings, written | {"head": "-"}).architecture
     made: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
-    chosen = _level(made, level)
+    chosen = _level(made, level, made.levels if written["head"] else _HEADS)
     checked = _checked(ModelSettings, written | {"head": written["head"] or _HEADS[chosen]})
     if checked.initialize_from is not None:
         raise ConfigurationError("initialize_from: a training loads weights; name them in a task")
@@ -122,12 +122,13 @@ def _checked(model: type[M], written: Mapping[str, Any]) -> M:
         raise ConfigurationError(report(explain(error, model, written))) from None
 
 
-def _level(architecture: Architecture, level: Level | str | None) -> Level:
-    known = sorted(architecture.levels)
+def _level(architecture: Architecture, level: Level | str | None, offered: Iterable[Level]) -> Level:
+    known = sorted(architecture.levels.intersection(offered))
     if level is None and Level.NEXT_TOKEN in known:
         return Level.NEXT_TOKEN
     if level not in known:
-        raise ConfigurationError(f"level: expected {' or '.join(known)}, found {level!r}")
+        hint = "; vectors need a task, or a head of your own" * (level == Level.VECTOR)
+        raise ConfigurationError(f"level: expected {' or '.join(known)}, found {level!r}{hint}")
     return Level(level)
 
 
