@@ -94,6 +94,8 @@ class Registry:
             RegistryError: A kind is unknown, a name is not a name, or a value is not a class.
         """
         entries = []
+        if not isinstance(components, Mapping):
+            raise RegistryError(f"components: expected classes by kind and name, found {components!r}")
         for kind, named in components.items():
             for name, component in named.items():
                 if not (NAME.fullmatch(name) and isinstance(component, type)):
