@@ -1,23 +1,27 @@
 """Models without a task, for training loops of your own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.overrides import read_dictionary
 from plugformer.configuration.task import ModelSettings, TrainingSettings
+from plugformer.distributed import chosen_device
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import model_spec as spec_of_settings
 from plugformer.interfaces import Architecture, Head, Level, Model
 from plugformer.interfaces.spec import ModelSpec, Sizes
+from plugformer.interfaces.tokenizer import SPECIAL_TOKENS
 from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import explain
 from plugformer.yaml_tree import Problem, report
+
+M = TypeVar("M", bound=BaseModel)
 
 Component = str | type | tuple[type, Mapping[str, Any]] | Mapping[str, Any]
 """A component by name, as `{"name": ..., **options}`, as a class, or as a class with its options."""
@@ -56,13 +60,15 @@ def create_model(
         **settings: All other arguments of `model_spec`, such as `seed`, `components` and `width`.
 
     Raises:
-        ConfigurationError: A setting or an option is unknown or wrong; or parts do not fit together.
+        ConfigurationError: A setting or an option is unknown or wrong; there is no such device; or parts do
+            not fit together.
         RegistryError: A component is unknown, or its constructor fails.
     """
+    place = None if device is None else chosen_device(device)
     spec = model_spec(architecture, **settings)
     spec = replace(spec, shared_vocabulary=not isinstance(vocabulary, Mapping))
     model = build(spec, _sizes(spec, vocabulary, outputs))
-    return model if device is None else model.to(device)
+    return model if place is None else model.to(place)
 
 
 def model_spec(
@@ -94,33 +100,35 @@ def model_spec(
     known = Registry.discover().with_components(components or {})
     tree, registry = read_dictionary({"architecture": architecture, "head": None, **settings}, "model", known)
     written = tree.value
-    block = _checked(written | {"head": "-"}).architecture
+    block = _checked(ModelSettings, written | {"head": "-"}).architecture
     made: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
-    chosen = _level(made, level)
-    checked = _checked(written | {"head": written["head"] or _HEADS[chosen]})
+    chosen = _level(made, level, made.levels if written["head"] else _HEADS)
+    checked = _checked(ModelSettings, written | {"head": written["head"] or _HEADS[chosen]})
     if checked.initialize_from is not None:
         raise ConfigurationError("initialize_from: a training loads weights; name them in a task")
     for stack in ("encoder", "decoder"):
         if stack not in dict(made.stacks) and (given := getattr(checked, stack)) != type(given)():
             raise ConfigurationError(f"{stack}: architecture {block.name!r} has none; take it out")
-    spec = spec_of_settings(checked, registry, made, chosen, training=TrainingSettings(seed=seed))
+    training = _checked(TrainingSettings, {"seed": seed})
+    spec = spec_of_settings(checked, registry, made, chosen, training=training)
     _refuse_misfits(spec)
     return spec
 
 
-def _checked(written: Mapping[str, Any]) -> ModelSettings:
+def _checked(model: type[M], written: Mapping[str, Any]) -> M:
     try:
-        return ModelSettings.model_validate(written)
+        return model.model_validate(written)
     except ValidationError as error:
-        raise ConfigurationError(report(explain(error, ModelSettings, written))) from None
+        raise ConfigurationError(report(explain(error, model, written))) from None
 
 
-def _level(architecture: Architecture, level: Level | str | None) -> Level:
-    known = sorted(architecture.levels)
+def _level(architecture: Architecture, level: Level | str | None, offered: Iterable[Level]) -> Level:
+    known = sorted(architecture.levels.intersection(offered))
     if level is None and Level.NEXT_TOKEN in known:
         return Level.NEXT_TOKEN
     if level not in known:
-        raise ConfigurationError(f"level: expected {' or '.join(known)}, found {level!r}")
+        hint = "; vectors need a task, or a head of your own" * (level == Level.VECTOR)
+        raise ConfigurationError(f"level: expected {' or '.join(known)}, found {level!r}{hint}")
     return Level(level)
 
 
@@ -132,12 +140,17 @@ def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | 
     )
     if set(sizes) != {"source", "target"}:
         raise ConfigurationError(f"vocabulary: expected sizes of source and target, found {dict(sizes)}")
+    if (least := min(sizes.values())) <= len(SPECIAL_TOKENS):
+        expected = f"{len(SPECIAL_TOKENS) + 1} or more, the {len(SPECIAL_TOKENS)} special tokens included"
+        raise ConfigurationError(f"vocabulary: expected {expected}; found {least}")
     if spec.shared_embeddings and sizes["source"] != sizes["target"]:
         raise ConfigurationError("embeddings: a shared embedding needs one vocabulary, found two sizes")
     if spec.level is Level.NEXT_TOKEN:
         outputs = sizes["target"]
     elif outputs is None:
         raise ConfigurationError(f"outputs: a model of level {spec.level} needs the number of outputs")
+    elif outputs < 1:
+        raise ConfigurationError(f"outputs: expected 1 or more, found {outputs}")
     return Sizes(sizes["source"], outputs)
 
 

@@ -97,6 +97,12 @@ def test_set_cannot_extend_a_task(write, base, registry) -> None:
         resolve("base.yaml", ["extends=dates"], registry)
 
 
+@pytest.mark.parametrize("task", [None, []])
+def test_what_is_no_task_is_an_error(task, registry) -> None:
+    with pytest.raises(ConfigurationError, match=f"^task: .* found {re.escape(repr(task))}"):
+        resolve(task, registry=registry)
+
+
 def test_the_registry_is_discovered_if_none_is_given(write, base, registry, monkeypatch) -> None:
     monkeypatch.setenv("PLUGFORMER_REGISTRY", str(registry.local[0]))
     assert isinstance(resolve("base.yaml").registry, Registry)

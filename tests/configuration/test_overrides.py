@@ -21,7 +21,7 @@ from plugformer.registry import Registry
             {"model": {"attention": {"name": "gqa", "kv_heads": 2}}},
         ),
         ("evaluation.metrics=[accuracy]", {"evaluation": {"metrics": ["accuracy"]}}),
-        ("model.final_norm=", {"model": {"final_norm": None}}),
+        ("model.final_norm=null", {"model": {"final_norm": None}}),
         (
             "model.encoder.per_layer.0.norm=rms_norm",
             {"model": {"encoder": {"per_layer": {0: {"norm": "rms_norm"}}}}},
@@ -66,6 +66,8 @@ def test_nodes_quote_their_argument() -> None:
         (["=3"], "--set =3  expected KEY=VALUE"),
         (["a..b=3"], "--set a..b=3  expected KEY=VALUE"),
         ([f"a={'[' * 3000}"], "nested too deeply: more than 100 levels"),
+        (["a.b="], "--set a.b=  a.b: has no value; to have none, write a.b=null"),
+        (["a.b= "], "--set 'a.b= '  a.b: has no value"),
         (["a=[1"], "--set 'a=[1'  is not valid YAML"),
         (["a=1", "a=2"], "--set a=2  a: is set twice; also by --set a=1"),
         (["training.steps=5", "training.epochs=3"], "training.steps: has no effect beside another --set"),

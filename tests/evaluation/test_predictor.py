@@ -143,6 +143,14 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
         Predictor(model, processor, 100, n_best=13).answer(batch, 0)
 
 
+@pytest.mark.parametrize("n_best", [0, "2"])
+def test_a_number_of_outputs_that_is_none_is_an_error(run, split, n_best):
+    predictor = run.predictor()
+    predictor.n_best = n_best  # the types of arguments are checked in tests alone
+    with pytest.raises(ConfigurationError, match=f"{n_best!r} outputs are asked for"):
+        predictor.predict(split)
+
+
 class Margins(Classifier):
     """The class with the largest score, learned by margins: https://arxiv.org/abs/1306.0239, equation 8."""
 

@@ -12,6 +12,7 @@ from plugformer.interfaces import Level
 from plugformer.model import Sizes, build
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 
+TAGGER = {"architecture": "encoder-only", "level": "token"}
 SMALL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 32}
 
 
@@ -72,10 +73,16 @@ def test_lists_of_token_ids_become_a_batch(architecture, level, examples, target
         ({"heads": 3}, ConfigurationError, r"^attention: 3 heads"),
         ({"attention": "mhaa"}, RegistryError, r"mhaa.*did you mean 'mha'"),
         ({"level": "tokn"}, ConfigurationError, r"tokn"),
-        ({"architecture": "encoder-only"}, ConfigurationError, r"level: "),
-        ({"architecture": "encoder-only", "level": "token"}, ConfigurationError, r"outputs: "),
+        (TAGGER | {"level": None}, ConfigurationError, r"level: expected sequence or token, found None$"),
+        (TAGGER | {"level": "vector"}, ConfigurationError, r"level: .* found 'vector'; vectors need a task"),
+        (TAGGER, ConfigurationError, r"outputs: "),
         ({"head": "classifier"}, ConfigurationError, r"head 'classifier'.*sequence"),
         ({"vocabulary": {"source": 9}}, ConfigurationError, r"vocabulary: .*9"),
+        ({"vocabulary": {"source": 4, "target": 9}}, ConfigurationError, r"vocabulary: .* found 4"),
+        ({"vocabulary": 3}, ConfigurationError, r"vocabulary: .* found 3"),
+        (TAGGER | {"outputs": 0}, ConfigurationError, r"outputs: .* found 0"),
+        ({"device": "gpu"}, ConfigurationError, r"no device 'gpu'"),
+        ({"seed": "x"}, ConfigurationError, r"seed: .* found 'x'"),
     ],
     ids=str,
 )
@@ -90,12 +97,39 @@ def test_a_wrong_setting_is_named(settings, error, found):
         ({"inputs": [[5], [0]]}, ConfigurationError, "token id 0;"),
         ({"inputs": [[9]]}, ConfigurationError, "token id 9;"),
         ({"outputs": [[5]]}, ConfigurationError, r"inputs"),
+        ({"inputs": [[5]], "outputs": [[5], [4]]}, ConfigurationError, "'inputs': 1, 'outputs': 2"),
+        ({"inputs": [[5], [6]], "outputs": [[5]]}, ConfigurationError, "'inputs': 2, 'outputs': 1"),
     ],
 )
 def test_wrong_examples_are_refused(examples, error, found):
     model = plugformer.create_model("encoder-decoder", vocabulary=9, **SMALL)
     with pytest.raises(error, match=found):
         model.batch(**examples)
+
+
+@pytest.mark.parametrize(
+    ("level", "targets", "found"),
+    [
+        ("sequence", [0], "'inputs': 2, 'targets': 1"),
+        ("token", [[0, 1], [1, 1]], "example 1 has 2 targets for 1 input tokens"),
+        ("token", [[0], [1]], "example 0 has 1 targets for 2 input tokens"),
+        ("token", [[0, -100], [1]], "target -100; expected 0 to 2, or None for a token"),
+        ("sequence", [0, -100], "target -100; expected 0 to 2$"),
+        ("sequence", [0, 3], "target 3; expected 0 to 2$"),
+        ("sequence", [0, None], "target None; expected 0 to 2$"),
+    ],
+)
+def test_wrong_targets_are_refused(level, targets, found):
+    model = plugformer.create_model("encoder-only", level=level, vocabulary=9, outputs=3, **SMALL)
+    with pytest.raises(ConfigurationError, match=found):
+        model.batch(inputs=[[5, 6], [7]], targets=targets)
+
+
+@pytest.mark.parametrize(("architecture", "level"), [("encoder-decoder", None), ("encoder-only", "sequence")])
+def test_questions_have_no_loss(architecture, level):
+    model = plugformer.create_model(architecture, level=level, vocabulary=9, outputs=3, **SMALL)
+    with pytest.raises(ConfigurationError, match="needs outputs or targets"):
+        model(model.batch(inputs=[[5, 6]]))
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,16 @@ def test_wrong_options_are_errors(loaded: Registry, options: dict[str, object], 
         loaded.create("schedule", "flat", **options)
 
 
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [((), "): missing a required argument: 'model'"), ((1, 2), "too many")],
+)
+def test_a_wrong_context_is_an_error_of_the_caller(context: tuple[int, ...], message: str) -> None:
+    with pytest.raises(RegistryError, match=re.escape(message)) as caught:
+        catalog.create("attention", "gqa", *context)
+    assert "distribution" not in str(caught.value)
+
+
 def test_tasks_are_found_without_importing_their_package(install) -> None:
     site = install("plug-t", "tasks: {toy: 'plug_t:toy/task.yaml'}")
     registry = Registry.discover()

@@ -82,6 +82,7 @@ def test_the_same_class_may_be_given_again_and_another_one_is_in_conflict(instal
     [
         ({"nrom": {"mine": Halving}}, r"unknown kind 'nrom' \(did you mean 'norm'\?\)"),
         ({"norm": {"my norm": Halving}}, "norm 'my norm'"),
+        ([Halving], r"components: expected classes by kind and name, found \[<class"),
         ({"norm": {"mine": 3}}, "norm 'mine': .*a class, found 3"),
         ({"attention": {"mine": Halving}}, "Halving is not a Attention"),
     ],

@@ -54,7 +54,9 @@ def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Tree]:
     path = setting_keys(key.strip())
     if not equals or "" in path:
         raise Problem(origin, (), "expected KEY=VALUE with a dotted key, such as model.attention=gqa").error
-    return path, read_text(text, origin) or Tree.of(None, origin)
+    if (tree := read_text(text, origin)) is None:  # such as $STEPS, if it is not set
+        raise Problem(origin, path, f"has no value; to have none, write {dotted(path)}=null").error
+    return path, tree
 
 
 def setting_keys(dotted: str) -> KeyPath:

@@ -118,6 +118,8 @@ def read_layers(
         written = task
     elif isinstance(task, Mapping):
         written, registry = read_dictionary(task, "task", registry)
+    elif not isinstance(task, str | Path):
+        raise ConfigurationError(f"task: expected a name, a file or a dictionary, found {task!r}")
     else:
         file = Path(task) if isinstance(task, Path) or is_file(task) else _registered(task, Path(), registry)
         name = str(file.absolute()).removeprefix(f"{Path.cwd()}{os.sep}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import TypeVar
 
 import torch
@@ -105,8 +106,8 @@ class Predictor:
             NotFiniteError: The model's scores are not finite.
             RunError: There is not enough memory for one example.
         """
-        if self.n_best < 1:
-            raise ConfigurationError(f"{self.n_best} outputs are asked for; ask for one or more")
+        if not isinstance(self.n_best, Integral) or self.n_best < 1:
+            raise ConfigurationError(f"{self.n_best!r} outputs are asked for; ask for one or more")
         rows = range(len(split)) if rows is None else rows
         answers = self.computed(split, rows, lambda batch: self.answer(batch, first))
         return answers if self.model.head.probabilities else [*map(_without_scores, answers)]

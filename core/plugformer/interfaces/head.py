@@ -229,6 +229,11 @@ class Head(nn.Module, ABC):
         return torch.stack([losses, -plain, logits.argmax(dim=-1) == targets])
 
 
+def targets_are_outputs(head: Any) -> bool:
+    """Returns whether targets are numbers of outputs, as classes are."""
+    return not head.output_types.isdisjoint(Head.output_types)
+
+
 def _places(real: Real) -> Int[Tensor, " places"]:
     """Returns the positions that are computed: the real ones; on a device, which would be waited for, all."""
     if real.device.type == "cpu":

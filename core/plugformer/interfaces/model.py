@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens
-from plugformer.interfaces.head import Head, HeadInput, Likelihoods
+from plugformer.interfaces.head import Head, HeadInput, Likelihoods, targets_are_outputs
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
@@ -72,11 +73,16 @@ class Model(nn.Module, ABC):
                 level `token` a list with a number for each input token, None for a token without a target.
 
         Raises:
-            ConfigurationError: The architecture reads inputs, and there are none; or a token id is special,
-                negative or beyond the vocabulary.
+            ConfigurationError: The architecture reads inputs, and there are none; inputs, outputs and targets
+                do not match; a token id is special, negative or beyond the vocabulary; or a target of a
+                classifier is not the number of an output.
         """
         if inputs is None and not self.spec.architecture.reads((), self.level):
             raise ConfigurationError("this architecture reads inputs; give `inputs`")
+        given = {"inputs": inputs, "outputs": outputs, "targets": targets}
+        counts = {name: len(rows) for name, rows in given.items() if rows is not None}
+        if len({*counts.values()}) > 1:
+            raise ConfigurationError(f"expected equally many rows, found {counts}")
         name = self.spec.inputs[0].name
         numbers = Ragged.of if self.level is Level.TOKEN else np.asarray
         encoded = Encoded(
@@ -84,6 +90,13 @@ class Model(nn.Module, ABC):
             None if outputs is None else _tokens(outputs, self.sizes.outputs),
             None if targets is None else numbers(targets),
         )
+        if isinstance(encoded.targets, Ragged) and encoded.input is not None:
+            found, expected = encoded.targets.lengths, encoded.input.lengths
+            for row in np.flatnonzero(found != expected):
+                words = f"example {row} has {found[row]} targets for {expected[row]} input tokens"
+                raise ConfigurationError(f"{words}; expected one each, None for a token without a target")
+        if encoded.targets is not None and self.level is not Level.VECTOR and targets_are_outputs(self.head):
+            _check_targets(encoded.targets, self.sizes.outputs)
         return self.spec.architecture.collate(encoded, self.level).to(self.device)
 
     @property
@@ -114,14 +127,21 @@ class Model(nn.Module, ABC):
         return int(real.sum()) if of_tokens else len(real)
 
     def forward(self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None) -> Loss:
-        """Returns the loss of a batch, or that of an objective, within the forward pass of a wrapper."""
+        """Returns the loss of a batch, or that of an objective, within the forward pass of a wrapper.
+
+        Raises:
+            ConfigurationError: The batch has neither outputs nor targets.
+        """
         if objective is not None:
             return objective(self, batch)
         self._take_auxiliary_losses()  # of layers that were computed again, or in evaluation mode
+        targets, _ = self.targets(batch)
+        if not len(targets):
+            raise ConfigurationError("a loss needs outputs or targets, and the batch has none")
         hidden, context = self.read(batch)
         compiled = self.compiled_loss if self.training else None
         loss = partial(self.head, "loss") if compiled is None else partial(compiled, self.head)
-        total, count = loss(hidden, self.targets(batch)[0], context)
+        total, count = loss(hidden, targets, context)
         return Loss(total, count, sum(self._take_auxiliary_losses(), total.new_zeros(())))
 
     def _take_auxiliary_losses(self) -> list[Float[Tensor, ""]]:
@@ -201,6 +221,15 @@ def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
         expected = f"{len(SPECIAL_TOKENS)} to {vocabulary - 1}, or {UNKNOWN} for an unknown token"
         raise ConfigurationError(f"an example has the token id {token}; expected {expected}")
     return tokens
+
+
+def _check_targets(targets: Ragged | NDArray[Any], outputs: int) -> None:
+    of_tokens = isinstance(targets, Ragged)
+    values = targets.values[targets.present] if isinstance(targets, Ragged) else targets
+    if not np.issubdtype(values.dtype, np.floating):
+        for target in set(values.ravel().tolist()) - {*range(outputs)}:
+            expected = f"0 to {outputs - 1}{', or None for a token without a target' * of_tokens}"
+            raise ConfigurationError(f"an example has the target {target!r}; expected {expected}")
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from plugformer.interfaces import (
     PositionalEncoding,
     Ragged,
 )
+from plugformer.interfaces.head import targets_are_outputs
 from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.model.build import Builder, float32_default
 from plugformer.reproducibility import random_stream
@@ -60,7 +61,7 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch | None) -> list[Failure]
             if batch is not None and not trial.refused:
                 with torch.no_grad():
                     model.logits(batch)
-                    if _has_targets(model.head):
+                    if targets_are_outputs(model.head):
                         model(batch)
     except (Exception, SystemExit) as error:
         if out_of_memory(error):
@@ -176,7 +177,7 @@ def _refuse_misshapen(
 
     method, *given = arguments if isinstance(module, Head | PositionalEncoding) else ("forward", *arguments)
     expected = given[0]
-    if method == "logits" and level is not Level.VECTOR and _has_targets(module):
+    if method == "logits" and level is not Level.VECTOR and targets_are_outputs(module):
         axes = expected.shape[: 2 if level in (Level.TOKEN, Level.NEXT_TOKEN) else 1]
         expected = expected.new_empty(*axes, context.outputs)
     elif method not in ("forward", "embed", "rotate"):
@@ -184,8 +185,3 @@ def _refuse_misshapen(
     if shown(output) != shown(expected):
         name = f"{type(module).__module__}:{type(module).__qualname__}"
         raise RegistryError(f"{name}: it returns {shown(output)}, expected {shown(expected)}")
-
-
-def _has_targets(head: Any) -> bool:
-    """Returns whether targets are numbers of outputs, so that the loss can be computed, too."""
-    return not head.output_types.isdisjoint(Head.output_types)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -93,6 +94,8 @@ class Registry:
             RegistryError: A kind is unknown, a name is not a name, or a value is not a class.
         """
         entries = []
+        if not isinstance(components, Mapping):
+            raise RegistryError(f"components: expected classes by kind and name, found {components!r}")
         for kind, named in components.items():
             for name, component in named.items():
                 if not (NAME.fullmatch(name) and isinstance(component, type)):
@@ -183,13 +186,18 @@ class Registry:
 
         Raises:
             ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
-            RegistryError: As for `load`; or the constructor raises something that is not Plugformer's.
+            RegistryError: As for `load`; the context is not what the constructor takes; or the constructor
+                raises something that is not Plugformer's.
         """
         from plugformer.registry.options import checked_options  # pydantic: `list` must not wait for it
 
         entry = self.find(kind, name)
         component = load_component(entry, _component(entry))
         values = checked_options(component, options, label(entry))
+        try:
+            signature(component).bind(*context, **values)
+        except TypeError as error:
+            raise RegistryError(f"{label(entry)}: {error}") from None
         return guarded(entry, "constructing it", lambda: component(*context, **values))
 
     def known(self, kind: AnyKind) -> str:
