@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats
 from plugformer.data.ladder import Ladder, PlannedBatch
-from plugformer.data.processor import Processor, require_aligned
-from plugformer.data.rows import iterate_rows
+from plugformer.data.processor import Processor, iterate_rows, require_aligned
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:

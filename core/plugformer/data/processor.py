@@ -1,7 +1,7 @@
 """Tokenizers and the task's type, which turn examples into numbers, and input texts for a trained model."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ import numpy as np
 
 from plugformer.data.encoding import EncodedSplit, encoded_rows, refuse_weights
 from plugformer.data.files import files_version
-from plugformer.data.rows import iterate_rows
 from plugformer.errors import DataError, ExampleError, LengthError, PlugformerError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
@@ -211,6 +210,34 @@ def load_processor(experiment: Experiment, folder: Path, learned: object) -> Pro
     """Returns the processor with the tokenizers in a folder; the experiment's task type gets its state."""
     experiment.task_type.state = learned
     return Processor(*create_tokenizers(experiment, folder), experiment.task_type)
+
+
+def iterate_rows(rows: Any, expected: str) -> Iterator[Any]:
+    """Yields rows; dictionaries, and those of a pandas data frame, with plain Python values.
+
+    Args:
+        rows: A data frame, or anything iterable but a single text, path or dictionary.
+        expected: What an error says was expected.
+
+    Raises:
+        DataError: They are something else, or several columns have the same name.
+    """
+    if hasattr(rows, "itertuples"):  # a data frame of pandas
+        names = list(rows.columns)
+        if len(twice := rows.columns[rows.columns.duplicated()]):
+            raise DataError(f"several columns are called {twice[0]!r}; rename all but one")
+        rows = (dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False, name=None))
+    if isinstance(rows, str | Path | Mapping) or not isinstance(rows, Iterable):
+        raise DataError(f"found {str(rows)[:40]!r}, expected {expected}")
+    for row in rows:
+        yield {name: _python(value) for name, value in row.items()} if isinstance(row, Mapping) else row
+
+
+def _python(value: Any) -> Any:
+    """Returns a scalar or an array of NumPy as a number or a list, and a missing value of pandas as None."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return None if isinstance(value, float) and value != value else value
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from torch import Tensor
 from plugformer.configuration.overrides import Changes
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.processor import Inputs, Processor, load_processor
-from plugformer.data.rows import iterate_rows
+from plugformer.data.processor import Inputs, Processor, iterate_rows, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
