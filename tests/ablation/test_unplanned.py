@@ -50,7 +50,10 @@ def test_an_arm_that_was_chosen_pays_for_the_others(folder):
     assert chances(alone) == [1 / 20]
     assert "(2 looks at this study)" in heading(alone)
     told = " ".join(explanation(alone))
-    assert "(1, corrected for the 10 of all reports of this study) hold together with 97.5 %" in told
+    assert (
+        "all 1 of this report, corrected for the 10 of all reports of this study, hold together with 97.5 %"
+        in told
+    )
     assert "There were 2 looks at this study (3, 4 seeds)" in told
     assert "5 %, 2.5 %, and that of any of them is at most 7.5 %" in told
     assert report(4, "arm 4").record == alone.record, "the same command says the same"

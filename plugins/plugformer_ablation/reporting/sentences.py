@@ -270,12 +270,12 @@ def how_judged(findings: Findings) -> list[str]:
     levels, family = {percent(each["level"]) for each in findings.comparisons}, findings.family
     interval = f"The {levels.pop()} interval" if len(levels) == 1 else "The interval, at the level beside it,"
     unless = ", unless it is equivalent" if findings.results.study["smallest_effect"] else ""
-    told = f"{len(family.chances)}"
+    told = f"all {len(family.chances)} of this report"
     if family.number > len(family.chances):
-        told += f", corrected for the {family.number} of all reports of this study"
+        told += f", corrected for the {family.number} of all reports of this study,"
     return [
         "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"{interval} covers the variation over seeds and test examples; those of this report ({told}) hold "
+        f"{interval} covers the variation over seeds and test examples; {told} hold "
         f"together with {percent(1 - max(family.chances.values()))}. An arm is better or worse where it "
         f"excludes 0, which is where the corrected p is below 0.05{unless}. A verdict in favor of a side "
         "also needs all of its seeds.",
