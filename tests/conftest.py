@@ -342,6 +342,9 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for part in ("", "_more"):
             rows = [f"{text},{text[6]}" for text in english]
             _write(folder / f"texts/{name}{part}.csv", ["text,label", *rows])
+    pairs = [f"{en},{fr}" for en, fr in zip(english, french, strict=True)]
+    for name in ("django_fr", "wagtail_it", "wagtail_ru"):
+        _write(folder / f"pairs/{name}.csv", ["english,translation", *pairs])
     _write(folder / "tinyshakespeare/input.txt.gz", english)
     tags = ("PRON", "VERB", "NUM", "NOUN", "NOUN")
     words = enumerate(" ".join(english).split())

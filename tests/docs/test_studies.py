@@ -61,6 +61,9 @@ def test_its_settings_are_those_of_today_so_that_it_can_be_reproduced(study, tmp
     for name in ("movies", "newsgroups", "hedges", "tweets", "reuters"):
         for ending in ("", "_more"):
             (tmp_path / f"texts/{name}{ending}.csv").write_text("text,label\nNothing of this is read.,none\n")
+    (tmp_path / "pairs").mkdir()
+    for name in ("wagtail_it", "wagtail_ru"):
+        (tmp_path / f"pairs/{name}.csv").write_text("english,translation\nNothing of this,is read\n")
     record = json.loads((study / "report.json").read_text(encoding="utf-8"))
     declared = record["study"]["registry"] or []
     declared = [declared] if isinstance(declared, str) else declared
