@@ -52,9 +52,10 @@ def test_its_report_is_what_its_data_say(study):
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_its_settings_are_those_of_today_so_that_it_can_be_reproduced(study, tmp_path, monkeypatch):
     monkeypatch.setenv("PLUGFORMER_DATA", str(tmp_path))
-    for name in ("tinyshakespeare/input.txt.gz", "ag_news/train_part.csv.gz", "ag_news/test.csv"):
+    pairs = ("cmn_eng/cmn.txt", "fra_eng/fra.txt.gz", "couplets/tang/in.txt", "couplets/tang/out.txt")
+    for name in ("tinyshakespeare/input.txt.gz", "ag_news/train_part.csv.gz", "ag_news/test.csv", *pairs):
         file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         line = b"1,Nothing,No line of these is read.\n"
         file.write_bytes(gzip.compress(line) if name.endswith("gz") else line)
     (tmp_path / "texts").mkdir()
