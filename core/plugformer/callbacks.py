@@ -76,7 +76,8 @@ class HookManager:
                 f"{name} implements an unknown hook, or one with an unknown argument: {error}. Hooks: {known}"
             ) from error
         callers = self._manager.get_hookcallers(plugin) or []
-        _refuse_unmarked(callback, name, [caller.name for caller in callers])
+        hooks = [*TRAINING_HOOKS, *HOOKS] if takes_part else [*HOOKS]
+        _refuse_unmarked(callback, name, [caller.name for caller in callers], hooks)
 
     def _watching(self, callback: object, name: str) -> SimpleNamespace:
         """Returns the hooks of a callback that no task names: it only watches, until it raises an error."""
@@ -145,10 +146,9 @@ class HookManager:
         return [str(item.plugin_name) for item in implementations if isinstance(item.plugin, Callback)]
 
 
-def _refuse_unmarked(callback: object, name: str, implemented: Sequence[str]) -> None:
+def _refuse_unmarked(callback: object, name: str, implemented: Sequence[str], known: Sequence[str]) -> None:
     """Raises RegistryError for a callback that nobody would call, or a method that looks like a hook."""
-    known = [*TRAINING_HOOKS, *HOOKS]
-    unmarked = [hook for hook in known if hook not in implemented and hasattr(callback, hook)]
+    unmarked = [hook for hook in known if hook not in implemented and callable(getattr(callback, hook, None))]
     if unmarked:
         methods = " and ".join(unmarked)
         raise RegistryError(f"{name} would never be called for {methods}: mark each method with @hookimpl")

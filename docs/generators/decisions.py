@@ -174,13 +174,14 @@ def part_table(docs: Path) -> str:
     """Returns the table of parts of the trainings at the largest scale."""
     rows = []
     for study, group in groupby(published(docs), key=lambda rung: rung.study):
-        known = {rung.task: rung for rung in group}.values()  # of each task the last scale, the largest
+        largest = {rung.task: rung for rung in group}.values()  # of each task the last scale
         for share in PARTS:
-            small, large = (
-                np.concatenate([differences(rung.losses_after(part)) for rung in known])
-                for part in (share, 1.0)
-            )
-            if np.isfinite(small).any():
+            known = [rung for rung in largest if np.isfinite(rung.losses_after(share)).any()]
+            if known:
+                small, large = (
+                    np.concatenate([differences(rung.losses_after(part)) for rung in known])
+                    for part in (share, 1.0)
+                )
                 rows.append([study, f"{share:g} of each training", f"{share:g}", *row(small, large)])
     return table(HEADER, rows) if rows else "No published study has evaluations within its trainings."
 

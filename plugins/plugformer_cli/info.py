@@ -75,7 +75,8 @@ def command(
     elif plugin:
         print_entries(plugin, as_json=as_json)
     else:
-        _show_task(what, settings or [], known, run, read_data=data, as_json=as_json)
+        learned = None if settings else run  # which may be about its tokenizers
+        _show_task(what, settings or [], known, learned, read_data=data, as_json=as_json)
 
 
 def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) -> None:

@@ -122,7 +122,13 @@ def test_a_divergence_and_not_the_interval_is_why_arms_are_undecided(made_up):
 
 @pytest.mark.parametrize(
     ("level", "text"),
-    [(0.95, "95 %"), (0.995833, "99.58 %"), (0.99999437, "99.99944 %"), (0.00625, "0.625 %")],
+    [
+        (0.95, "95 %"),
+        (0.995833, "99.58 %"),
+        (0.99999437, "99.99944 %"),
+        (0.00625, "0.625 %"),
+        (1.0, "99.9999999999 %"),
+    ],
 )
 def test_no_level_is_told_as_100_percent(level, text):
     assert percent(level) == text

@@ -250,6 +250,13 @@ def test_a_baseline_that_may_score_0_has_no_shares(made_up):
     assert "or one that may be 0" in overall_sentences(find(results))[0]
 
 
+def test_two_seeds_far_from_0_have_shares(made_up):
+    results = twice(made_up, {"baseline": 0.6, "other": 0.9}, {"baseline": 0.6, "other": 0.9}, ERRORS)
+    study = {**results.study, "seeds": [1, 2], "looks": [2]}
+    few = tuple(cell for cell in results.cells if cell.seed < 3)
+    assert find(replace(results, study=study, cells=few)).overall[0]["difference"] is not None
+
+
 @pytest.mark.parametrize(("apart", "tolerance"), [(True, 0.05), (False, 1e-9)])
 def test_test_sets_are_drawn_independently_unless_tasks_share_one(made_up, apart, tolerance):
     """Examples of one test set vary together: the error over both tasks is that of one."""

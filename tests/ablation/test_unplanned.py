@@ -50,10 +50,7 @@ def test_an_arm_that_was_chosen_pays_for_the_others(folder):
     assert chances(alone) == [1 / 20]
     assert "(2 looks at this study)" in heading(alone)
     told = " ".join(explanation(alone))
-    assert (
-        "all 1 of this report, corrected for the 10 of all reports of this study, hold together with 97.5 %"
-        in told
-    )
+    assert "it, corrected for the 10 of all reports of this study, holds with 97.5 %" in told
     assert "There were 2 looks at this study (3, 4 seeds)" in told
     assert "5 %, 2.5 %, and that of any of them is at most 7.5 %" in told
     assert report(4, "arm 4").record == alone.record, "the same command says the same"
@@ -101,6 +98,12 @@ def test_a_smallest_effect_that_is_chosen_after_a_result_shows_no_equivalence(fo
     late = report(4, "arm 4", "arm 5", smallest=0.5)
     assert [each["verdict"] for each in late.comparisons] == [Verdict.NOT_DISTINGUISHABLE, Verdict.EQUIVALENT]
     assert "had another smallest effect, or none" in " ".join(explanation(late))
+    clear()
+    report(3, "arm 4", smallest=0.5)
+    report(4, "arm 4", smallest=0.6)
+    assert report(4, "arm 4", smallest=0.5).comparisons[0]["verdict"] == Verdict.EQUIVALENT, (
+        "the first counts"
+    )
 
 
 def test_one_seed_judges_nothing_but_chooses(folder):

@@ -125,7 +125,7 @@ def _measured(arm: Arm, summary: DataSummary, baseline: DataSummary, study: Stud
                 "have different tokenizers, let none drop examples: raise data.length.max"
             )
     parts = provenance(arm.resolved, summary.hashes)["components"].items()
-    outside = {name: lock for name, lock in parts if lock["distribution"] != "plugformer"}
+    outside = {name: lock["source"] for name, lock in parts if lock["distribution"] != "plugformer"}
     made_of = json.dumps([summary.hashes.get("train"), outside], sort_keys=True)
     return replace(
         arm,

@@ -2,10 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite, nan
+from statistics import fmean
 from typing import NamedTuple
+
+import numpy as np
 
 from plugformer_ablation.design.arms import SCALE, TASK, context_name, plain_name
 from plugformer_ablation.judging.comparison import (
+    ALPHA,
     PairedComparison,
     Scores,
     Verdict,
@@ -16,7 +20,7 @@ from plugformer_ablation.judging.contrasts import summed
 from plugformer_ablation.judging.looks import Look
 from plugformer_ablation.judging.records import ComparisonRecord, OverallRecord
 from plugformer_ablation.judging.results import Record, StudyResults
-from plugformer_ablation.judging.statistics import summarize
+from plugformer_ablation.judging.statistics import StudentT
 
 PERCENT = "% of the baseline"
 """The unit of a mean over tasks with different metrics."""
@@ -122,8 +126,12 @@ def _compared(
 
 
 def _base(baseline: Scores, seeds: Sequence[int]) -> float:
-    """Returns the mean score without its sign; 0 if there is none, or its interval over seeds includes 0."""
-    known = summarize(score for seed in seeds if isfinite(score := baseline.scores.get(seed, nan)))
-    if known is None or (known["low"] is not None and known["low"] <= 0 <= known["high"]):
+    """Returns the mean score without its sign; 0 if there is none, or it may be 0.
+
+    It may be if a seed scores 0 or has another sign; or, from three seeds on, if the interval includes 0.
+    """
+    known = [score for seed in seeds if isfinite(score := baseline.scores.get(seed, nan))]
+    if not known or min(known) <= 0 <= max(known):
         return 0.0
-    return abs(float(known["mean"]))
+    mean = StudentT.of(np.array(known)) if len(known) > 2 else None
+    return abs(fmean(known)) if mean is None or mean.p < ALPHA else 0.0

@@ -17,16 +17,16 @@ class LookFamily(NamedTuple):
     Every look gets half of the chance of a false alarm that the one before had, and divides it by the number
     of pairs of all looks: of those that a look leaves out, any might have been chosen for it. A pair that
     has been judged before with the same seeds, examples, metric, data and code keeps its chance: nothing new
-    is tested. So the
-    chance that any look errs is at most the sum of theirs, whichever of its pairs were chosen (Bonferroni).
+    is tested. So the chance that any look errs is at most the sum of theirs, whichever of its pairs were
+    chosen (Bonferroni).
     What is new, seeds or arms, must not be chosen by results, nor may another arm become the baseline.
 
     Attributes:
         looks: The reports, in their order; those without a verdict have a chance of 0.
         number: How many pairs they have, with those of the report that is being made.
         chances: By comparison of this report, what the look that tests it may err.
-        late: The comparisons that a look with another smallest effect has judged: chosen after a result, one
-            could make any arms equivalent.
+        late: The comparisons whose first look had another smallest effect: chosen after a result, one could
+            make any arms equivalent.
     """
 
     looks: list[LookRecord]
@@ -89,8 +89,10 @@ def family_of(
         if (look["seeds"], look["planned"]) == (study["seeds"], study["looks"]):
             before = {(pair, look["tested"][name]) for name, pair in look["pairs"].items()}
             chances |= {name: look["chance"] for name in pairs if (pairs[name], tested[name]) in before}
-    other = [look for look in judged if look["smallest_effect"] != study["smallest_effect"]]
-    late = {pair for look in other for pair in look["pairs"].values()}
+    declared: dict[str, Any] = {}  # by the first look at each pair
+    for look in reversed(judged):
+        declared |= dict.fromkeys(look["pairs"].values(), look["smallest_effect"])
+    late = {pair for pair, effect in declared.items() if effect != study["smallest_effect"]}
     known = {*pairs.values(), *(pair for look in related for pair in look["pairs"].values())}
     return LookFamily(
         related,

@@ -269,14 +269,16 @@ def how_judged(findings: Findings) -> list[str]:
     """Returns how the differences of several seeds are judged."""
     levels, family = {percent(each["level"]) for each in findings.comparisons}, findings.family
     interval = f"The {levels.pop()} interval" if len(levels) == 1 else "The interval, at the level beside it,"
-    unless = ", unless it is equivalent" if findings.results.study["smallest_effect"] else ""
-    told = f"all {len(family.chances)} of this report"
+    unless = ", unless it is equivalent" if [*_about_equivalence(findings)] else ""
+    several = len(family.chances) > 1
+    told = f"all {len(family.chances)} of this report" if several else "it"
     if family.number > len(family.chances):
         told += f", corrected for the {family.number} of all reports of this study,"
+    told += " hold together with" if several else " holds with"
     return [
         "A difference is the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"{interval} covers the variation over seeds and test examples; {told} hold "
-        f"together with {percent(1 - max(family.chances.values()))}. An arm is better or worse where it "
+        f"{interval} covers the variation over seeds and test examples; {told} "
+        f"{percent(1 - max(family.chances.values()))}. An arm is better or worse where it "
         f"excludes 0, which is where the corrected p is below 0.05{unless}. A verdict in favor of a side "
         "also needs all of its seeds.",
         "A training that diverged counts with the score of its untrained model.",
@@ -288,13 +290,14 @@ def how_judged(findings: Findings) -> list[str]:
 
 def _about_equivalence(findings: Findings) -> Iterator[str]:
     """Yields when arms are equivalent, if the study says which effect matters."""
-    if declared := findings.results.study["smallest_effect"]:
+    declared, late = findings.results.study["smallest_effect"], findings.family.late
+    if declared and late != findings.family.chances.keys():
         yield (
             f"The smallest effect that matters was declared as {declared}. An arm is equivalent where two "
             "one-sided tests, each at the level of one comparison, exclude a larger difference; together "
             "they are an interval at a lower level than that of a difference."
         )
-    if findings.family.late:
+    if late:
         yield (
             "Earlier reports of this study had another smallest effect, or none. Chosen after a result one "
             "could make any arms equivalent: for what they have judged it does not count here. Declare it in "
@@ -414,7 +417,8 @@ def percent(share: float) -> str:
     """Returns a share in percent, with four digits, or as many as tell it from 100 %."""
     if share < 0.9999:
         return f"{100 * share:.4g} %"
-    places = 1 - floor(log10(max(100 * (1 - share), 1e-13)))
+    share = min(share, 1 - 1e-12)  # which a smaller alpha rounds to 1
+    places = 1 - floor(log10(100 * (1 - share)))
     return f"{100 * share:.{places}f}".rstrip("0") + " %"
 
 

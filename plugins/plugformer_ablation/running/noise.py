@@ -137,14 +137,15 @@ def _noise(found: Findings, comparison: Record) -> Record:
     from scipy.special import chdtri
 
     name, pairs, error = comparison["baseline"], comparison["pairs"], comparison["standard_error"]
-    if pairs < 2:
+    score = next(arm["score"] for arm in found.record["arms"] if arm["arm"] == name)
+    if pairs < 2 or score is None:
         raise RunError(f"the noise of {name!r} cannot be measured: {'; '.join(comparison['notes'])}")
     deviation = sqrt(comparison["difference"] ** 2 + (pairs - 1) * (error["seeds"] or 0.0) ** 2)
     cells = found.results.cells_of(name)
     return {
         "baseline": name,
         "metric": comparison["metric"],
-        "mean": next(arm["score"]["mean"] for arm in found.record["arms"] if arm["arm"] == name),
+        "mean": score["mean"],
         "pairs": pairs,
         "deviation": deviation,
         "low": deviation * sqrt(pairs / chdtri(pairs, 0.025)),
