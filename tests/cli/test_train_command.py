@@ -190,7 +190,7 @@ def test_evaluate_measures_the_split_or_the_files_that_are_given(run, monkeypatc
 
         def evaluate(self, split, *, data, notify):
             notify("read")
-            return Report(Path("runs/a"), ", ".join(map(str, data or [split])), {}, 1, 1.0)
+            return Report(Path("runs/a"), ", ".join(map(str, data or [split or "test"])), {}, 1, 1.0)
 
     monkeypatch.setattr("plugformer.load", lambda path, registry, **_: Model())
     assert json.loads(run("evaluate", "runs/a", "--json").out)["split"] == "test"
