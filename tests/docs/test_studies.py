@@ -56,7 +56,7 @@ def test_its_settings_are_those_of_today_so_that_it_can_be_reproduced(study, tmp
     for name in ("tinyshakespeare/input.txt.gz", "ag_news/train_part.csv.gz", "ag_news/test.csv", *pairs):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        line = b"1,Nothing,No line of these is read.\n"
+        line = b"1,Nothing,No line of these\tis read.\n"
         file.write_bytes(gzip.compress(line) if name.endswith("gz") else line)
     (tmp_path / "texts").mkdir()
     for name in ("movies", "newsgroups", "hedges", "tweets", "reuters"):
