@@ -116,6 +116,7 @@ def test_wrong_examples_are_refused(examples, error, found):
         ("token", [[0, -100], [1]], "target -100; expected 0 to 2, or None for a token"),
         ("sequence", [0, -100], "target -100; expected 0 to 2$"),
         ("sequence", [0, 3], "target 3; expected 0 to 2$"),
+        ("sequence", [0.0, 1.0], r"target 0\.0; expected 0 to 2$"),
         ("sequence", [0, None], "target None; expected 0 to 2$"),
     ],
 )
@@ -123,6 +124,18 @@ def test_wrong_targets_are_refused(level, targets, found):
     model = plugformer.create_model("encoder-only", level=level, vocabulary=9, outputs=3, **SMALL)
     with pytest.raises(ConfigurationError, match=found):
         model.batch(inputs=[[5, 6], [7]], targets=targets)
+
+
+@pytest.mark.parametrize(("head", "targets"), [("regressor", [1, 5]), ("multi_label", [[1, 0], [1, 1]])])
+def test_whole_numbers_are_targets_of_heads_that_measure(head, targets):
+    model = plugformer.create_model(
+        "encoder-only", level="sequence", head=head, vocabulary=9, outputs=len(numpy.shape(targets)), **SMALL
+    ).eval()
+    losses = [
+        model(model.batch(inputs=[[5, 6], [7]], targets=numbers)).total.item()
+        for numbers in (targets, numpy.array(targets, dtype=float).tolist())
+    ]
+    assert losses[0] == losses[1]
 
 
 @pytest.mark.parametrize(("architecture", "level"), [("encoder-decoder", None), ("encoder-only", "sequence")])

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -15,9 +16,12 @@ from torch import Tensor, nn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens
 from plugformer.interfaces.head import Head, HeadInput, Likelihoods, targets_are_outputs
-from plugformer.interfaces.prediction import Level
+from plugformer.interfaces.prediction import Level, OutputType
 from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
+
+_MEASURES = {OutputType.NUMBER, OutputType.NUMBERS, OutputType.LABELS}
+"""Outputs whose targets a head compares as real numbers."""
 
 
 class Loss(NamedTuple):
@@ -75,7 +79,7 @@ class Model(nn.Module, ABC):
         Raises:
             ConfigurationError: The architecture reads inputs, and there are none; inputs, outputs and targets
                 do not match; a token id is special, negative or beyond the vocabulary; or a target of a
-                classifier is not the number of an output.
+                classifier is not the number of an output, as an integer.
         """
         if inputs is None and not self.spec.architecture.reads((), self.level):
             raise ConfigurationError("this architecture reads inputs; give `inputs`")
@@ -97,6 +101,8 @@ class Model(nn.Module, ABC):
                 raise ConfigurationError(f"{words}; expected one each, None for a token without a target")
         if encoded.targets is not None and self.level is not Level.VECTOR and targets_are_outputs(self.head):
             _check_targets(encoded.targets, self.sizes.outputs)
+        elif isinstance(encoded.targets, np.ndarray) and not _MEASURES.isdisjoint(self.head.output_types):
+            encoded = replace(encoded, targets=encoded.targets.astype(np.float32))
         return self.spec.architecture.collate(encoded, self.level).to(self.device)
 
     @property
@@ -226,10 +232,10 @@ def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
 def _check_targets(targets: Ragged | NDArray[Any], outputs: int) -> None:
     of_tokens = isinstance(targets, Ragged)
     values = targets.values[targets.present] if isinstance(targets, Ragged) else targets
-    if not np.issubdtype(values.dtype, np.floating):
-        for target in set(values.ravel().tolist()) - {*range(outputs)}:
-            expected = f"0 to {outputs - 1}{', or None for a token without a target' * of_tokens}"
-            raise ConfigurationError(f"an example has the target {target!r}; expected {expected}")
+    wrong = set(values.ravel().tolist()) - {*range(outputs)}
+    for target in values.ravel().tolist() if np.issubdtype(values.dtype, np.floating) else wrong:
+        expected = f"0 to {outputs - 1}{', or None for a token without a target' * of_tokens}"
+        raise ConfigurationError(f"an example has the target {target!r}; expected {expected}")
 
 
 @contextmanager
