@@ -136,6 +136,12 @@ class HookManager:
         """Returns whether a component implements a hook."""
         return bool(self._implementers(hook))
 
+    def order(self, hook: str) -> list[str]:
+        """Returns the names of the components that implement a hook, in the order of their calls."""
+        implementations = reversed(getattr(self._manager.hook, hook).get_hookimpls())
+        names = {id(component): name for name, component in self.components.items()}
+        return [names[id(item.plugin)] for item in implementations if id(item.plugin) in names]
+
     def seed(self, seed: int, *place: object) -> None:
         """Seeds the generator of each component for a place in the training: a hook, an update, a batch."""
         for name, component in self.components.items():

@@ -23,6 +23,7 @@ from plugformer.interfaces import (
     Head,
     Level,
     Metric,
+    Model,
     Optimizer,
     OutputType,
     TaskType,
@@ -71,13 +72,13 @@ def validate(
         if ("model", "architecture") not in refused:
             add(_model_problems(experiment, computes=("model", "head") not in refused))
         if not findings:
-            add([*_refused_by_hooks(experiment), *_other_tokenizers(experiment)])
+            model, refused_by_hooks = _shown_to_hooks(experiment)
+            add([*refused_by_hooks, *_other_tokenizers(experiment)])
     if data and ("data",) not in dict(findings):
         add(_data_problems(experiment))
     experiment.raise_for(findings)
     if experiment.task.training.optimizer.groups or experiment.task.model.parametrization.options:
-        with torch.device("meta"):
-            optimizer_of(experiment, build(experiment.spec, _SIZES))
+        optimizer_of(experiment, model)
     return experiment
 
 
@@ -271,17 +272,22 @@ def _model_problems(experiment: Experiment, *, computes: bool) -> list[Finding]:
     return findings
 
 
-def _refused_by_hooks(experiment: Experiment) -> list[Finding]:
-    """Shows the task's hooks its model, without memory for its parameters; returns what they find wrong."""
+def _shown_to_hooks(experiment: Experiment) -> tuple[Model, list[Finding]]:
+    """Returns the model as the task's hooks leave it, without memory for it, and what they find wrong."""
     findings: list[Finding] = []
     task, registry = experiment.task, experiment.registry
-    if task.training.callbacks:
-        with torch.device("meta"):
-            run = Run(Path(), task, build(experiment.spec, _SIZES), 1, 1, registry)
-    for index, block in enumerate(task.training.callbacks):
-        with _noted(findings, ("training", "callbacks", index)):
-            HookManager([], lambda _: None, create_callbacks([block], registry)).ask("model_built", run=run)
-    return findings
+    with torch.device("meta"):
+        run = Run(Path(), task, build(experiment.spec, _SIZES), 1, 1, registry)
+    callbacks, alone = create_callbacks(task.training.callbacks, registry), {}
+    places = {name: ("training", "callbacks", index) for index, name in enumerate(callbacks)}
+    for name, callback in callbacks.items():
+        with _noted(findings, places[name]):
+            alone[name] = HookManager([], lambda _: None, {name: callback})
+    if not findings:
+        for name in HookManager([], lambda _: None, callbacks).order("model_built"):
+            with _noted(findings, places[name]):
+                alone[name].ask("model_built", run=run)
+    return run.model, findings
 
 
 @contextmanager

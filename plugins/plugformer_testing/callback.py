@@ -14,7 +14,7 @@ from plugformer.callbacks import HookManager
 from plugformer.configuration import Task, TrainingSettings
 from plugformer.data import EncodedSplit
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.hooks import Run
+from plugformer.hooks import Run, Update
 from plugformer.interfaces import Batch, Callback, Model
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -26,6 +26,10 @@ from plugformer_testing.small import SmallTask
 from plugformer_testing.subject import Subject
 
 UPDATES = 8
+
+_UPDATE = Update(
+    step=1, epoch=1, loss=1.0, targets=6, tokens=30, token_accuracy=None, learning_rate=0.1, seconds=0.1
+)
 
 LONG = 12  # updates after which also every tenth update has happened
 
@@ -75,6 +79,7 @@ class _SmallTraining:
                 (loss.total / targets + loss.auxiliary / 2).backward()
             self.call("optimizer_step", self.step, model=self.model, optimizer=self.optimizer, step=self.step)
             self.optimizer.zero_grad()
+            self.manager.call("step_ended", run=self.run, update=replace(_UPDATE, step=self.step))
         return self
 
     def changed(self, batch: Batch, number: int = 1) -> Any:

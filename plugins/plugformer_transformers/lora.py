@@ -41,8 +41,8 @@ class LoRA(Callback):
     """Trains low-rank updates of the matrices of some linear maps, and the head; the rest keeps its values.
 
     LoRA, Hu et al. 2021, section 4.1: https://arxiv.org/abs/2106.09685. Saved models have the sums, so that
-    a run is loaded like any other, with nothing slower. `freeze` and groups of optimizers see the names
-    `MAP.parametrizations.weight.0.a` and `.b`.
+    a run is loaded like any other, with nothing slower. Groups of optimizers, and `freeze` after it, see the
+    names `MAP.parametrizations.weight.0.a` and `.b`.
 
     Args:
         rank: Of the updates.
@@ -70,13 +70,17 @@ class LoRA(Callback):
         """Freezes the model and adds the updates, after hooks that load weights.
 
         Raises:
-            ConfigurationError: A pattern matches no linear map, or no parameter.
+            ConfigurationError: A pattern matches no linear map, or no parameter; or the model has such
+                updates already.
         """
         model = run.model
+        if any(isinstance(module, LowRank) for module in model.modules()):
+            raise ConfigurationError("the model has low-rank updates already; list `lora` once")
         parameters = dict(model.named_parameters(remove_duplicate=False))
-        trained = {name for pattern in self.also for name in matching_paths(pattern, parameters)}
-        for name, parameter in parameters.items():
-            parameter.requires_grad_(name in trained and parameter.requires_grad)
+        names = {name for pattern in self.also for name in matching_paths(pattern, parameters)}
+        trained = {id(parameters[name]) for name in names if parameters[name].requires_grad}
+        for parameter in model.parameters():
+            parameter.requires_grad_(id(parameter) in trained)
         maps = {path: each for path, each in model.named_modules() if isinstance(each, nn.Linear)}
         for pattern in self.modules:
             found = [path for path in maps if fnmatchcase(path, pattern) or path.endswith(f".{pattern}")]

@@ -164,6 +164,13 @@ def test_selected_rows_keep_their_sentence_and_limit(plain, sentences):
     assert only_end.tolist() == [True, False, True]  # three tokens: sentence 2 is at its limit
 
 
+def test_no_row_may_be_left(plain, sentences):
+    opened = session(Session, plain, sentences())
+    opened.extend(torch.full((3,), 5))
+    opened.select(torch.tensor([], dtype=torch.long))
+    assert len(opened.sentences) == len(opened.log_probabilities) == 0
+
+
 def test_the_encoder_runs_once_and_finished_rows_are_not_computed(plain, registry, sentences):
     rows, encoded = [], []
     plain.decoder.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))

@@ -34,6 +34,7 @@ from plugformer_plugins.schedule.warmup import (
         (WarmupCosine(), 5, 0.5),  # a tenth of all updates, if nothing is said
         (WarmupCosine(warmup_steps=0.2), 60, 0.5),
         (Constant(warmup_steps=0.5), 25, 0.5),
+        (Constant(warmup_steps=0.07), 7, 1.0),  # 0.07 * 100 is a little above 7
         (WarmupLinear(warmup_steps=20), 10, 0.5),
         (WarmupLinear(warmup_steps=20, final=0.2), 60, 0.6),
         (WarmupLinear(warmup_steps=20, final=0.2), 100, 0.2),

@@ -4,22 +4,30 @@ from dataclasses import replace
 
 import torch
 from tests.testing.mutants import after, fault_test, instead
+from tests.testing.outcomes import unsound
 
 from plugformer.interfaces import END, Decoding, Hypothesis
 from plugformer.registry import Kind
 from plugformer_plugins.decoding.sampling import Greedy
 
 
-class NeverLeaves(Decoding):
-    """Goes on until every row has ended, extending all of them."""
+class RowsStay(Decoding):
+    """Goes on until every row has ended, and drops none of them."""
 
     def search(self, session):
-        tokens = torch.zeros(len(session.sentence_ids), 0, dtype=torch.long)
-        while not (tokens == END).any(dim=1).all():
-            best = session.log_probabilities.argmax(dim=-1)
+        tokens, scores = torch.zeros(len(session.sentence_ids), 0, dtype=torch.long), 0.0
+        while not session.finished.all():
+            score, best = session.log_probabilities.max(dim=-1)
+            scores = scores + score.masked_fill(session.finished, 0.0)
             session.extend(best)
             tokens = torch.cat([tokens, best[:, None]], dim=1)
-        return [[Hypothesis(row.tolist(), 0.0)] for row in tokens]
+        return [
+            [Hypothesis(self.output(row.tolist()), score.item())]
+            for row, score in zip(tokens, scores, strict=True)
+        ]
+
+    def output(self, tokens):
+        return tokens[: tokens.index(END)]
 
 
 class FollowsTheFirst(Greedy):
@@ -59,7 +67,7 @@ def choosing(name, choose):
 
 
 MUTANTS = {
-    "outputs_are_possible": NeverLeaves,
+    "outputs_are_possible": instead("KeepsEnd", RowsStay, output=lambda self, tokens: tokens),
     "scores_are_log_probabilities": altered(
         "ScoresWithoutEnd", lambda output: replace(output, score=output.score / 2)
     ),
@@ -72,3 +80,7 @@ MUTANTS = {
 
 
 test_every_check_catches_a_fault = fault_test(MUTANTS, Kind.DECODING)
+
+
+def test_finished_rows_may_stay():
+    assert not unsound(RowsStay)

@@ -194,6 +194,26 @@ def test_an_optimizer_that_refuses_a_part_of_a_model_is_unsound():
     assert "vectors cannot be" in failure(NeedsMatrices, "builds_a_torch_optimizer")
 
 
+class AveragesWhatItWatches(Callback):
+    """Adds up parameters where it watches, which its state does not tell."""
+
+    def __init__(self):
+        self.sums = {}
+
+    @hookimpl
+    def step_ended(self, run):
+        for name, parameter in run.model.named_parameters():
+            self.sums[name] = self.sums.get(name, 0.0) + parameter.detach()
+
+    @hookimpl
+    def evaluated_parameters(self):
+        return dict(self.sums)
+
+
+def test_the_state_of_a_hook_that_watches_is_checked():
+    assert "after its state was saved" in failure(AveragesWhatItWatches, "resuming_changes_nothing")
+
+
 class NeedsItsTeachersSizes(Callback):
     """Refuses a model of other sizes than its teacher has."""
 

@@ -47,7 +47,7 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
         rest = np.random.default_rng(settings.seed).permutation(rest)
     chosen = {}
     for name, part in wanted.items():  # off the end, one after the other
-        count = part if isinstance(part, int) else int(total * part)
+        count = part if isinstance(part, int) else int(round(total * part, 6))
         if not 0 < count < len(rest):
             raise DataError(
                 f"data.split.{name}: {part} of {total} training examples (or groups) is {count}, of "

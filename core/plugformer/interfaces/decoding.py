@@ -271,7 +271,8 @@ class Session:
         examples = None
         if [*inputs] != [*self._inputs]:
             places = {sentence: place for place, sentence in reversed([*enumerate(self._inputs)])}
-            examples = torch.tensor([places[sentence] for sentence in inputs], device=rows.device)
+            chosen = [places[sentence] for sentence in inputs]
+            examples = torch.tensor(chosen, dtype=torch.long, device=rows.device)
             self._inputs = inputs
         self._past.select(rows, examples)
 

@@ -53,6 +53,7 @@ def create_trainer(
     steps, epoch_steps = count_updates(settings, epochs)
     run = Run(trained.directory, task, trained.model, steps, epoch_steps, trained.registry)
     with processes.raise_everywhere():
+        hooks.seed(settings.replicate_seed, "model_built")
         hooks.ask("model_built", run=run)  # before processes distribute the model
     strategy = strategy_of(trained.model, settings, processes)
     optimizer = optimizer_of(experiment, trained.model)

@@ -25,9 +25,9 @@ class Freeze(Callback):
     def __init__(self, *, parameters: Annotated[list[str], Field(min_length=1)]) -> None:
         self.parameters = parameters
 
-    @hookimpl
+    @hookimpl(trylast=True)
     def model_built(self, run: Run) -> None:
-        """Freezes what matches.
+        """Freezes what matches, after hooks that load weights.
 
         Raises:
             ConfigurationError: A pattern matches nothing, or nothing is left to be trained.

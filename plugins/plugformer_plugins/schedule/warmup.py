@@ -17,7 +17,7 @@ Final = Annotated[float, Field(ge=0, le=1, description="Share of the learning ra
 
 def number_of_updates(updates: int | float, steps: int) -> int:
     """Returns a number of updates that may be given as a share of all updates, which is rounded up."""
-    return math.ceil(updates * steps) if isinstance(updates, float) else updates
+    return math.ceil(round(updates * steps, 6)) if isinstance(updates, float) else updates
 
 
 class Constant(Schedule):
