@@ -4,6 +4,7 @@ The first has a record on each line, whatever the second is: text, CSV, JSON lin
 command continues it after the last line that is sound.
 """
 
+import codecs
 import csv
 import gzip
 import io
@@ -51,10 +52,8 @@ class UnfinishedAnswers:
             ConfigurationError: There is a file and no `resume`; or something else was requested.
             RunError: The file cannot be written.
         """
-        if self._out.exists():
-            if not resume:
-                raise ConfigurationError(f"--out {self._out} exists; delete it, or choose another")
-            return False
+        if self._out.exists() and not resume:
+            raise ConfigurationError(f"--out {self._out} exists; delete it, or choose another")
         if self.file.exists() and not resume:
             raise ConfigurationError(
                 f"{self.file} holds answers of an interrupted command; add --resume, or delete it"
@@ -68,6 +67,8 @@ class UnfinishedAnswers:
                 f"--resume: {self.file} was begun with another {', '.join(changed)}\n"
                 "write the same command as before, or delete the file"
             )
+        if self._out.exists():
+            return False
         for length, _ in sound:
             size += length
             self.rows += 1
@@ -129,6 +130,7 @@ class AnswerFile:
         task_type: Of the model.
         n_best: Lines of text for each question.
         scores: Whether these begin with the probability and a tab.
+        file: Of the questions. If it is Parquet, so are the types of its columns in another Parquet file.
     """
 
     out: Path
@@ -136,6 +138,7 @@ class AnswerFile:
     task_type: "TaskType"
     n_best: int
     scores: bool
+    file: Path
 
     def write(self, columns: Sequence[str], answers: Iterable[tuple[Question, dict[str, Any]]]) -> None:
         """Writes the file in one step.
@@ -161,7 +164,14 @@ class AnswerFile:
                     names[name] = f"input_{names[name]}"
                 taken.add(names[name])
             cells = (self._row(names, *each) for each in answers)
-            write_table(self.out, [*names.values(), *self.answer], cells)
+            write_table(self.out, [*names.values(), *self.answer], cells, self._types(names))
+
+    def _types(self, names: Mapping[str, str]) -> dict[str, Any]:
+        if {ending(self.out), ending(self.file)} != {".parquet"}:
+            return {}
+        from pyarrow import parquet
+
+        return {names[field.name]: field.type for field in parquet.read_schema(self.file)}
 
     def _row(self, names: Mapping[str, str], question: Question, found: Mapping[str, Any]) -> Row:
         """Returns the cells of a row: those of the question, then those of its answer."""
@@ -189,17 +199,25 @@ def check_form(option: str, out: Path, known: Sequence[str]) -> None:
         )
 
 
-def write_table(file: Path, names: Sequence[str], rows: Iterable[Row]) -> None:
+def write_table(
+    file: Path, names: Sequence[str], rows: Iterable[Row], types: Mapping[str, Any] | None = None
+) -> None:
     """Writes rows in one step, in the form that the file's name says; see `TABLES`.
 
+    Args:
+        file: It is replaced.
+        names: Of the columns.
+        rows: By column.
+        types: Types of columns in Parquet, where these do not follow from the values.
+
     Raises:
-        DataError: A column of Parquet has values of different types.
+        DataError: A column of Parquet has values of different types, or an integer of more than 64 bits.
         RunError: The file cannot be written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     form = ending(file)
     if form == ".parquet":
-        write_parquet(file, names, rows)
+        write_parquet(file, names, rows, types or {})
         return
     with _writing(file) as text:
         if form == ".jsonl":
@@ -224,8 +242,22 @@ def _writing(file: Path) -> Iterator[io.TextIOWrapper]:
 
     with replacing(file) as temporary, temporary.open("wb") as raw:
         packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if file.suffix == ".gz" else raw
-        with io.TextIOWrapper(packed, "utf-8", errors="replace", newline="") as text:
+        errors = "replace" if ending(file) == ".jsonl" else _restored.__name__
+        with io.TextIOWrapper(packed, "utf-8", errors=errors, newline="") as text:
             yield text
+
+
+def _restored(error: UnicodeError) -> tuple[bytes, int]:
+    """Encodes bytes that were not UTF-8 as they were, and other lone surrogates as `?`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    return b"".join(
+        bytes([ord(each) & 0xFF]) if "\udc80" <= each <= "\udcff" else b"?" for each in found
+    ), error.end
+
+
+codecs.register_error(_restored.__name__, _restored)
 
 
 def _cell(value: object) -> str:
@@ -234,26 +266,27 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def write_parquet(file: Path, names: Sequence[str], rows: Iterable[Row]) -> None:
-    """Writes rows as Parquet.
-
-    Raises:
-        DataError: A column has values of different types.
-    """
+def write_parquet(file: Path, names: Sequence[str], rows: Iterable[Row], types: Mapping[str, Any]) -> None:
+    """Writes rows as Parquet; see `write_table`."""
     import pyarrow
     from pyarrow import parquet
 
     from plugformer.runs import replacing
 
     def table(rows: Iterable[Row]) -> pyarrow.Table:
-        return pyarrow.table({name: [_encodable(row.get(name)) for row in rows] for name in names})
+        return pyarrow.table(
+            {
+                name: pyarrow.array([_encodable(row.get(name)) for row in rows], types.get(name))
+                for name in names
+            }
+        )
 
     try:
         tables = [table([]), *map(table, portions(rows, 2000))]
         whole = pyarrow.concat_tables(tables, promote_options="permissive")
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OverflowError) as error:
         raise DataError(
-            f"a column of --out has values of different types: {error}\n"
+            f"a column of --out has values of different types, or an integer too large: {error}\n"
             "let its name, and that of its .part, end in .jsonl instead, and add --resume"
         ) from error
     for place, column in enumerate(whole.schema):  # many readers know no columns without a type

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -182,7 +182,7 @@ def command(
         "error": True,
     }
     names = [name for name, present in columns.items() if present]
-    form = AnswerFile(out, names, task_type, n_best, scores)
+    form = AnswerFile(out, names, task_type, n_best, scores, cast("Path", file))
     requested = {option: value for option, value in ctx.params.items() if option not in _NOT_REQUESTED}
     files = {"--file": file, "--among": among, "model": model.place / "model.safetensors"}
     hashes = {name: each and _hash_of(each) for name, each in files.items()}
@@ -257,7 +257,7 @@ def _write(
             processes.on_main(lambda: form.write(columns or header, pairs))
         say(f"{form.out}: {count:,} rows, {(count - done) / (time.monotonic() - started):,.0f} rows/s")
     else:
-        say(f"{form.out} is complete")
+        say(f"{form.out} is complete; delete it to answer anew")
     processes.on_main(lambda: _conclude(unfinished, form.out))
 
 

@@ -278,6 +278,44 @@ def interrupted(predict, monkeypatch, error, after, *arguments):
         return predict(*arguments)
 
 
+def test_columns_of_parquet_keep_their_types(predict, classifier, tmp_path):
+    columns = {
+        "text": pyarrow.array(["a", "b"], pyarrow.large_string()),
+        "error": pyarrow.array([2**64 - 1, 3], pyarrow.uint64()),
+        "when": pyarrow.array([1_700_000_000_123_456_789, None], pyarrow.timestamp("ns")),
+        "counts": pyarrow.array([[("a", 1)], []], pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+        "kind": pyarrow.array(["x", "y"]).dictionary_encode(),
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
+    outcome = predict(classifier, "--file", tmp_path / "rows.parquet", "--out", "out.parquet")
+    assert outcome.status == 0, outcome.err
+    found = pyarrow.parquet.read_table(tmp_path / "out.parquet")
+    for name, column in columns.items():
+        kept = found["input_error" if name == "error" else name].combine_chunks()
+        assert kept.equals(column), name
+
+
+def test_an_integer_too_large_for_parquet(predict, classifier, tmp_path):
+    file = write(tmp_path / "rows.jsonl", [{"text": "a", "id": 2**64}, {"text": "b", "id": 1}])
+    outcome = predict(classifier, "--file", file, "--out", "out.parquet")
+    assert outcome.status == 2
+    assert "an integer too large" in outcome.err
+    assert "in .jsonl instead" in outcome.err
+
+
+def test_bytes_of_other_columns_stay(predict, classifier, tmp_path):
+    (tmp_path / "rows.csv").write_bytes(b"text,name\na,caf\xe9\nb,\xf0\x9f\x98\x80\n")
+    assert predict(classifier, "--file", tmp_path / "rows.csv", "--out", "out.csv").status == 0
+    assert [line.split(b",")[1] for line in (tmp_path / "out.csv").read_bytes().splitlines()] == [
+        b"name",
+        b"caf\xe9",
+        "\N{GRINNING FACE}".encode(),
+    ]
+    (tmp_path / "lone.jsonl").write_text(json.dumps({"text": "a", "name": "\ud83d"}))
+    assert predict(classifier, "--file", tmp_path / "lone.jsonl", "--out", "lone.csv").status == 0
+    assert b"a,?," in (tmp_path / "lone.csv").read_bytes()
+
+
 @pytest.mark.parametrize("name", ["out.txt", "out.csv.gz", "out.jsonl", "out.parquet"])
 def test_a_command_that_was_cut_off_continues(predict, classifier, tmp_path, monkeypatch, name):
     out, whole = tmp_path / name, tmp_path / f"whole-{name}"
@@ -367,7 +405,9 @@ def test_a_complete_file_whose_rows_have_no_answer_has_the_same_status_again(
         outcome = predict(*arguments)
         assert outcome.status == 2
         assert f"1 of {len(rows)} rows had no answer" in outcome.err
-    assert "out.csv is complete" in outcome.err
+    assert "out.csv is complete; delete it" in outcome.err
+    outcome = predict(*arguments, "--probabilities")
+    assert "was begun with another probabilities" in outcome.err
     (tmp_path / "out.csv").unlink()
     (tmp_path / "out.csv.part").unlink()
     assert interrupted(predict, monkeypatch, KeyboardInterrupt(), 0, *arguments).status == 130
