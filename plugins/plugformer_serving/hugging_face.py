@@ -198,8 +198,7 @@ async def _continuations(
             for answer in await _answered(service, questions, options)
             for each in (answer, *answer.alternatives)
         ]
-    prompts = ["".join(texts_in(each)) for each in questions]
-    completion = Completion(service, prompts, count, max_new_tokens, stop, sampling)
+    completion = Completion(service, questions, count, max_new_tokens, stop, sampling)
     await completion.answer()
     texts = [
         {"generated_text": f"{choice.prompt if return_full_text else ''}{choice.text}"}

@@ -107,6 +107,23 @@ def test_a_continuation_with_its_prompt_or_alone(served, client):
     assert whole["generated_text"] == f"rain{alone}"
 
 
+@pytest.mark.parametrize("inputs", [{"wrong": "rain"}, {"text": "rain", "wrong": "sea"}, {"text": None}])
+def test_a_prompt_by_column_is_checked_as_by_predict(served, inputs):
+    server = served("continuation")
+    (found,) = server.post("/predict", inputs=inputs).json()
+    response = server.post("/", inputs=inputs)
+    assert (response.status_code, response.json()) == (400, {"error": found["error"]})
+
+
+@pytest.mark.parametrize(("value", "text"), [("rain", "rain"), (1234567, "1234567")])
+def test_a_prompt_by_column_is_read_as_by_predict(served, value, text):
+    server = served("continuation")
+    asked = {"parameters": {"max_new_tokens": 12}}
+    (found,) = server.post("/", inputs={"text": value}, **asked).json()
+    assert found == server.post("/", inputs=text, **asked).json()[0]
+    assert found["generated_text"] == text + server.trained.predict({"text": value}).output
+
+
 def test_vectors_and_similarities(served, client):
     server = served("vectors")
     vector = server.trained.vectors(["rain"])[0].tolist()
