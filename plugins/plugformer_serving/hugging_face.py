@@ -117,10 +117,16 @@ async def _spans(
 ) -> list[Any]:
     """Token classification: parts of the text with their labels, or words with their tags."""
     task_type = service.task_type
+    kinds = {column.name: column.kind for column in service.trained.experiment.columns}
     answers = await _answered(service, questions, AnswerOptions(probabilities=True))
     found = []
     for question, answer in zip(questions, answers, strict=True):
-        example = task_type.example_from_text(question) if isinstance(question, str) else question
+        given = task_type.example_from_text(question) if isinstance(question, str) else question
+        example = {  # inputs first; a text stays as it was given, for the places in it
+            name: given[name] if isinstance(given[name], str) else kind.read(given[name])
+            for name, kind in kinds.items()
+            if name in given
+        }
         text, places = word_places(example)
         tags: Sequence[Any] = answer.output if isinstance(answer.output, list) else []
         by_word = cast("Sequence[Mapping[str, float]]", answer.probabilities or [])

@@ -72,6 +72,21 @@ def test_parts_of_a_text_with_labels(served, client):
     )
 
 
+@pytest.mark.parametrize("strategy", ["none", "simple"])
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [({"words": [1, "red", 23]}, "1 red 23"), ({"tags": ["O", "O"], "words": ["the", "red"]}, "the red")],
+)
+def test_words_by_column_are_read_as_by_predict(served, inputs, text, strategy):
+    parameters = {"aggregation_strategy": strategy, "ignore_labels": []}
+    found, expected = (
+        served("tags").post("/", inputs=each, parameters=parameters).json() for each in (inputs, text)
+    )
+    scores = [[part.pop("score") for part in parts] for parts in (found, expected)]
+    assert found == expected
+    assert scores[0] == pytest.approx(scores[1])
+
+
 def test_tags_without_probabilities_are_answered_as_by_predict(served, monkeypatch):
     """A head that scores whole outputs, such as a conditional random field, has none."""
     head = served("tags").trained.model.head
