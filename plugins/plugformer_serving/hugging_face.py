@@ -47,7 +47,7 @@ def shape_of(service: Service) -> tuple[Shape, bool]:
     """Returns what answers, and whether one text also gets a list of answers."""
     task_type = service.task_type
     if service.generates:
-        return _continuations, not service.continues
+        return (_continuations, False) if service.continues else (_translations, True)
     if service.finds:
         return _vectors, False
     if service.classes and service.trained.model.head.probabilities:
@@ -179,6 +179,30 @@ def _filled(service: Service, question: Question, answer: Prediction) -> dict[st
     return {"sequence": sequence, "token_str": token, "score": answer.probability}
 
 
+async def _translations(
+    service: Service,
+    questions: list[Question],
+    *,
+    max_new_tokens: Tokens = None,
+    num_return_sequences: Count = 1,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    details: Literal[False] = False,
+    decoder_input_details: Any = None,
+    do_sample: Any = None,
+    watermark: Any = None,
+) -> list[Any]:
+    """Translation and other texts written from an input, by the names that tasks give them."""
+    sampling = {"temperature": temperature, "top_p": top_p, "seed": seed}
+    options, _ = service.options(num_return_sequences, max_new_tokens, sampling)
+    return [
+        {"generated_text": each.output, "translation_text": each.output}
+        for answer in await _answered(service, questions, options)
+        for each in (answer, *answer.alternatives)
+    ]
+
+
 async def _continuations(
     service: Service,
     questions: list[Question],
@@ -195,15 +219,8 @@ async def _continuations(
     do_sample: Any = None,
     watermark: Any = None,
 ) -> list[Any]:
-    """Text generation: the prompt and its continuation; answers in text, which have several names."""
+    """Text generation: the prompt and its continuation."""
     count, sampling = num_return_sequences, {"temperature": temperature, "top_p": top_p, "seed": seed}
-    if not service.continues:
-        options, _ = service.options(count, max_new_tokens, sampling)
-        return [
-            {"generated_text": each.output, "translation_text": each.output}
-            for answer in await _answered(service, questions, options)
-            for each in (answer, *answer.alternatives)
-        ]
     completion = Completion(service, questions, count, max_new_tokens, stop, sampling)
     await completion.answer()
     texts = [

@@ -153,6 +153,8 @@ def test_vectors_and_similarities(served, client):
         ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "parameters.top: "),
         ("classes", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}, "compares no sentences"),
         ("source", {"inputs": ["rain", "x" * 99]}, "inputs[1]: "),
+        ("source", {"inputs": "rain", "parameters": {"stop": ["a"]}}, "parameters.stop: "),
+        ("source", {"inputs": "rain", "parameters": {"return_full_text": False}}, "return_full_text: "),
         ("vectors", {"inputs": {"first": "rain"}}, "vectors are those of texts"),
         ("continuation", {"inputs": "rain", "parameters": {"details": True}}, "details"),
     ],
