@@ -74,7 +74,11 @@ def operations(service: Service) -> list[Operation]:
         found.append(Operation("/attention", attention, body_of(attention, "AttentionRequest", inputs=one)))
     if service.continues:
         asked = body_of(complete, "CompletionRequest")
-        found += [Operation("/v1/completions", complete, asked), Operation("/v1/models", list_models)]
+        refusals = {"404": "The server has no such model."}
+        found += [
+            Operation("/v1/completions", complete, asked, refusals=refusals),
+            Operation("/v1/models", list_models),
+        ]
     return found
 
 

@@ -17,9 +17,9 @@ from starlette.responses import Response, StreamingResponse
 
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import Tokenizer
-from plugformer_serving.answering import RequestedText
+from plugformer_serving.answering import Question, RequestedText
 from plugformer_serving.bodies import Count
-from plugformer_serving.service import Service, as_json
+from plugformer_serving.service import Service, as_json, texts_in
 
 DEFAULT_TOKENS = 16
 """Tokens of a completion, as OpenAI's."""
@@ -104,7 +104,7 @@ class Completion:
 
     Args:
         service: The model.
-        prompts: What is continued.
+        prompts: What is continued: texts, or values by column.
         count: Continuations of each prompt.
         max_tokens: Of each; `DEFAULT_TOKENS` if it is None.
         stop: A text that ends one, or several.
@@ -117,7 +117,7 @@ class Completion:
     def __init__(
         self,
         service: Service,
-        prompts: Sequence[str],
+        prompts: Sequence[Question],
         count: int,
         max_tokens: int | None,
         stop: str | list[str] | None,
@@ -132,8 +132,10 @@ class Completion:
         self._hear: Callable[[int, str], None] = lambda _, __: None
         stops = [stop] if isinstance(stop, str) else stop or []
         tokenizer = service.trained.processor.target
-        self.choices = [Choice(prompt, tokenizer, stops) for prompt in prompts for _ in range(count)]
-        self._texts = [self._listening(index) for index in range(0, number, 1 if drawn else count)]
+        questions = [prompt for prompt in prompts for _ in range(count)]
+        self.choices = [Choice("".join(texts_in(each)), tokenizer, stops) for each in questions]
+        chosen = range(0, number, 1 if drawn else count)
+        self._texts = [self._listening(index, questions[index]) for index in chosen]
         self._frame = {
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
@@ -141,14 +143,14 @@ class Completion:
             "model": service.name,
         }
 
-    def _listening(self, index: int) -> RequestedText:
+    def _listening(self, index: int, question: Question) -> RequestedText:
         choice = self.choices[index]
 
         def on_token(token: int) -> None:
             if more := choice.append(token):
                 self._hear(index, more)
 
-        return RequestedText(choice.prompt, index, choice.restart, on_token, lambda: choice.stopped)
+        return RequestedText(question, index, choice.restart, on_token, lambda: choice.stopped)
 
     async def answer(self) -> list[str]:
         """Answers, and returns the last part of each choice.

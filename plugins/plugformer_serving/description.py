@@ -1,8 +1,8 @@
 """What a server says about its model: for the page, and as OpenAPI."""
 
 import random
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, WithJsonSchema
@@ -76,12 +76,14 @@ class Operation:
         handle: Answers, given the service and the body by name. Its docstring is the summary.
         request: What is asked, in the body of a POST; nothing if it is None, by GET.
         answer: What the answer is.
+        refusals: What statuses of this path alone mean, by number.
     """
 
     path: str
     handle: Callable[..., Awaitable[Any]]
     request: type[Body] | None = None
     answer: Any = dict[str, Any]
+    refusals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -109,15 +111,13 @@ def openapi(service: Service, operations: Iterable[Operation]) -> dict[str, Any]
     for each in operations:
         kind = "text/plain" if each.answer is str else "application/json"
         good = _content(schemas[each.path, "serialization"], kind) | {"description": "The answer."}
-        described: dict[str, Any] = {
-            "summary": (each.handle.__doc__ or "").partition("\n")[0],
-            "responses": {"200": good},
-        }
+        described: dict[str, Any] = {"summary": (each.handle.__doc__ or "").partition("\n")[0]}
+        refusals = {"403": "A page of another origin has asked.", **each.refusals}
         if each.request is not None:
             described["requestBody"] = _content(schemas[each.path, "validation"]) | {"required": True}
-            described["responses"] |= {
-                status: _content(_ERROR) | {"description": text} for status, text in _STATUSES.items()
-            }
+            refusals |= _STATUSES
+        bad = {status: _content(_ERROR) | {"description": refusals[status]} for status in sorted(refusals)}
+        described["responses"] = {"200": good, **bad}
         paths[each.path] = {each.method.lower(): described}
     info = {"title": service.name, "description": service.trained.task.description, "version": __version__}
     components = {"schemas": shared.get("$defs", {})}
@@ -127,8 +127,10 @@ def openapi(service: Service, operations: Iterable[Operation]) -> dict[str, Any]
 _ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
 _STATUSES = {
     "400": "The request is wrong; `error` says why.",
+    "408": "The body did not arrive in time.",
     "413": "The request is too large.",
     "415": "The content type is not application/json.",
+    "500": "The server has failed.",
     "503": "Too many texts wait.",
     "504": "There was no answer in time.",
 }

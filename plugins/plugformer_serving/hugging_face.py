@@ -47,7 +47,7 @@ def shape_of(service: Service) -> tuple[Shape, bool]:
     """Returns what answers, and whether one text also gets a list of answers."""
     task_type = service.task_type
     if service.generates:
-        return _continuations, not service.continues
+        return (_continuations, False) if service.continues else (_translations, True)
     if service.finds:
         return _vectors, False
     if service.classes and service.trained.model.head.probabilities:
@@ -117,10 +117,16 @@ async def _spans(
 ) -> list[Any]:
     """Token classification: parts of the text with their labels, or words with their tags."""
     task_type = service.task_type
+    kinds = {column.name: column.kind for column in service.trained.experiment.columns}
     answers = await _answered(service, questions, AnswerOptions(probabilities=True))
     found = []
     for question, answer in zip(questions, answers, strict=True):
-        example = task_type.example_from_text(question) if isinstance(question, str) else question
+        given = task_type.example_from_text(question) if isinstance(question, str) else question
+        example = {  # inputs first; a text stays as it was given, for the places in it
+            name: given[name] if isinstance(given[name], str) else kind.read(given[name])
+            for name, kind in kinds.items()
+            if name in given
+        }
         text, places = word_places(example)
         tags: Sequence[Any] = answer.output if isinstance(answer.output, list) else []
         by_word = cast("Sequence[Mapping[str, float]]", answer.probabilities or [])
@@ -173,6 +179,30 @@ def _filled(service: Service, question: Question, answer: Prediction) -> dict[st
     return {"sequence": sequence, "token_str": token, "score": answer.probability}
 
 
+async def _translations(
+    service: Service,
+    questions: list[Question],
+    *,
+    max_new_tokens: Tokens = None,
+    num_return_sequences: Count = 1,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    details: Literal[False] = False,
+    decoder_input_details: Any = None,
+    do_sample: Any = None,
+    watermark: Any = None,
+) -> list[Any]:
+    """Translation and other texts written from an input, by the names that tasks give them."""
+    sampling = {"temperature": temperature, "top_p": top_p, "seed": seed}
+    options, _ = service.options(num_return_sequences, max_new_tokens, sampling)
+    return [
+        {"generated_text": each.output, "translation_text": each.output}
+        for answer in await _answered(service, questions, options)
+        for each in (answer, *answer.alternatives)
+    ]
+
+
 async def _continuations(
     service: Service,
     questions: list[Question],
@@ -189,17 +219,9 @@ async def _continuations(
     do_sample: Any = None,
     watermark: Any = None,
 ) -> list[Any]:
-    """Text generation: the prompt and its continuation; answers in text, which have several names."""
+    """Text generation: the prompt and its continuation."""
     count, sampling = num_return_sequences, {"temperature": temperature, "top_p": top_p, "seed": seed}
-    if not service.continues:
-        options, _ = service.options(count, max_new_tokens, sampling)
-        return [
-            {"generated_text": each.output, "translation_text": each.output}
-            for answer in await _answered(service, questions, options)
-            for each in (answer, *answer.alternatives)
-        ]
-    prompts = ["".join(texts_in(each)) for each in questions]
-    completion = Completion(service, prompts, count, max_new_tokens, stop, sampling)
+    completion = Completion(service, questions, count, max_new_tokens, stop, sampling)
     await completion.answer()
     texts = [
         {"generated_text": f"{choice.prompt if return_full_text else ''}{choice.text}"}

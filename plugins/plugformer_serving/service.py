@@ -170,9 +170,9 @@ class Service:
 
 
 def texts_in(question: Any) -> list[str]:
-    """Returns the texts of a question, in any column."""
-    if isinstance(question, str):
-        return [question]
+    """Returns the texts of a question, in any column; an integer is one, as in columns of text."""
+    if isinstance(question, str | int):
+        return [str(question)]
     inner = question.values() if isinstance(question, dict) else question
     return [text for part in inner for text in texts_in(part)] if isinstance(question, dict | list) else []
 

@@ -150,6 +150,19 @@ def test_a_wrong_request_is_refused(served, body, status, reason):
     assert reason in complete(served("continuation"), status, **body)["error"]
 
 
+@pytest.mark.parametrize(
+    ("decoding", "statuses"),
+    [(["name=greedy"], [200, 400, 400]), (["name=beam", "size=2"], [200, 200, 400])],
+)
+def test_several_choices_need_chance_or_a_beam_of_their_number(trained, decoding, statuses):
+    overrides = [f"decoding.{option}" for option in decoding]
+    model = plugformer.load(trained("continuation").directory, overrides=overrides)
+    server = Served(Service(model, ServerLimits()))
+    found = [server.post("/v1/completions", prompt="rain", n=n).status_code for n in (1, 2, 3)]
+    server.service.worker.stop()
+    assert found == statuses
+
+
 def test_models_that_do_not_continue_texts_have_no_completions(served):
     assert served("source").post("/v1/completions", prompt="rain").status_code == 404
     assert served("continuation").client.get("/v1/models").json()["data"][0]["id"] == "continuation"

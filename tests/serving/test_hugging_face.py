@@ -72,6 +72,21 @@ def test_parts_of_a_text_with_labels(served, client):
     )
 
 
+@pytest.mark.parametrize("strategy", ["none", "simple"])
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [({"words": [1, "red", 23]}, "1 red 23"), ({"tags": ["O", "O"], "words": ["the", "red"]}, "the red")],
+)
+def test_words_by_column_are_read_as_by_predict(served, inputs, text, strategy):
+    parameters = {"aggregation_strategy": strategy, "ignore_labels": []}
+    found, expected = (
+        served("tags").post("/", inputs=each, parameters=parameters).json() for each in (inputs, text)
+    )
+    scores = [[part.pop("score") for part in parts] for parts in (found, expected)]
+    assert found == expected
+    assert scores[0] == pytest.approx(scores[1])
+
+
 def test_tags_without_probabilities_are_answered_as_by_predict(served, monkeypatch):
     """A head that scores whole outputs, such as a conditional random field, has none."""
     head = served("tags").trained.model.head
@@ -107,6 +122,23 @@ def test_a_continuation_with_its_prompt_or_alone(served, client):
     assert whole["generated_text"] == f"rain{alone}"
 
 
+@pytest.mark.parametrize("inputs", [{"wrong": "rain"}, {"text": "rain", "wrong": "sea"}, {"text": None}])
+def test_a_prompt_by_column_is_checked_as_by_predict(served, inputs):
+    server = served("continuation")
+    (found,) = server.post("/predict", inputs=inputs).json()
+    response = server.post("/", inputs=inputs)
+    assert (response.status_code, response.json()) == (400, {"error": found["error"]})
+
+
+@pytest.mark.parametrize(("value", "text"), [("rain", "rain"), (1234567, "1234567")])
+def test_a_prompt_by_column_is_read_as_by_predict(served, value, text):
+    server = served("continuation")
+    asked = {"parameters": {"max_new_tokens": 12}}
+    (found,) = server.post("/", inputs={"text": value}, **asked).json()
+    assert found == server.post("/", inputs=text, **asked).json()[0]
+    assert found["generated_text"] == text + server.trained.predict({"text": value}).output
+
+
 def test_vectors_and_similarities(served, client):
     server = served("vectors")
     vector = server.trained.vectors(["rain"])[0].tolist()
@@ -121,6 +153,8 @@ def test_vectors_and_similarities(served, client):
         ("classes", {"inputs": "rain", "parameters": {"top": 1}}, "parameters.top: "),
         ("classes", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}, "compares no sentences"),
         ("source", {"inputs": ["rain", "x" * 99]}, "inputs[1]: "),
+        ("source", {"inputs": "rain", "parameters": {"stop": ["a"]}}, "parameters.stop: "),
+        ("source", {"inputs": "rain", "parameters": {"return_full_text": False}}, "return_full_text: "),
         ("vectors", {"inputs": {"first": "rain"}}, "vectors are those of texts"),
         ("continuation", {"inputs": "rain", "parameters": {"details": True}}, "details"),
     ],

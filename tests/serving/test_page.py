@@ -52,6 +52,16 @@ def test_every_path_is_described(served):
     for path, methods in described["paths"].items():
         for method in methods:
             assert server.client.request(method, path).status_code != 404
+    elsewhere = {"403"}  # of a page of another origin, at every path
+    asked = elsewhere | {"400", "408", "413", "415", "500", "503", "504"}
+    assert {
+        path: methods.popitem()[1]["responses"].keys() - {"200"}
+        for path, methods in described["paths"].items()
+    } == {
+        **dict.fromkeys(["/", "/predict", "/attention"], asked),
+        "/v1/completions": asked | {"404"},
+        **dict.fromkeys(["/health", "/metrics", "/v1/models"], elsewhere),
+    }
     schemas = served("number").client.get("/openapi.json").json()["components"]["schemas"]
     _, columns = schemas["AttentionRequest"]["properties"]["inputs"]["anyOf"]
     assert columns["properties"].keys() == {"first", "second"}
