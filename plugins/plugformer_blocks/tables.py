@@ -4,6 +4,7 @@ import csv
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -90,11 +91,19 @@ def find_column(column: TableColumn, names: Sequence[str], count: int, hint: str
 def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: bool) -> Rows:
     csv.field_size_limit(LONGEST_CELL)
     quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    lines = (f"{line}\n" for line in read_lines(file, strict=strict))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, quoting=quoting)
+    lines, number, taken = iter(read_lines(file, strict=strict)), 1, []
+
+    def following() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield f"{line}\n"
+
+    reader = csv.reader(following(), delimiter=delimiter, strict=True, quoting=quoting)
     width, positions = 0, None
     while True:
-        place = f"{file}:{reader.line_num + 1}"
+        number += len(taken)
+        taken.clear()
+        place = f"{file}:{number}"
         try:
             cells = next(reader)
         except StopIteration:
@@ -104,6 +113,9 @@ def _separated(file: Path, find: Find, delimiter: str, *, header: bool, strict: 
             if positions is None:
                 raise malformed from error
             yield malformed
+            lines = chain(taken[1:], lines)  # what follows a stray quote is read again
+            del taken[1:]
+            reader = csv.reader(following(), delimiter=delimiter, strict=True, quoting=quoting)
             continue
         if positions is None:
             width = len(cells)

@@ -116,8 +116,9 @@ def _text(file: Path) -> str:
 def _written(name: str, folder: Path, short: Mapping[str, str], value: Any) -> str:
     """Returns a file without paths, and as it is where it has none."""
     changed = shortened(value, short)
-    if name == "task.yaml" and "pattern" in value.get("decoding", {}):
-        changed["decoding"]["pattern"] = value["decoding"]["pattern"]  # an expression may look like a path
+    for block, key in (("decoding", "pattern"), ("data", "labels")) if name == "task.yaml" else ():
+        if key in value.get(block, {}):
+            changed[block][key] = value[block][key]  # it may look like a path
     if changed == value:
         return _text(folder / name)
     if name.endswith(".yaml"):

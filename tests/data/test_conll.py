@@ -40,6 +40,11 @@ def test_words_that_look_like_numbers_of_tokens_are_words(read):
     assert rows == [(["won", "3-2", "1.5"], ["O", "O", "B"])]
 
 
+def test_a_no_break_space_is_part_of_a_word(read):
+    rows, _ = read(" 10\u00a0000  B-NUM \n", columns={"words": 1, "tags": 2})
+    assert rows == [(["10\u00a0000"], ["B-NUM"])]
+
+
 def test_a_line_with_too_few_columns_is_refused_with_its_place(read):
     with pytest.raises(DataError, match=r"train.conll:3: 2 columns, expected text in column 3"):
         read("1 It PRON\n\n1 rains\n")

@@ -181,6 +181,7 @@ def test_bad_rows_are_named_with_file_and_line(
         ("a\tSports\nb\tSport\n", r"rows\.tsv:2: unknown label 'Sport' \(did you mean 'Sports'\?\).*'World'"),
         ("a\t2\nb\t3\n", r"rows\.tsv:2: unknown label '3'.*'1', '2'"),
         ("a\t1\nb\t3\n", r"labels are numbers, .* neither 0 nor 2 occurs; .*zero_based"),
+        ("a\t1\nb\t2\nc\t0\n", r"labels are numbers, .* both 0 and 2 occur; .*zero_based"),
     ],
 )
 def test_bad_labels_are_named_with_file_and_line(tmp_path: Path, content: str, message: str) -> None:
@@ -208,6 +209,24 @@ def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None
     ):
         assert f"{file}:{words}" in fault
     assert notices[1].startswith("WARNING: test: bad rows skipped: 4 of 6")
+
+
+def test_a_stray_quote_spoils_its_own_line_alone(tmp_path: Path) -> None:
+    rows = ["source,target", *(f"w{number},{number}" for number in range(9))]
+    rows[3], rows[6], rows[9] = '"w2,2', 'say "hi",5', '"two\nlines",8'
+    file = written(tmp_path, "rows.csv", "\n".join(rows))
+    data, (notice,) = skipping(PAIRS, {"train": file})
+    assert data["train"]["target"][:] == ["0", "1", "3", "4", "5", "6", "7", "8"]
+    assert data["train"]["source"][-1] == "two\nlines"
+    assert "1 of 9" in notice
+    assert f"{file}:4: " in notice
+
+
+def test_numbers_are_no_classes_where_names_are_those_of_training(tmp_path: Path) -> None:
+    files = {"train": written(tmp_path, "train.tsv", "a\tham\nb\tspam\n")}
+    files["test"] = written(tmp_path, "test.tsv", "c\t0\n")
+    with pytest.raises(DataError, match=r"test\.tsv:1: unknown label '0'.*'ham', 'spam'"):
+        load(LABELS, files, header=False)
 
 
 def test_examples_with_numbers_say_where_they_stand(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from plugformer.errors import ConfigurationError, RunError
+from plugformer.errors import ConfigurationError, RegistryError, RunError
 from plugformer.registry import Registry
 from plugformer.registry.discovery import discover_built_in
 from plugformer.registry.manifest import parse
@@ -75,11 +75,21 @@ MHA = "plugformer_plugins.attention.grouped:MultiHeadAttention"
 OTHER = "plugformer_plugins.attention.grouped:GroupedQueryAttention"
 
 
-def test_a_name_that_two_offer_is_refused_and_both_are_named(lost):
-    """`PLUGFORMER_PLUGINS` leaves one of them out."""
+def test_of_a_name_that_two_offer_a_run_means_that_of_its_lockfile(lost, trained):
     plugins = [discover_built_in(), offering(OTHER, "plug-a"), offering(MHA, "Plugformer_Differential")]
-    with pytest.raises(ConfigurationError, match=r"offered by Plugformer_Differential .* and plug-a"):
-        load(run := lost(), Registry(plugins))
+    found = load(lost(), Registry(plugins))
+    assert found.predict("May 1, 2001") == load(trained.directory).predict("May 1, 2001")
+    mine = found.registry.find("attention", "differential")
+    assert mine.distribution == "Plugformer_Differential"
+    with pytest.raises(RegistryError, match=r"offered by Plugformer_Differential .* and plug-a"):
+        Registry(plugins).find("attention", "differential")
+
+
+def test_a_name_that_two_others_offer_is_refused_and_both_are_named(lost):
+    """`PLUGFORMER_PLUGINS` leaves one of them out."""
+    plugins = [discover_built_in(), offering(OTHER, "plug-a"), offering(MHA, "plug-b")]
+    with pytest.raises(ConfigurationError, match=r"offered by plug-a .* and plug-b"):
+        load(run := lost(distribution="local", version=""), Registry(plugins))
     assert load(run, Registry(plugins[::2])).predict("May 1, 2001")
 
 

@@ -49,6 +49,7 @@ def with_paths(run_copy, tmp_path):
         json.loads((run_copy / "lock.json").read_text()),
     )
     task["data"]["path"] = str(tmp_path / "secret" / "dates.tsv")
+    task["data"]["labels"] = ["/home/garden", "/media/video"]
     task["decoding"] |= {"pattern": "/opt/[0-9]+", "max_length": 16}
     lock["other_runs"] = {"models": {str(tmp_path / "secret" / "first"): "0" * 64}}
     lock["changes"] = [f"data.path={tmp_path}/secret/dates.tsv after update 4"]
@@ -65,6 +66,7 @@ def test_a_published_run_names_no_folder(with_paths, tmp_path, trained):
         assert str(trained.directory.parent) not in text, name
     assert yaml.safe_load(texts["task.yaml"])["data"]["path"] == "dates.tsv"
     assert yaml.safe_load(texts["task.yaml"])["decoding"]["pattern"] == "/opt/[0-9]+"
+    assert yaml.safe_load(texts["task.yaml"])["data"]["labels"] == ["/home/garden", "/media/video"]
     lock = json.loads(texts["lock.json"])
     assert lock["other_runs"] == {"models": {"first": "0" * 64}}
     assert lock["changes"] == ["data.path=dates.tsv after update 4"]

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
@@ -51,6 +52,7 @@ class Registry:
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
         for entry in _with_conflicts(entry for plugin in self._plugins for entry in plugin.offers):
             self._by_kind[entry.kind].append(entry)
+        self._preferred: Mapping[str, str] = {}
 
     @classmethod
     def discover(cls, *local: Path) -> Self:
@@ -80,6 +82,12 @@ class Registry:
             return self
         plugins = [*self._plugins, *map(discover_local, new)]
         return type(self)(plugins, [*self.local, *new])
+
+    def preferring(self, distributions: Mapping[str, str]) -> Self:
+        """Returns this registry, in which these distributions are meant by `kind/name` in a conflict."""
+        changed = copy(self)
+        changed._preferred = distributions
+        return changed
 
     def with_components(self, components: Mapping[str, Mapping[str, type]]) -> Self:
         """Returns this registry with classes that were defined in this session; their owner is `session`.
@@ -141,6 +149,8 @@ class Registry:
         named = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
         usable = [entry for entry in named if entry.state is EntryState.READY]
         usable = usable or [entry for entry in named if entry.state is EntryState.CONFLICT]
+        if len(usable) > 1 and (preferred := self._preferred.get(f"{kind}/{name}")):
+            usable = [entry for entry in usable if _is_by(entry, preferred)] or usable
         if len(usable) == 1:
             return usable[0]
         if usable:

@@ -261,6 +261,8 @@ def resolve_run(
     """
     tree = read_yaml(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
+    locked = directory.read_lockfile()["components"]
+    registry = registry.preferring({path: record["distribution"] for path, record in locked.items()})
     kinds, last = set(kinds), overrides
     if "data" in last.value:
         kinds.add(Kind.DATA)

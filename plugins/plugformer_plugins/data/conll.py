@@ -77,7 +77,7 @@ class CoNLL(FileData):
                         yield faulty
                 rows, first, error = [], number + 1, None
                 continue
-            fields = line.split("\t") if "\t" in line else line.split()
+            fields = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
             is_comment = (fields[0] == "#" and "\t" not in line) or fields[0] == "-DOCSTART-"
             if is_comment or (1 not in places and _NO_WORD.fullmatch(fields[0])):
                 continue

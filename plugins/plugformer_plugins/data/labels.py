@@ -33,14 +33,16 @@ def first_number(names: Sequence[str], written: Collection[str], *, zero_based: 
     numbers = {str(number) for number in range(len(names) + 1)}
     if not numbers.isdisjoint(names):
         return None
-    if zero_based is not None or "0" in written:
-        return 0 if zero_based is not False else 1
-    if str(len(names)) not in written and not numbers.isdisjoint(written):
+    if zero_based is not None:
+        return 0 if zero_based else 1
+    zero, last = "0" in written, str(len(names)) in written
+    if zero == last and not numbers.isdisjoint(written):
         raise DataError(
-            f"labels are numbers, and nothing shows whether they count from 0 or from 1: neither 0 nor "
-            f"{len(names)} occurs; set data.zero_based, or write names"
+            "labels are numbers, and nothing shows whether they count from 0 or from 1: "
+            f"{'both 0 and' if zero else 'neither 0 nor'} {len(names)} occur{'s' * (not zero)}; set "
+            "data.zero_based, or write names"
         )
-    return 1
+    return 0 if zero else 1
 
 
 def class_numbers(names: Sequence[str], first: int | None) -> dict[str, int]:

@@ -184,14 +184,16 @@ class RowData(Data):
         declared = self.class_names(label)
         train = written.get("train", ())
         names = class_names(train) if declared is None else list(declared)
-        first = first_number(names, {*chain.from_iterable(written.values())}, zero_based=self._zero_based)
+        first = None
+        if declared is not None:
+            every = {*chain.from_iterable(written.values())}
+            first = first_number(names, every, zero_based=self._zero_based)
         numbers = class_numbers(names, first)
         for split, data in examples.items():
             for unknown in (name for name in written[split] if name not in numbers):
                 rows = [row for row, name in enumerate(data[label.name]) if name == unknown]
                 place = data[rows[0]]["place"]
-                known = names if declared is None else numbers  # numbers are for declared names
-                self._reject(_unknown_label(unknown, place, known), stats[split], len(rows))
+                self._reject(_unknown_label(unknown, place, numbers), stats[split], len(rows))
         return DatasetDict(
             {split: _classified(data, label.name, numbers, names) for split, data in examples.items()}
         )
