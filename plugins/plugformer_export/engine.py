@@ -284,6 +284,16 @@ def reads_input(trained: TrainedModel) -> bool:
     return any(column.role == "input" for column in trained.experiment.task_type.columns)
 
 
+def most_tokens(trained: TrainedModel) -> str:
+    """Returns Python for the most tokens of an output; `row` has the tokens of its input or prompt."""
+    decoding, room = trained.task.decoding, trained.task.model.max_length - 1
+    setting = decoding.max_length if decoding.length is None else decoding.length
+    most = setting if isinstance(setting, int) else f"len(row) + {int(setting.removeprefix('source') or 0)}"
+    if len(trained.model.stacks) == 1:  # a prompt and its continuation share the model's length
+        return f"min({most}, {room - reads_input(trained)} - len(row))"
+    return f"min({most}, {room})"
+
+
 def given_tokens(batch: Batch) -> list[list[int]]:
     """Returns the given tokens of each row of the target, without padding."""
     counts = [1] * len(batch.target.ids) if batch.given is None else batch.given.tolist()

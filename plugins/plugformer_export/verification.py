@@ -70,11 +70,18 @@ def verified(
         except (PlugformerError, OSError):
             raise
         except Exception as error:  # those of engines and their converters
-            raise ExportError(f"{target.name}: it cannot compute this model ({described(error)})") from error
+            raise ExportError(f"{target.name}: it cannot compute this model ({_reason(error)})") from error
         card = model_card(trained, figures=result.figures, usage=target.usage(trained))
         (folder / "README.md").write_text(card, encoding="utf-8")
         (folder / RECORD).write_text(json.dumps(result.as_json(), indent=1), encoding="utf-8")
     return result
+
+
+def _reason(error: BaseException) -> str:
+    """Returns on one line what first went wrong, without a converter's advice to its authors."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return described(error).partition(" While executing ")[0]  # PyTorch adds the node and a traceback
 
 
 def held_out(

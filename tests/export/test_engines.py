@@ -1,7 +1,10 @@
 """Engines in place of the model: the same answers, compared once, kept, and the fastest of them."""
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -12,8 +15,11 @@ from plugformer import load
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import Hypothesis
 from plugformer_export import kept as keeping
+from plugformer_export.ctranslate2 import CTranslate2
 from plugformer_export.ctranslate2.engine import Translator
 from plugformer_export.engine import ExportError, UnsupportedExport
+from plugformer_export.onnx import ONNX
+from plugformer_export.verification import verified
 
 BEAM = (*SLOWLY, "decoding.name=beam", "decoding.size=3", "decoding.max_length=30")
 SEARCHES = {
@@ -52,6 +58,51 @@ def test_an_engine_answers_as_the_model(exportable, registry, cache, engine, sea
         with pytest.raises(ConfigurationError, match="2 outputs are asked for"):
             fast.predict(QUESTIONS, n_best=2)
     assert fast.evaluate("validation").metrics == ours.evaluate("validation").metrics
+
+
+LIMITED = {
+    "continuations": (
+        "shakespeare",
+        (
+            *("model.max_length=64", "model.position=learned"),
+            *("decoding.name=greedy", "decoding.max_length=source+40"),
+        ),
+        ["I see", "I see 2 red cats.", "I see 2 red cats. " * 3, ("I see 2 red cats. " * 4)[:63], "I"],
+    ),
+    "translations": (
+        "dates",
+        ("decoding.name=greedy", "decoding.max_length=source+0"),
+        ["5 May 1996", "1", "Wednesday 17 September 2021"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("target", "ask"), [(CTranslate2(), "answer"), (ONNX(), "generate")])
+@pytest.mark.parametrize("kind", LIMITED)
+def test_programs_limit_each_output_by_its_own_input(
+    exportable, sample_data, monkeypatch, tmp_path, kind, target, ask
+):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    task, overrides, texts = LIMITED[kind]
+    trained = exportable(*overrides, task=task)
+    verified(trained, target, tmp_path / "out", examples=4)
+    (code,) = re.findall(r"```python\n(.*?)```", target.usage(trained), re.DOTALL)
+    code += f"\nimport json\nprint(json.dumps([{ask}({texts}), [{ask}([text])[0] for text in {texts}]]))"
+    (tmp_path / "out/program.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path / "out", capture_output=True, check=True
+    )
+    answers = [answer.output for answer in trained.predict(texts)]
+    assert len({*map(len, answers)}) > 1
+    assert json.loads(done.stdout.splitlines()[-1]) == [answers, answers]
+
+
+def test_ctranslate2_leaves_a_full_prompt_to_the_model(exportable, registry, sample_data, monkeypatch, cache):
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    task, overrides, texts = LIMITED["continuations"]
+    ours = exportable(*overrides, task=task)
+    fast = load(ours.directory, registry, engine="ctranslate2")
+    assert [each.output for each in fast.predict(texts)] == [each.output for each in ours.predict(texts)]
 
 
 def test_inputs_are_not_spelled_again_for_every_output(exportable, registry, cache, monkeypatch):

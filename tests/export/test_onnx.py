@@ -7,16 +7,22 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from plugformer.errors import NotExportableError
 from plugformer_export import tokenizer_files
-from plugformer_export.engine import UnsupportedExport
+from plugformer_export.engine import ExportError, UnsupportedExport
 from plugformer_export.onnx import ONNX
 from plugformer_export.onnx.format import programs
 from plugformer_export.verification import verified
 from plugformer_plugins.feed_forward.networks import GELU
+from plugformer_plugins.position.t5 import T5
 
 GALLERY = Path(__file__).resolve().parents[2] / "examples" / "gallery"
+LEARNED_BIASES = (
+    *("model.position=t5", "model.encoder.attention=mha", "model.decoder.attention=gqa"),
+    *("model.decoder.cross_attention.attention=mla", "model.decoder.cross_attention.position=t5"),
+)
 RUNS = {
     "encoder-decoder": (
         "dates",
@@ -40,6 +46,7 @@ RUNS = {
         ("model.attention=talking_heads", "model.position=yarn", "model.residual=stochastic_depth"),
         ["model.onnx"],
     ),
+    "learned biases": ("dates", LEARNED_BIASES, ["encoder.onnx", "decoder_step.onnx"]),
     "two texts, with segments": ("sick-entailment", ("model.position=normalized",), ["model.onnx"]),
 }
 
@@ -81,6 +88,32 @@ def test_exports_are_verified_and_run_without_plugformer(exportable, gallery, tm
         "two texts, with segments",
     ):  # the program searches greedily, reads one text
         assert answers == [answer.output for answer in trained.predict(texts)]
+
+
+def test_a_learned_bias_of_a_plugin_can_be_exported(exportable, tmp_path, monkeypatch):
+    trained = exportable(*LEARNED_BIASES)
+
+    def looked_up(self, query, key):
+        distance = (key.index[:, None, :] - query.index[:, :, None]).abs().clamp(max=len(self.table) - 1)
+        return self.table[distance].permute(0, 3, 1, 2)
+
+    monkeypatch.setattr(T5, "bias", looked_up)
+    found = verified(trained, ONNX(), tmp_path / "out", examples=4)
+    assert found.difference < 1e-4
+
+
+def test_what_the_converter_lacks_is_told_in_one_line(exportable, tmp_path, monkeypatch):
+    forward = GELU.forward
+    trained = exportable()
+    monkeypatch.setattr(
+        GELU, "forward", lambda self, x, context: forward(self, torch.special.bessel_j0(x), context)
+    )
+    with pytest.raises(ExportError) as caught:
+        verified(trained, ONNX(), tmp_path / "out", examples=4)
+    message = str(caught.value)
+    assert "bessel_j0" in message
+    assert not any(text in message for text in ("\n", "\x1b", "issue"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_part_that_cannot_be_traced_is_refused_by_name(exportable, tmp_path, monkeypatch):

@@ -2,8 +2,8 @@
 
 from plugformer.interfaces import BEGIN, END, SPECIAL_TOKENS, Level
 from plugformer.runs import TrainedModel
-from plugformer_export.ctranslate2.engine import search_options
-from plugformer_export.engine import reads_input
+from plugformer_export.ctranslate2.engine import NEVER, search_options
+from plugformer_export.engine import most_tokens, reads_input
 from plugformer_export.tokenizer_files import sides
 
 TRANSLATOR = """
@@ -17,15 +17,19 @@ target = tokenizers.Tokenizer.from_file("tokenizer-{target}.json")
 
 def answer(texts):
     rows = [source.encode(text, add_special_tokens=False).tokens for text in texts]
-    results = translator.translate_batch(
-        rows,
-        max_decoding_length={most},
-        min_decoding_length=0,
-        max_input_length=0,
-        {options},
-    )
-    outputs = [map(target.token_to_id, result.hypotheses[0]) for result in results]
-    return [target.decode(list(output)) for output in outputs]
+    limits = [{most} for row in rows]  # most tokens of each output
+    outputs = {{}}
+    for limit in set(limits):
+        places = [place for place, other in enumerate(limits) if other == limit]
+        results = translator.translate_batch(
+            [rows[place] for place in places],
+            max_decoding_length=limit,
+            min_decoding_length=0,
+            max_input_length=0,
+            {options},
+        )
+        outputs |= zip(places, (result.hypotheses[0] for result in results))
+    return [target.decode([*map(target.token_to_id, outputs[place])]) for place in range(len(texts))]
 
 
 print(answer(["{text}"]))
@@ -40,16 +44,22 @@ tokenizer = tokenizers.Tokenizer.from_file("tokenizer-{target}.json")
 
 
 def answer(texts):
-    rows = [tokenizer.encode(text, add_special_tokens=False).tokens for text in texts]
-    results = generator.generate_batch(
-        [["{begin}", *row{after}] for row in rows],
-        max_length={most},
-        min_length=0,
-        max_batch_size=1,
-        include_prompt_in_result=False,
-        {options},
-    )
-    return [tokenizer.decode(result.sequences_ids[0]) for result in results]
+    outputs = []
+    for text in texts:
+        row = tokenizer.encode(text, add_special_tokens=False).tokens
+        limit = {most}
+        if limit < 1:  # the prompt leaves no room
+            outputs.append("")
+            continue
+        (result,) = generator.generate_batch(
+            [["{begin}", *row{after}]],
+            max_length=limit,
+            min_length=0,
+            include_prompt_in_result=False,
+            {options},
+        )
+        outputs.append(tokenizer.decode(result.sequences_ids[0]))
+    return outputs
 
 
 print(answer(["{text}"]))
@@ -84,13 +94,15 @@ def program(trained: TrainedModel) -> str:
     """Returns Markdown: how to use an export."""
     names, generates = list(sides(trained)), trained.model.level is Level.NEXT_TOKEN
     options = search_options(trained) if generates else {}
+    if options.get("beam_size") == 1:
+        options |= NEVER
     two = len(trained.model.stacks) == 2
     template = TRANSLATOR if two else GENERATOR if generates else ENCODER
     code = template.format(
         source=names[0],
         target=names[-1],
-        most=_most(trained) if generates else "",
-        options=",\n        ".join(f"{name}={value!r}" for name, value in options.items()),
+        most=most_tokens(trained) if generates else "",
+        options=",\n            ".join(f"{name}={value!r}" for name, value in options.items()),
         begin=SPECIAL_TOKENS[BEGIN],
         begin_id=BEGIN,
         after=f', "{SPECIAL_TOKENS[END]}"' if reads_input(trained) else "",
@@ -101,11 +113,3 @@ def program(trained: TrainedModel) -> str:
     if not generates:
         parts.append(HEAD.strip().format(head=trained.model.parts["head"].label))
     return "\n\n".join(parts)
-
-
-def _most(trained: TrainedModel) -> str:
-    """Returns the most tokens of outputs, which may depend on the longest input of a batch."""
-    setting, limit = trained.task.decoding.max_length, trained.task.model.max_length - 1
-    if isinstance(setting, int):
-        return str(min(setting, limit))
-    return f"min({limit}, max(map(len, rows)) + {int(setting.removeprefix('source') or 0)})"

@@ -36,7 +36,7 @@ def search_options(trained: TrainedModel) -> dict[str, Any]:
     return {"beam_size": 1, "length_penalty": 0}
 
 
-_NEVER = {"suppress_sequences": [[SPECIAL_TOKENS[PADDING]], [SPECIAL_TOKENS[BEGIN]]]}
+NEVER = {"suppress_sequences": [[SPECIAL_TOKENS[PADDING]], [SPECIAL_TOKENS[BEGIN]]]}
 """Its probabilities are then those of the other tokens alone, which matters to sums, not to a maximum."""
 
 _Found = tuple[Sequence[Sequence[int]], Sequence[float]]
@@ -67,7 +67,7 @@ class _Generates(SearchingModel):
         found = self._found(batch, rows, most, options)
         wrong = [place for place, (each, _) in enumerate(found) if {PADDING, BEGIN} & {*each[0]}]
         if wrong and beams == 1:
-            others = self._found(batch, [rows[place] for place in wrong], most, options | _NEVER)
+            others = self._found(batch, [rows[place] for place in wrong], most, options | NEVER)
             for place, other in zip(wrong, others, strict=True):
                 found[place] = other
         penalty, answers = self._options["length_penalty"], []
@@ -137,6 +137,11 @@ class Translator(_Generates):
 
 class Generator(_Generates):
     """Of a decoder alone."""
+
+    def finds(self, batch: Batch) -> bool:
+        """Returns whether all prompts leave room: it refuses to continue one by no token."""
+        model: Any = self.trained.model
+        return bool((model.room(batch) > 0).all())
 
     def logits(self, batch: Batch) -> Float[Tensor, "batch length outputs"]:
         """Returns the logits of all positions but the last."""

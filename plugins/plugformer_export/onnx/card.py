@@ -5,6 +5,7 @@ from typing import Any
 from plugformer.interfaces import Batch, Level
 from plugformer.runs import TrainedModel
 from plugformer_blocks import tensors_of
+from plugformer_export.engine import most_tokens
 from plugformer_export.tokenizer_files import sides
 
 _OPEN = """\
@@ -46,26 +47,28 @@ def inputs(rows):
 
 _GENERATE = """
 
-def generate(texts, longest=LONGEST):
+def generate(texts):
     \"\"\"Continues each text with the most probable token until END: greedy search.\"\"\"
     encoded = [source.encode(text, add_special_tokens=False).ids for text in texts]
+    limits = [LIMIT for row in encoded]  # most tokens of each output
     special = config["special_ids"]
-    found = run("begin", inputs(encoded))
-    past = {name.replace("present", "past"): value for name, value in found.items()}
-    rows, ended = [[] for _ in texts], np.zeros(len(texts), dtype=bool)
-    for _ in range(longest + 1):
-        logits = found["logits"]
+    found, past = run("begin", inputs(encoded)), {}
+    rows, active = [[] for _ in texts], list(range(len(texts)))
+    while True:
+        past |= {name.replace("present", "past"): value for name, value in found.items()}
+        logits = past.pop("logits")
         logits[:, [special["padding"], special["begin"]]] = -np.inf
         tokens = logits.argmax(axis=1)
-        ended |= tokens == special["end"]
-        if ended.all():
-            break
-        for row, token, over in zip(rows, tokens.tolist(), ended):
-            if not over and len(row) < longest:
-                row.append(token)
+        going = tokens != special["end"]
+        kept = [n for n, row in enumerate(active) if going[n] and len(rows[row]) < limits[row]]
+        if not kept:
+            return [target.decode(row) for row in rows]
+        if len(kept) < len(active):
+            past = {name: value[kept] for name, value in past.items()}
+            active, tokens = [active[n] for n in kept], tokens[kept]
+        for row, token in zip(active, tokens.tolist()):
+            rows[row].append(token)
         found = run("step", {"tokens": tokens, **past})
-        past |= {name.replace("present", "past"): value for name, value in found.items()}
-    return [target.decode(row) for row in rows]
 """
 
 _CLASSIFY = """
@@ -121,12 +124,10 @@ def template_of(one: Batch) -> dict[str, Any]:
 
 def program(trained: TrainedModel) -> str:
     """Returns Markdown with the program."""
-    names, limit = list(sides(trained)), 0
-    if trained.model.level is Level.NEXT_TOKEN:
-        predictor: Any = trained.predictor()
-        limit = predictor.allowed.longest
+    names = list(sides(trained))
+    limit = most_tokens(trained) if trained.model.level is Level.NEXT_TOKEN else ""
     code = _OPEN + _BODIES[trained.model.level]
-    code = code.replace("SOURCE", names[0]).replace("TARGET", names[-1]).replace("LONGEST", str(limit))
+    code = code.replace("SOURCE", names[0]).replace("TARGET", names[-1]).replace("LIMIT", limit)
     return (
         "Install `onnxruntime` and `tokenizers`, and save this program next to the files. `config.json` "
         "names the inputs and outputs of the programs, the special token ids and the classes. Masks are true "

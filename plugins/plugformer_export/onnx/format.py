@@ -60,7 +60,8 @@ class ONNX(ExportEngine):
         begin = "encoder.onnx" if len(trained.model.stacks) > 1 else "decoder_begin.onnx"
         files = {"model": "model.onnx", "begin": begin, "step": "decoder_step.onnx"}
         for name, (each, traced) in self._traced.items():
-            with quiet(*_LOGGERS):
+            # With gradients, a learned bias has attention traced through another kernel, of other strides.
+            with torch.no_grad(), quiet(*_LOGGERS):
                 written = torch.onnx.export(
                     traced,
                     dynamo=True,
