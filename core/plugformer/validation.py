@@ -60,6 +60,7 @@ def validate(
     """
     experiment = Experiment.from_resolved(resolved, rows=rows)
     findings = list(_unfit(experiment))
+    grouped = experiment.task.training.optimizer.groups or experiment.task.model.parametrization.options
 
     def add(more: Iterable[Finding]) -> None:
         """Adds what is wrong at places of which nothing has been said yet."""
@@ -71,13 +72,15 @@ def validate(
         refused = {path for path, _ in findings}
         if ("model", "architecture") not in refused:
             add(_model_problems(experiment, computes=("model", "head") not in refused))
-        if not findings:
+        if not findings and (grouped or experiment.task.training.callbacks):
             model, refused_by_hooks = _shown_to_hooks(experiment)
-            add([*refused_by_hooks, *_other_tokenizers(experiment)])
+            add(refused_by_hooks)
+        if not findings:
+            add(_other_tokenizers(experiment))
     if data and ("data",) not in dict(findings):
         add(_data_problems(experiment))
     experiment.raise_for(findings)
-    if experiment.task.training.optimizer.groups or experiment.task.model.parametrization.options:
+    if grouped:
         optimizer_of(experiment, model)
     return experiment
 

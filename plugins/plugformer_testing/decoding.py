@@ -53,10 +53,11 @@ class Script:
 
 @dataclass
 class ScriptedSession(Session):
-    """A session with a script in place of a model."""
+    """A session with a script in place of a model; it counts the tokens that are computed."""
 
     script: Script
     every: int = 1
+    computed: int = 0
     rows: list[tuple[int, Prefix]] = field(init=False)
     length: int = field(default=0, init=False)
 
@@ -89,6 +90,7 @@ class ScriptedSession(Session):
                 continue
             possible = self.scores[row, token].isfinite()
             require.that(possible, f"a row is extended by token {token}, whose probability is zero")
+        self.computed += len(tokens)
         self.length += 1
         pairs = zip(self.rows, tokens.tolist(), strict=True)
         self._set_rows([(sentence, (*prefix, token)) for (sentence, prefix), token in pairs])
