@@ -25,8 +25,8 @@ def cluster():
 
 def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     waiting = cells(tmp_path, registry)
-    ended = [message for _, message in filter(None, RayExecutor().events(waiting))]
-    assert [message.failure for message in ended] == [None, None]
+    messages = [message for _, message in filter(None, RayExecutor().events(waiting))]
+    assert [message.failure for message in messages if message.ended] == [None, None]
     assert all(cell.result({}).loss > 0 for cell in waiting)
 
 
@@ -47,7 +47,7 @@ def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(registry, tmp_path
 def test_a_failing_cell_on_a_cluster_fails_alone(registry, tmp_path):
     waiting = cells(tmp_path, registry)
     waiting[0] = replace(waiting[0], ingredients={**waiting[0].ingredients, "task": {"type": "nonsense"}})
-    ended = filter(None, RayExecutor().events(waiting))
-    failures = {cell.seed: message.failure for cell, message in ended}
+    messages = filter(None, RayExecutor().events(waiting))
+    failures = {cell.seed: message.failure for cell, message in messages if message.ended}
     assert "nonsense" in failures[1]
     assert failures[2] is None
