@@ -2,6 +2,7 @@
 
 import random
 import sys
+from math import log
 from itertools import pairwise
 from pathlib import Path
 
@@ -117,3 +118,13 @@ def test_the_difficulty_reached_is_read_off_between_two(probes, monkeypatch) -> 
     assert described([half, {4.0: 1.0, 16.0: 1.0}]) == "8, >= 16"
     assert described([half, {4.0: 0.5, 16.0: 1.0}]) == "< 4, 8"
     assert described([{4.0: 1.0, 16.0: 0.8, 64.0: 1.0}]) == "8"
+
+
+def test_bits_a_parameter_are_those_that_the_loss_leaves(probes, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(PROBES))
+    from reached import bits_a_parameter
+
+    arm = {"task": {"data": {"facts": 100, "values": 64}}, "cost": {"parameters": 300}}
+    assert bits_a_parameter(arm, [0.0]) == "2.000"
+    assert bits_a_parameter(arm, [log(64)] * 2) == "0.000 ± 0.000"
+    assert bits_a_parameter(arm, [log(8)]) == "1.000"
