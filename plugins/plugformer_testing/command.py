@@ -34,14 +34,14 @@ def command(
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A run whose examples and sizes the checks of a hook take."),
+        typer.Option(metavar="DIR", help="A run whose examples and sizes the checks of a callback take."),
     ] = None,
     registry: LocalManifest = None,
 ) -> None:
     """Run the contract tests against components.
 
     Pytest runs them, one test for each check of a component. A failure says what is wrong, and the smallest
-    case that shows it; a skipped check has a reason. A component, command or hook that cannot be imported
+    case that shows it; a skipped check has a reason. A component, command or callback that cannot be imported
     fails with the cause. The exit status is that of pytest: 1 if a check failed.
     """
     from plugformer.configuration.overrides import read_overrides

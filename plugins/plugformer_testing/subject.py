@@ -81,7 +81,9 @@ class Subject:
             entry, component = registry.find(path, name), registry.load(path, name)
         expected = {**dict(entry.expected_failures), **(expected_failures or {})}
         if run is not None and entry.kind != Kind.CALLBACK:
-            raise ConfigurationError(f"a run is for the checks of a hook, not of {entry.kind}/{entry.name}")
+            raise ConfigurationError(
+                f"a run is for the checks of a callback, not of {entry.kind}/{entry.name}"
+            )
         trained = None if run is None else load(run, registry, device="cpu")
         return cls(entry, component, dict(options or {}), model or MODEL, expected, registry, trained)
 

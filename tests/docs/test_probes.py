@@ -2,8 +2,8 @@
 
 import random
 import sys
-from math import log
 from itertools import pairwise
+from math import log
 from pathlib import Path
 
 import pytest

@@ -218,13 +218,13 @@ _LOST = object()
 def with_weights(
     layers: Sequence[Tree], registry: Registry, absolute: Callable[[Tree, KeyPath], Any]
 ) -> Tree:
-    """Merges layers with what `model.initialize_from` decides, and the hook that loads the weights.
+    """Merges layers with what `model.initialize_from` decides, and the callback that loads the weights.
 
-    `{x: ..., OPTIONS}` means the hook `initialize_from_x`; see `plugformer.interfaces.Callback.decided`.
+    `{x: ..., OPTIONS}` means the callback `initialize_from_x`; see `plugformer.interfaces.Callback.decided`.
 
     Args:
         layers: The defaults, then those that are written.
-        registry: Has the hook.
+        registry: Has the callback.
         absolute: Returns the value at a path of a tree, absolute if it is a folder.
 
     Raises:

@@ -169,7 +169,7 @@ class Callback:
         self,
         written: Mapping[str, Any],  # noqa: ARG002 (a default)
     ) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
-        """Returns what the weights of `model.initialize_from` decide in a written task, by default nothing.
+        """Returns the settings that the weights of `model.initialize_from` fix in a task; none by default.
 
         That is a file for messages, settings that a task must not contradict, and ones that it may replace.
         """

@@ -71,8 +71,8 @@ class TrainingState:
 
     Attributes:
         optimizer: Its `state_dict` is a collective, and does not depend on the number of processes.
-        hooks: Components that take part, by name.
-        gather: Returns the state of a hook with full tensors, where processes hold shards of them.
+        callbacks: Components that take part, by name.
+        gather: Returns the state of a callback with full tensors, where processes hold shards of them.
         scatter: Returns such a state with this process's shards.
         scaler: Finds the factor of float16's gradients.
         device: The device of this process, whose random generator is saved too.
@@ -81,7 +81,7 @@ class TrainingState:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     progress: TrainingProgress = field(default_factory=TrainingProgress)
-    hooks: Mapping[str, Callback] = field(default_factory=dict)
+    callbacks: Mapping[str, Callback] = field(default_factory=dict)
     gather: Callable[[Any], Any] = lambda state: state
     scatter: Callable[[Any], Any] = lambda state: state
     scaler: torch.amp.GradScaler = field(default_factory=lambda: torch.amp.GradScaler("cpu", enabled=False))
@@ -97,12 +97,14 @@ def save_checkpoint(
 
     Raises:
         RunError: The disk is full or cannot be written, and older checkpoints are kept; or the optimizer or a
-            hook has a state that no checkpoint can hold.
+            callback has a state that no checkpoint can hold.
     """
     parts = {
         "generators": processes.gather(generator_states(state.device)),
         "optimizer": state.optimizer.state_dict(),
-        "callbacks": {name: state.gather(hook.state_dict()) for name, hook in state.hooks.items()},
+        "callbacks": {
+            name: state.gather(callback.state_dict()) for name, callback in state.callbacks.items()
+        },
         "scaler": state.scaler.state_dict(),
     }
     path = folder / f"step-{state.progress.step:08d}"
@@ -138,7 +140,7 @@ def load_checkpoint(
     `notify` receives a message if the number of processes or the device is another one.
 
     Raises:
-        RunError: The checkpoint is damaged, or belongs to another model, optimizer or hook.
+        RunError: The checkpoint is damaged, or belongs to another model, optimizer or callback.
     """
     path = max(folder.glob("step-*"), default=None)
     if path is None:
@@ -166,12 +168,12 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, Any]]:
         parts = join_tensors(record["parts"], tensors)
         vars(state.progress).update(vars(TypeAdapter(TrainingProgress).validate_python(record["progress"])))
         state.optimizer.load_state_dict(parts["optimizer"])
-        for name, hook in state.hooks.items():
+        for name, callback in state.callbacks.items():
             if parts["callbacks"].get(name):
-                hook.load_state_dict(state.scatter(parts["callbacks"][name]))
+                callback.load_state_dict(state.scatter(parts["callbacks"][name]))
         state.scaler.load_state_dict(parts["scaler"])
         generators: list[dict[str, Any]] = parts["generators"]
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        words = f"{path} belongs to another optimizer, other hooks or another version: {described(error)}"
+        words = f"{path} belongs to another optimizer, other callbacks or another version: {described(error)}"
         raise RunError(f"{words}. Resume with the components that wrote it, or train again") from error
     return generators

@@ -80,7 +80,7 @@ class RunDirectory:
         path: The directory.
         task: The task, fully resolved.
         lockfile: What the run was made of: versions, hashes of components, data and files.
-        model: The best parameters so far; at the end their average, if a hook makes one.
+        model: The best parameters so far; at the end their average, if a callback makes one.
         metrics: The log of the training, one JSON object a line.
         checkpoints: The checkpoints that training resumes from.
         learned: State that the task's type has learned, such as the names of the classes.

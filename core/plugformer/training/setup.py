@@ -73,7 +73,7 @@ def create_trainer(
             trained.model,
             optimizer.build(strategy.trained.named_parameters()),
             progress,
-            hooks=hooks.components,
+            callbacks=hooks.components,
             gather=strategy.gather,
             scatter=strategy.scatter,
             scaler=strategy.scaler,

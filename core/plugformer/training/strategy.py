@@ -115,7 +115,7 @@ class TrainingStrategy:
         parameters = dict(self.trained.named_parameters())
         for name, value in values.items():
             if name not in parameters or parameters[name].shape != value.shape:
-                returned = f"a hook's evaluated_parameters returns {name!r} of shape {tuple(value.shape)}"
+                returned = f"a callback's evaluated_parameters returns {name!r} of shape {tuple(value.shape)}"
                 raise RegistryError(f"{returned}, expected parameters of the model, by name, of their shapes")
         kept = {name: parameters[name].detach().clone() for name in values}
         _assign(parameters, values)

@@ -132,7 +132,7 @@ class Trainer:
         """Makes an update; evaluates, saves or stops when it is time."""
         with self.processes.peer_failure_as_error(), compiler_errors_explained():
             update = self._update()
-        if update.loss is None:  # processes do not ask each other whether a hook has failed
+        if update.loss is None:  # processes do not ask each other whether a callback has failed
             self.hooks.call("step_ended", run=self.run, update=update)
             return
         self._tell("step_ended", update=update)
@@ -188,7 +188,7 @@ class Trainer:
         )
 
     def _draw(self) -> list[CountedBatch]:
-        """Returns this process's batches of the next update, after hooks have changed them."""
+        """Returns this process's batches of the next update, after callbacks have changed them."""
         batches = self.stream.next(self.progress, self._counted)
         self.progress.step = step = self.progress.step + 1
         changed = []
@@ -227,13 +227,13 @@ class Trainer:
         return losses
 
     def _objective(self, model: Model, batch: Batch) -> Loss:
-        """Returns a batch's loss as hooks compute it."""
+        """Returns a batch's loss as callbacks compute it."""
         step = self.progress.step
         loss: Loss = self.hooks.ask("training_loss", run=self.run, model=model, batch=batch, step=step)
         return loss
 
     def _seed_hooks(self, hook: str, number: int) -> None:
-        """Lets hooks draw other numbers for each batch of an update, whichever process has it."""
+        """Lets callbacks draw other numbers for each batch of an update, whichever process has it."""
         batch = number * self.processes.count + self.processes.index
         self.hooks.seed(self.settings.replicate_seed, hook, self.progress.step, batch)
 
@@ -311,14 +311,14 @@ class Trainer:
         return best is None or self._rank(evaluation) < best
 
     def _evaluated_parameters(self) -> AbstractContextManager[None]:
-        """A context in which the model has the values that are evaluated and saved, of hooks or optimizer."""
+        """A context in which the model has the values of callbacks or the optimizer that are evaluated and saved."""
         wanted = self.hooks.ask("evaluated_parameters", run=self.run, model=self.strategy.trained)
         if wanted is None:
             wanted = evaluated_values(self.state.optimizer, self.strategy.trained)
         return nullcontext() if wanted is None else self.strategy.temporary_values(wanted)
 
     def _average(self) -> None:
-        """Ends with the average of several evaluations' parameters, if a hook makes one."""
+        """Ends with the average of several evaluations' parameters, if a callback makes one."""
         average = self.hooks.ask("averaged_parameters", run=self.run)
         if average is None:
             return

@@ -408,7 +408,7 @@ def _settings_of(trial: Record) -> str:
 
 
 def updates(findings: Findings) -> list[Record]:
-    """Returns what updates cost, of the arms of which it was measured."""
+    """Returns the cost of an update of each arm where it was measured."""
     costs = [arm["cost"].get("update") for arm in findings.record["arms"]]
     return [update for update in costs if update]
 

@@ -76,7 +76,7 @@ class MeanAbsoluteError(NumberMetric):
 class Pearson(OutputMetric):
     """Correlation of predicted numbers with the right ones.
 
-    Pearson's r, from -1 to 1; 0 where either numbers are all the same, of which it is not defined.
+    Pearson's r, from -1 to 1; 0 if all predictions or all targets are equal, where it is undefined.
     See https://aclanthology.org/S14-2001.
     """
 
