@@ -1,6 +1,6 @@
 """The contract of architectures, see plugformer.interfaces.spec."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +33,6 @@ from plugformer.interfaces import (
     Tokens,
     View,
 )
-from plugformer.model import PartSpec
 from plugformer.registry import Kind
 from plugformer.validation import fitting, reads
 from plugformer_testing import require
@@ -393,13 +392,13 @@ def _dependence(stack: nn.Module, model: Model, batch: Batch) -> tuple[Context, 
     return context, torch.stack([gradient.abs().sum(dim=2) > _NOTHING for gradient in gradients], dim=1)
 
 
-def check_residual(name: str, case: EncodedCase, residual: PartSpec) -> None:
+def check_residual(name: str, case: EncodedCase, residual: type, options: Mapping[str, Any]) -> None:
     """Checks a built-in architecture in whose layers another residual connection joins the sublayers."""
     subject = Subject.of(f"architecture/{name}")
     make = partial(small_model, subject.create(), case.level, case.sizes, inputs=case.reads)
-    subject.once((case.level, case.reads), lambda: make(residual=residual))
+    subject.once((case.level, case.reads), lambda: make(residual=(residual, options)))
     small = _SmallExperiment.of(subject, case)
-    require.that(residual.make in {part.make for part in small.model.parts.values()}, "it is in no layer")
+    require.that(residual in {part.make for part in small.model.parts.values()}, "it is in no layer")
     for check in (examples_are_independent, nothing_reads_what_it_predicts):
         check.function(small)
     if case in _GENERATED:

@@ -15,11 +15,14 @@ from datasets import ClassLabel, Dataset
 from numpy import ndarray
 from torch import Tensor, nn
 
+from plugformer.configuration.overrides import read_dictionary
+from plugformer.configuration.task import ModelSettings
 from plugformer.data import EncodedSplit, Processor
 from plugformer.data.arrow import columns_of, encoded_examples
 from plugformer.data.encoding import encoded_rows
 from plugformer.data.processor import sample_subwords
 from plugformer.errors import ConfigurationError
+from plugformer.experiment import model_spec
 from plugformer.interfaces import (
     Architecture,
     Column,
@@ -38,7 +41,7 @@ from plugformer.interfaces import (
     View,
     evaluating,
 )
-from plugformer.model import LayerSpec, Limits, ModelSpec, PartSpec, Sizes, StackSpec, build
+from plugformer.model import Limits, Sizes, build
 from plugformer.registry import Kind, Registry
 from plugformer.validation import fitting, reads, serves
 from plugformer_testing import require
@@ -47,9 +50,7 @@ from plugformer_testing.subject import MODEL, OUTPUTS
 
 VOCABULARY = 13
 MAX_LENGTH = MODEL.max_length
-LAYERS = 2
-
-HEADS = {Level.NEXT_TOKEN: "language_model", Level.TOKEN: "token_classifier", Level.SEQUENCE: "classifier"}
+_SETTINGS = {"layers": 2, **{name: value for name, value in vars(MODEL).items() if name != "place"}}
 
 
 def small_model(
@@ -58,47 +59,19 @@ def small_model(
     sizes: Sizes,
     *,
     inputs: tuple[Input, ...] = (Input(),),
-    head: str = "",
-    position: str = "rope",
-    residual: PartSpec | None = None,
     view: Callable[[View], View] = lambda view: view,
-    layers: int = LAYERS,
-    max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
+    **settings: Any,
 ) -> Model:
-    """Returns a model of a few layers in double precision and evaluation mode, its parameters perturbed."""
-    registry = registry or Registry.discover()
+    """Returns a model in double precision and evaluation mode, its parameters perturbed.
 
-    def part(kind: Kind, name: str) -> PartSpec:
-        return PartSpec(registry.load(kind, name), label=f"{kind} {name!r}")
-
-    attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
-    residual, feed_forward = residual or part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
-    stacks: dict[str, StackSpec] = {}
-    names = [name for name, _ in architecture.stacks]
-    for name, seen in architecture.stacks:
-        crossing = {"cross_attention": attention} if name != names[0] else {}
-        sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
-        stacks[name] = StackSpec(
-            name=name,
-            view=view(seen),
-            layers=(LayerSpec(sublayers, norm, residual),) * layers,
-            position=part(Kind.POSITION, position),
-            norm=norm,
-            read_by=layers if name != names[-1] else 0,
-        )
-    shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
-    spec = ModelSpec(
-        architecture=architecture,
-        level=level,
-        inputs=inputs,
-        stacks=stacks,
-        head=part(Kind.HEAD, head or HEADS[level]) if head or level in HEADS else PartSpec(_RowScores),
-        initialization=part(Kind.INITIALIZATION, "default"),
-        max_length=max_length,
-        **shared,
-    )
-    return perturbed(build(spec, sizes))
+    It has few layers of the parts that a task has by default; `settings` are other values of `model` there.
+    """
+    written = {"architecture": "-", "head": _HEADS[level], **_SETTINGS, **settings}
+    tree, registry = read_dictionary(written, "model", registry or Registry.discover())
+    spec = model_spec(ModelSettings.model_validate(tree.value), registry, architecture, level, inputs=inputs)
+    stacks = {name: replace(stack, view=view(stack.view)) for name, stack in spec.stacks.items()}
+    return perturbed(build(replace(spec, stacks=stacks), sizes))
 
 
 class _RowScores(Head):
@@ -117,6 +90,14 @@ class _RowScores(Head):
     def loss(self, hidden: Tensor, targets: Tensor, context: HeadInput) -> tuple[Tensor, Tensor]:
         errors = (self.logits(hidden, context) - targets[:, None]).masked_fill(~context.real, 0.0)
         return errors.square().sum(), targets.new_tensor(len(targets))
+
+
+_HEADS: Mapping[Level, str | type[Head]] = {
+    Level.NEXT_TOKEN: "language_model",
+    Level.TOKEN: "token_classifier",
+    Level.SEQUENCE: "classifier",
+    Level.VECTOR: _RowScores,
+}
 
 
 @dataclass(frozen=True)

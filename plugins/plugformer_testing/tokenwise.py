@@ -17,7 +17,6 @@ from plugformer.interfaces import (
     Positions,
     Residual,
 )
-from plugformer.model import PartSpec
 from plugformer.registry import Kind
 from plugformer_testing import architecture, require
 from plugformer_testing.contract import contract_check
@@ -182,7 +181,7 @@ def models_keep_their_contract(subject: Subject, case: tuple[str, EncodedCase]) 
     made: list[Residual] = [subject.at(place).create() for place in places]
     if all(residual.takes == "all" for residual in made):
         return
-    architecture.check_residual(name, examples, PartSpec(subject.component, subject.options))
+    architecture.check_residual(name, examples, subject.component, subject.options)
 
 
 def sublayers(names: Sequence[str], x: Tensor, real: Tensor | None = None) -> dict[str, Function]:

@@ -66,7 +66,7 @@ PARTS |= {entry.name: REGISTRY.load(Kind.ATTENTION, entry.name) for entry in REG
 CASES = [(name, "rope", {}) for name in PARTS]
 CASES += [("mha", entry.name, {}) for entry in REGISTRY.entries(Kind.POSITION) if entry.name != "rope"]
 CASES += [
-    ("mha", "learned", {"residual": PartSpec(ByToken)}),
+    ("mha", "learned", {"residual": ByToken}),
     ("mha", "rope", {"view": lambda _: Within(CAUSAL)}),
 ]
 

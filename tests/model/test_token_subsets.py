@@ -38,7 +38,7 @@ class HalfOfThem(EverySecond):
 
 def model_of(residual, kind=WRITING, **changes):
     architecture, level = kind
-    return small_model(architecture(), level, SIZES, residual=PartSpec(residual), **changes)
+    return small_model(architecture(), level, SIZES, residual=residual, **changes)
 
 
 def tokens_of(*lengths):
@@ -127,7 +127,7 @@ def test_weights_are_shown_where_the_tokens_are():
 
 
 def test_a_choice_by_sequence_is_refused_in_a_causal_stack():
-    with pytest.raises(ConfigurationError, match=r"BySequence chooses .* Causal\(\) hides"):
+    with pytest.raises(ConfigurationError, match=r"'BySequence' .* chooses .* Causal\(\) hides"):
         model_of(BySequence)
 
 
