@@ -11,7 +11,6 @@ import pytest
 
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
-from plugformer.registry.options import checked_options
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.processes import in_another_process
@@ -182,7 +181,6 @@ def version_is_repeatable(subject: Subject) -> None:
     require.equal(in_another_process(subject, _version), version, "in another process, the version")
 
 
-def _version(component: type[Data], options: dict[str, Any]) -> str:
-    data = component(**checked_options(component, options, component.__name__))
+def _version(data: Data) -> str:
     data.rows = ROWS
     return data.version()

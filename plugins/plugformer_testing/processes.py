@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
+from plugformer.registry.options import checked_options
 from plugformer_testing.subject import Subject
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ _OTHER_PROCESS = {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_P
 
 
 def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
-    """Returns `function(component, options)`, computed in another process, if that can import the class."""
+    """Returns what a function makes of the component in another process, if that can import the class."""
     module, name = subject.component.__module__, subject.component.__qualname__
     if "<locals>" in name or getattr(sys.modules.get(module), "__file__", None) is None:
         pytest.skip(f"another process cannot import {name}, defined in a function or a notebook")
@@ -35,7 +36,8 @@ def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
 
 def _call(function: Callable[..., T], target: str, options: dict[str, Any]) -> T:
     sys.path.append(str(Path.cwd()))  # as with `python -m`
-    return function(resolve_name(target), options)
+    component = resolve_name(target)
+    return function(component(**checked_options(component, options, component.__name__)))
 
 
 def _pool() -> ProcessPoolExecutor:

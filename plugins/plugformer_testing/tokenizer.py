@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.registry.options import checked_options
 from plugformer_testing import require
 from plugformer_testing.contract import contract_check
 from plugformer_testing.processes import in_another_process
@@ -186,8 +185,7 @@ def trained_in_another_process_is_the_same(subject: Subject) -> None:
     _require_same(loaded, trained(subject), "trained in another process")
 
 
-def _trained_file(component: type[Tokenizer], options: dict[str, Any]) -> bytes:
-    tokenizer = component(**checked_options(component, options, component.__name__))
+def _trained_file(tokenizer: Tokenizer) -> bytes:
     tokenizer.train(iter(TRAINING))
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(file := Path(folder, "tokenizer.json"))
