@@ -17,7 +17,6 @@ from plugformer.interfaces import (
     END,
     UNKNOWN,
     Attention,
-    Batch,
     Context,
     Example,
     Level,
@@ -152,9 +151,17 @@ def inspect_attention(trained: TrainedModel, text: str | Example) -> Inspection:
         LengthError: The text is longer than the model can process, and the task does not truncate.
     """
     model, processor = trained.model, trained.processor
-    batch, output = with_answer(trained, text)
-    with evaluating(model), observing(model) as records:
-        model.hidden(batch)
+    split, predictor = trained.questions([text]), trained.predictor()
+    with evaluating(model):
+        (batch,) = predictor.batches(split, [0])
+        if isinstance(predictor, GenerativePredictor):
+            best = predictor.search(batch, 0)[0][0]
+            (output,) = processor.target.decode([best.tokens])
+            batch = split.batch([0], outputs=[best.tokens]).to(batch.device)
+        else:
+            output = predictor.answer(batch, 0)[0].text
+        with observing(model) as records:
+            model.hidden(batch)  # in one pass, what it computed while it answered
     source = _tokens(processor.source, batch.source.ids.flatten().tolist())
     target_ids = batch.target.ids.flatten().tolist()
     generated = processor.task_type.level is Level.NEXT_TOKEN
@@ -167,22 +174,6 @@ def inspect_attention(trained: TrainedModel, text: str | Example) -> Inspection:
         weights = _weights(records, place, (len(query), len(key)))
         views.append(AttentionView(place, type(attention).__name__, query, key, weights))
     return Inspection(text, output, views)
-
-
-def with_answer(trained: TrainedModel, text: str | Example) -> tuple[Batch, str]:
-    """Returns a text or values by column as a batch, and the model's answer.
-
-    An answer that it generates is in the batch, too.
-    `model.hidden(batch)` then computes what the model computed while it answered, in one pass.
-    """
-    split, predictor = trained.questions([text]), trained.predictor()
-    with evaluating(trained.model):
-        (batch,) = predictor.batches(split, [0])
-        if not isinstance(predictor, GenerativePredictor):
-            return batch, predictor.answer(batch, 0)[0].text
-        best = predictor.search(batch, 0)[0][0]
-    (output,) = trained.processor.target.decode([best.tokens])
-    return split.batch([0], outputs=[best.tokens]).to(batch.device), output
 
 
 def _weights(
