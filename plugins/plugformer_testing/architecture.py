@@ -257,12 +257,11 @@ def all_that_is_given_is_read(small: _SmallExperiment) -> None:
 
     Or it changes marks of tokens, which a model's views and positional encodings may read.
     """
-    for part in (*small.encoded.inputs, "output", "start"):
-        if _part(small.encoded, part) is not None:
-            encoded = _with_other_token(small.encoded, part, 0)
-            same = torch.allclose(small.states(encoded=encoded), small.states(), atol=1e-9)
-            marked = _marks(small.batch(encoded=encoded)) != _marks(small.batch())
-            require.that(marked or not same, f"no hidden state changes with the first token of the {part}")
+    for part in _parts(small.encoded):
+        encoded = _with_other_token(small.encoded, part, 0)
+        same = torch.allclose(small.states(encoded=encoded), small.states(), atol=1e-9)
+        marked = _marks(small.batch(encoded=encoded)) != _marks(small.batch())
+        require.that(marked or not same, f"no hidden state changes with the first token of the {part}")
 
 
 def _marks(batch: Batch) -> list[Any]:
@@ -271,7 +270,7 @@ def _marks(batch: Batch) -> list[Any]:
 
 def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
     """Returns examples with another ordinary token at a place of a part, all of them end to end."""
-    sequences: Any = _part(encoded, part)
+    sequences = _parts(encoded)[part]
     values = sequences.values.copy()
     values[place] += -1 if values[place] > len(SPECIAL_TOKENS) else 1
     changed = replace(sequences, values=values)
@@ -281,10 +280,9 @@ def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
     return replace(encoded, **other)
 
 
-def _part(encoded: Encoded, part: str) -> Ragged | None:
-    """Returns the tokens of an input by its name, of `output` or of `start`."""
-    found: Ragged | None = encoded.inputs.get(part) or getattr(encoded, part)
-    return found
+def _parts(encoded: Encoded) -> dict[str, Ragged]:
+    """Returns the tokens of inputs by name, of `output` and of `start`, if there are any."""
+    return encoded.parts if encoded.start is None else {**encoded.parts, "start": encoded.start}
 
 
 @contract_check(cases=CASES, given=_SmallExperiment.of)

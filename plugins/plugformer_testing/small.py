@@ -227,12 +227,10 @@ class SmallTask:
     def encode(self, examples: Any = None, task_type: TaskType | None = None) -> dict[str, list[Any]]:
         """Returns examples, by default the task's, as the type or another one encodes them."""
         known = replace(self.known, task_type=task_type or self.task_type)
-        encoded = known.encode(examples or self.examples)
-        require.that(isinstance(encoded, Mapping), f"it encodes {type(encoded)}, expected lists by name")
-        found: dict[str, Any] = dict(encoded)
-        for part, rows in found.items():
-            found[part] = [list(row) if isinstance(row, Sequence) else row for row in rows]
-        return found
+        return {
+            part: [list(row) if isinstance(row, Sequence) else row for row in rows]
+            for part, rows in known.encode(examples or self.examples).items()
+        }
 
     def encoded(self) -> Encoded:
         """Returns the examples as the type encodes them."""
