@@ -38,22 +38,19 @@ _TASKS: Mapping[str, Mapping[str, Any]] = {
 def _trained(kind: str) -> Iterator[TrainedModel]:
     """A small trained model of a type of task; what its engines keep is gone afterwards."""
     settings = dict(_TASKS[kind])
+    question, answer = settings.pop("columns")
+    rows = [{question: text, answer: text.split()[0]} for text in _TEXTS]
+    data = dict.fromkeys(("train", "validation", "test"), rows)
     with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "examples.tsv"
-        rows = [(text, text.split()[0]) for text in _TEXTS]
-        lines = ["\t".join(row) for row in (settings.pop("columns"), *rows)]
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        files = {"train": str(file), "validation": str(file), "test": str(file)}
         task = {
             "type": kind,
-            "data": {"name": "table", "files": files},
             "tokenizer": {"name": "words"},
             "training": {"steps": 2, "batch_size": 8, "evaluate_every": 2},
             **settings,
             "model": {**_MODEL, **settings["model"], "position": "learned", "attention": "mha"},
         }
         with mock.patch.dict(os.environ, PLUGFORMER_CACHE=str(Path(place) / "cache")):
-            yield train(task, out=Path(place) / "run")
+            yield train(task, data=data, out=Path(place) / "run")
 
 
 @contract_check(Kind.ENGINE, cases=tuple(_TASKS))
