@@ -212,7 +212,7 @@ class Head(nn.Module, ABC):
         if not self.reads:
             for places in _places(real).split(_POSITIONS):
                 some = hidden.flatten(0, 1).index_select(0, places)[None]
-                yield places, self.logits(some, HeadInput(real.flatten()[places][None]))[0]
+                yield places, self.logits(some, HeadInput(real.flatten()[places][None], context.source))[0]
             return
         columns = torch.arange(real.shape[1], device=real.device)
         every = torch.arange(len(real), device=real.device)
