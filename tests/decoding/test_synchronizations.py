@@ -8,16 +8,17 @@ from tests.decoding.test_sessions import HEAD, AtMost, lively
 from tests.synchronizing import Synchronizations
 
 from plugformer.interfaces import Batch, Session
+from plugformer.interfaces.decoding import LOOK
 from plugformer.registry import Kind
 
 
 class Steps(Session):
-    """Looks at every fourth step; notes the waits of each: from one token of all rows to the next."""
+    """Looks as on a GPU; notes the waits of each: from one token of all rows to the next."""
 
     def __init__(self, counter, *arguments):
         self.counter, self.seen, self.waits = counter, Counter(), []
         super().__init__(*arguments)
-        self.every, self.sentences.of_device = 4, True
+        self.every, self.sentences.of_device = LOOK, True
 
     def extend(self, tokens):
         super().extend(tokens)
@@ -29,7 +30,7 @@ CHECK = "is_nonzero"  # whether a row's scores are not finite
 EXPECTED = {
     "greedy": {"tolist": 1, CHECK: 1},
     "sampling": {"tolist": 1, CHECK: 1},
-    "beam": {"numpy": 16, CHECK: 1},  # of what a CPU has, four arrays of each step; a GPU gives one
+    "beam": {"numpy": 32, CHECK: 1},  # of what a CPU has, four arrays of each step; a GPU gives one
 }
 
 
@@ -42,5 +43,5 @@ def test_a_search_waits_when_it_looks(registry, tiny_model, sentences, search):
         registry.create(Kind.DECODING, search).search(session)
     assert len(session.waits) > 8
     for step, waits in enumerate(session.waits[1:], start=2):  # the first step includes the beginning
-        expected = EXPECTED[search] if step % 4 == 0 else {}
+        expected = EXPECTED[search] if step % 8 == 0 else {}
         assert {name: count for name, count in waits.items() if count} == expected

@@ -311,7 +311,7 @@ class Trainer:
         return best is None or self._rank(evaluation) < best
 
     def _evaluated_parameters(self) -> AbstractContextManager[None]:
-        """A context in which the model has the values of callbacks or the optimizer that are evaluated and saved."""
+        """A context in which the model has the parameters of callbacks or the optimizer, if any."""
         wanted = self.hooks.ask("evaluated_parameters", run=self.run, model=self.strategy.trained)
         if wanted is None:
             wanted = evaluated_values(self.state.optimizer, self.strategy.trained)
