@@ -1,4 +1,4 @@
-"""The contract of kinds of columns, see plugformer.interfaces.column."""
+"""The contract of kinds of columns, see plugformer.interfaces.data."""
 
 import json
 import math

@@ -7,9 +7,8 @@ from plugformer.interfaces.batch import (
     Ragged,
     Tokens,
 )
-from plugformer.interfaces.column import Column, ColumnKind
 from plugformer.interfaces.context import Context
-from plugformer.interfaces.data import Data
+from plugformer.interfaces.data import Column, ColumnKind, Data
 from plugformer.interfaces.decoding import (
     AllowedOutputs,
     AllowedTokens,
@@ -30,7 +29,7 @@ from plugformer.interfaces.metric import (
     SourceMetric,
 )
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating
-from plugformer.interfaces.position import PositionalEncoding, Positions
+from plugformer.interfaces.position import BIDIRECTIONAL, CAUSAL, PositionalEncoding, Positions, View
 from plugformer.interfaces.prediction import Engine, Input, Level, OutputType, Prediction, as_text
 from plugformer.interfaces.spec import (
     Architecture,
@@ -51,7 +50,6 @@ from plugformer.interfaces.training import (
     Schedule,
     Updates,
 )
-from plugformer.interfaces.view import BIDIRECTIONAL, CAUSAL, View
 
 __all__ = [
     "ABSENT",

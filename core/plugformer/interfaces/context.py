@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from plugformer.errors import RegistryError
-from plugformer.interfaces.position import Positions
-from plugformer.interfaces.view import View
+from plugformer.interfaces.position import Positions, View
 
 Tensors = tuple[Shaped[Tensor, "rows ..."], ...]
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from plugformer.interfaces.context import Context
-from plugformer.interfaces.view import View
+from plugformer.interfaces.position import View
 
 Stream = Float[Tensor, "batch length width"]
 

@@ -1,8 +1,8 @@
-"""Positions of tokens, and positional encodings."""
+"""Positions of tokens, which of them each token sees, and positional encodings."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -83,6 +83,55 @@ class Positions:
         if key not in self._memo:
             self._memo[key] = make()
         return cast("T", self._memo[key])
+
+
+@dataclass(frozen=True)
+class View:
+    """Which tokens of its sequence each token of a stack sees; none sees padding. By itself, each sees all.
+
+    A view that hides tokens is a frozen dataclass, too.
+
+    Attributes:
+        causal: Whether no token ever sees a later one.
+    """
+
+    causal: ClassVar[bool] = False
+
+    def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:  # noqa: ARG002
+        """Returns where a query sees a key, by their `index` and marks; None for everywhere."""
+        return None
+
+    def is_causal(self, query: Positions, key: Positions) -> bool:  # noqa: ARG002 (a default)
+        """Returns whether the `is_causal` of a fused kernel is the mask of a call; it reads no tensors."""
+        return False
+
+    def positions(
+        self,
+        new: Positions,
+        ids: Int[Tensor, "batch new"],  # noqa: ARG002 (a default)
+        past: Positions | None = None,  # noqa: ARG002
+    ) -> Positions:
+        """Returns the positions and marks of new tokens after `past` ones; by default as they come."""
+        return new
+
+
+@dataclass(frozen=True)
+class Causal(View):
+    """A token sees itself and those before it."""
+
+    causal: ClassVar[bool] = True
+
+    def allowed(self, query: Positions, key: Positions) -> Bool[Tensor, "#batch query key"] | None:
+        """Returns whether the key is no later; None for the last token alone."""
+        return None if query.length == 1 else key.index[:, None, :] <= query.index[:, :, None]
+
+    def is_causal(self, query: Positions, key: Positions) -> bool:
+        """Returns whether the queries are a whole sequence."""
+        return query.index is key.index
+
+
+BIDIRECTIONAL = View()
+CAUSAL = Causal()
 
 
 class PositionalEncoding(nn.Module):

@@ -11,8 +11,8 @@ from numpy import ndarray
 from torch import nn
 
 from plugformer.interfaces.batch import Batch, Encoded
+from plugformer.interfaces.position import BIDIRECTIONAL, View
 from plugformer.interfaces.prediction import Input, Level
-from plugformer.interfaces.view import BIDIRECTIONAL, View
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model

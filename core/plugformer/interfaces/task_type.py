@@ -8,11 +8,11 @@ from torch import Tensor
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces.batch import Batch, Encoded
-from plugformer.interfaces.column import Column
+from plugformer.interfaces.data import Column
 from plugformer.interfaces.model import Model
+from plugformer.interfaces.position import View
 from plugformer.interfaces.prediction import Input, Level, Prediction
 from plugformer.interfaces.tokenizer import Tokenizer
-from plugformer.interfaces.view import View
 
 if TYPE_CHECKING:
     import numpy as np
