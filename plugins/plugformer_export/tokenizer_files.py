@@ -15,21 +15,9 @@ PROBED = 2000
 """Maximum number of tokens whose texts are encoded by the file alone, to see whether it is enough."""
 
 
-def sides(trained: TrainedModel) -> dict[str, Tokenizer]:
-    """Returns the tokenizers by the side that names their file."""
-    source, target = trained.processor.tokenizers
-    return {"shared": source} if source is target else {"source": source, "target": target}
-
-
-def save_tokenizers(trained: TrainedModel, folder: Path) -> None:
-    """Writes the tokenizers' files."""
-    for side, tokenizer in sides(trained).items():
-        tokenizer.save(folder / f"tokenizer-{side}.json")
-
-
 def spellings(trained: TrainedModel) -> list[list[str]]:
     """Returns the vocabularies as their files spell them."""
-    found: list[Any] = [*sides(trained).values()]
+    found: list[Any] = [*trained.processor.by_side.values()]
     return [[*map(tokenizer.spelling, range(tokenizer.size))] for tokenizer in found]
 
 
@@ -50,7 +38,7 @@ def tokenizer_problems(trained: TrainedModel) -> list[str]:
     """Returns the tokenizers whose files do not say all that they do."""
     return [
         f"tokenizer ({side}): its file alone, read by `tokenizers`, encodes texts differently; it"
-        for side, tokenizer in sides(trained).items()
+        for side, tokenizer in trained.processor.by_side.items()
         if not is_enough(tokenizer)
     ]
 

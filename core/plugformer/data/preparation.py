@@ -27,7 +27,7 @@ from plugformer.data.arrow import PLACE, ColumnTexts, TextSplits, encode_to_file
 from plugformer.data.classes import doubtful_classes
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import SplitStats, files_version, fingerprint
-from plugformer.data.processor import Processor, create_tokenizers, load_processor, save_tokenizers
+from plugformer.data.processor import Processor, create_processor, load_processor
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
@@ -154,18 +154,18 @@ def _learn_processor(experiment: Experiment, train: Dataset) -> Processor:
     """Learns the tokenizers and the task type's state from the training examples."""
     task_type, run = experiment.task_type, experiment.task.tokenizer.run
     task_type.state = task_type.learn(train)
-    tokenizers = create_tokenizers(experiment, None if run is None else Path(run))
+    processor = create_processor(experiment, None if run is None else Path(run))
     if run is None:
         names = train.column_names
         source, target = (
             [each.name for each in task_type.columns if each.tokenizer == side and each.name in names]
             for side in ("source", "target")
         )
-        one = tokenizers.target is tokenizers.source
-        tokenizers.source.train(ColumnTexts(train, *source, *(target if one else ())))
+        one = processor.target is processor.source
+        processor.source.train(ColumnTexts(train, *source, *(target if one else ())))
         if not one:
-            tokenizers.target.train(ColumnTexts(train, *target))
-    return Processor(*tokenizers, task_type)
+            processor.target.train(ColumnTexts(train, *target))
+    return processor
 
 
 def _read(experiment: Experiment) -> TextSplits:
@@ -320,7 +320,7 @@ def _fingerprints(processor: Processor, folder: Path) -> dict[str, str]:
     """Saves tokenizers in a folder; returns hashes of their states and of that of the task's type."""
     state = processor.task_type.state
     task_type = {} if state is None else {"task_type": fingerprint(json.dumps(state))}
-    return save_tokenizers(processor.tokenizers, folder) | task_type
+    return processor.save(folder) | task_type
 
 
 def cache_key(experiment: Experiment, version: str) -> str | None:

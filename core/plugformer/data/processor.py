@@ -47,6 +47,17 @@ class Processor:
         return Tokenizers(self.source, self.target)
 
     @property
+    def by_side(self) -> dict[str, Tokenizer]:
+        """The tokenizers by the side that names their file; `shared` if it is one."""
+        return {"shared": self.source} if self.source is self.target else self.tokenizers._asdict()
+
+    def save(self, folder: Path) -> dict[str, str]:
+        """Saves the tokenizers in a folder and returns a hash of each file by its side."""
+        for side, tokenizer in self.by_side.items():
+            tokenizer.save(_file(folder, side))
+        return {side: files_version([_file(folder, side)]) for side in self.by_side}
+
+    @property
     def classes(self) -> list[str] | None:
         """Names of the classes, in order; None where answers are no labels."""
         return list(self.task_type.state) if self.task_type.output_type is OutputType.LABEL else None
@@ -172,8 +183,8 @@ def sample_subwords(
     return replace(encoded, inputs=again.inputs, output=again.output, **kept)
 
 
-def create_tokenizers(experiment: Experiment, folder: Path | None = None) -> Tokenizers:
-    """Returns the tokenizers of source and target, not trained, or loaded from a folder.
+def create_processor(experiment: Experiment, folder: Path | None = None) -> Processor:
+    """Returns the task's type with tokenizers that are not trained, or loaded from a folder.
 
     The file of `shared` serves a side that has none, and that of `source` both.
     """
@@ -182,24 +193,12 @@ def create_tokenizers(experiment: Experiment, folder: Path | None = None) -> Tok
     target = source
     if not blocks.shared and any(column.tokenizer == "target" for column in experiment.task_type.columns):
         target = registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
-    tokenizers = Tokenizers(source, target)
+    processor = Processor(source, target, experiment.task_type)
     if folder is not None:
-        for side, tokenizer in _sides(tokenizers).items():
+        for side, tokenizer in processor.by_side.items():
             file, other = _file(folder, side), _file(folder, "source" if side == "shared" else "shared")
             tokenizer.load(other if other.exists() and not file.exists() else file)
-    return tokenizers
-
-
-def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
-    """Saves tokenizers in a folder and returns a hash of each file by its side."""
-    for side, tokenizer in _sides(tokenizers).items():
-        tokenizer.save(_file(folder, side))
-    return {side: files_version([_file(folder, side)]) for side in _sides(tokenizers)}
-
-
-def _sides(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
-    source, target = tokenizers
-    return {"shared": source} if source is target else {"source": source, "target": target}
+    return processor
 
 
 def _file(folder: Path, side: str) -> Path:
@@ -209,7 +208,7 @@ def _file(folder: Path, side: str) -> Path:
 def load_processor(experiment: Experiment, folder: Path, learned: object) -> Processor:
     """Returns the processor with the tokenizers in a folder; the experiment's task type gets its state."""
     experiment.task_type.state = learned
-    return Processor(*create_tokenizers(experiment, folder), experiment.task_type)
+    return create_processor(experiment, folder)
 
 
 def iterate_rows(rows: Any, expected: str) -> Iterator[Any]:

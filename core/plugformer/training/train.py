@@ -17,7 +17,7 @@ from plugformer.configuration.overrides import Changes, leaves
 from plugformer.configuration.resolving import short_name
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.processor import Processor, save_tokenizers
+from plugformer.data.processor import Processor
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.baselines import measure_baselines
@@ -258,7 +258,7 @@ def _make_directory(path: Path, experiment: Experiment, data: PreparedData, wher
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         write_text(directory.task, dump(experiment.task.model_copy(update={"registry": None})))
         write_json(directory.learned, data.processor.task_type.state)
-        save_tokenizers(data.processor.tokenizers, directory.path)
+        data.processor.save(directory.path)
         counts = {name: len(split) for name, split in data.splits.items()}
         hashes = {"task": task_hashes(directory), "files": file_hashes(directory)}
         lockfile = {**make_lockfile(experiment, data.hashes), **hashes, "examples": counts}

@@ -4,7 +4,6 @@ from plugformer.interfaces import BEGIN, END, SPECIAL_TOKENS, Level
 from plugformer.runs import TrainedModel
 from plugformer_export.ctranslate2.engine import NEVER, search_options
 from plugformer_export.engine import most_tokens, reads_input
-from plugformer_export.tokenizer_files import sides
 
 TRANSLATOR = """
 import ctranslate2
@@ -92,7 +91,7 @@ are in `head.safetensors`, for your own code. The figures below compare the scor
 
 def program(trained: TrainedModel) -> str:
     """Returns Markdown: how to use an export."""
-    names, generates = list(sides(trained)), trained.model.level is Level.NEXT_TOKEN
+    names, generates = list(trained.processor.by_side), trained.model.level is Level.NEXT_TOKEN
     options = search_options(trained) if generates else {}
     if options.get("beam_size") == 1:
         options |= NEVER

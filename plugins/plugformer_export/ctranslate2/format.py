@@ -12,7 +12,7 @@ from plugformer_export.ctranslate2.engine import EncoderEngine, Generator, Trans
 from plugformer_export.ctranslate2.specification import Parts, specification
 from plugformer_export.engine import LoadedModel, search_problems
 from plugformer_export.kept import ExportEngine
-from plugformer_export.tokenizer_files import save_tokenizers, spellings, tokenizer_problems
+from plugformer_export.tokenizer_files import spellings, tokenizer_problems
 
 
 def _metrics_of_choices(trained: TrainedModel) -> Iterator[str]:
@@ -46,7 +46,7 @@ class CTranslate2(ExportEngine):
     def write(self, trained: TrainedModel, folder: Path) -> None:
         """Writes the model, vocabularies and tokenizers."""
         spec, vocabularies = specification(trained), spellings(trained)
-        save_tokenizers(trained, folder)
+        trained.processor.save(folder)
         if len(trained.model.stacks) == 2:
             spec.register_source_vocabulary(vocabularies[0])
             spec.register_target_vocabulary(vocabularies[-1])

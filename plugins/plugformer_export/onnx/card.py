@@ -6,7 +6,6 @@ from plugformer.interfaces import Batch, Level
 from plugformer.runs import TrainedModel
 from plugformer_blocks import tensors_of
 from plugformer_export.engine import most_tokens
-from plugformer_export.tokenizer_files import sides
 
 _OPEN = """\
 import json
@@ -124,7 +123,7 @@ def template_of(one: Batch) -> dict[str, Any]:
 
 def program(trained: TrainedModel) -> str:
     """Returns Markdown with the program."""
-    names = list(sides(trained))
+    names = list(trained.processor.by_side)
     limit = most_tokens(trained) if trained.model.level is Level.NEXT_TOKEN else ""
     code = _OPEN + _BODIES[trained.model.level]
     code = code.replace("SOURCE", names[0]).replace("TARGET", names[-1]).replace("LIMIT", limit)

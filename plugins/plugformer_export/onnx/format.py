@@ -17,7 +17,7 @@ from plugformer_export.engine import LoadedModel, quiet
 from plugformer_export.kept import ExportEngine
 from plugformer_export.onnx.card import program, template_of
 from plugformer_export.onnx.engine import ONNXRuntime
-from plugformer_export.tokenizer_files import save_tokenizers, tokenizer_problems
+from plugformer_export.tokenizer_files import tokenizer_problems
 
 OPSET = 20
 """The version of ONNX's operators: https://github.com/onnx/onnx/blob/main/docs/Operators.md."""
@@ -91,7 +91,7 @@ class ONNX(ExportEngine):
         (folder / "config.json").write_text(
             json.dumps(config, indent=1, ensure_ascii=False), encoding="utf-8"
         )
-        save_tokenizers(trained, folder)
+        trained.processor.save(folder)
 
     def load(self, trained: TrainedModel, folder: Path) -> LoadedModel:
         """Returns ONNX Runtime with the programs."""
