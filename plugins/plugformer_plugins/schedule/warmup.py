@@ -40,27 +40,6 @@ class Constant(Schedule):
         return min(1.0, step / length) if length else 1.0
 
 
-class WarmupCosine(Constant):
-    """Linear warm-up, then half a cosine down to a share of the learning rate.
-
-    step / warmup_steps, then final + (1 - final) (1 + cos(pi t)) / 2; t reaches 1 at the last update.
-
-    The cosine is one period of SGDR, Loshchilov and Hutter 2017, equation 5: https://arxiv.org/abs/1608.03983.
-    """
-
-    def __init__(self, *, warmup_steps: WarmupSteps = 0.1, final: Final = 0.0) -> None:
-        super().__init__(warmup_steps=warmup_steps)
-        self.final = final
-
-    def factor(self, step: int, *, steps: int, width: int) -> float:
-        """Returns the share of the learning rate at this update."""
-        length = self.warmup_length(steps)
-        if step <= length:
-            return super().factor(step, steps=steps, width=width)
-        passed = (step - length) / (steps - length)
-        return self.final + (1 - self.final) * (1 + math.cos(math.pi * min(1.0, passed))) / 2
-
-
 class WarmupLinear(Constant):
     """Linear warm-up, then a straight line down to a share of the learning rate.
 
@@ -78,7 +57,24 @@ class WarmupLinear(Constant):
         length = self.warmup_length(steps)
         if step <= length:
             return super().factor(step, steps=steps, width=width)
-        return 1 - (1 - self.final) * min(1.0, (step - length) / (steps - length))
+        return self.falling(min(1.0, (step - length) / (steps - length)))
+
+    def falling(self, passed: float) -> float:
+        """Returns the share of the learning rate after a share of the updates that follow the warm-up."""
+        return 1 - (1 - self.final) * passed
+
+
+class WarmupCosine(WarmupLinear):
+    """Linear warm-up, then half a cosine down to a share of the learning rate.
+
+    step / warmup_steps, then final + (1 - final) (1 + cos(pi t)) / 2; t reaches 1 at the last update.
+
+    The cosine is one period of SGDR, Loshchilov and Hutter 2017, equation 5: https://arxiv.org/abs/1608.03983.
+    """
+
+    def falling(self, passed: float) -> float:
+        """Returns the share of the learning rate after a share of the updates that follow the warm-up."""
+        return self.final + (1 - self.final) * (1 + math.cos(math.pi * passed)) / 2
 
 
 class WarmupStableDecay(Constant):
