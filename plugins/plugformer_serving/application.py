@@ -1,17 +1,19 @@
-"""The paths of a server, and how every request ends with a status that fits."""
+"""The paths of a server; who may ask, and how every request ends with a status that fits."""
 
+import time
 from collections.abc import Awaitable, Callable, Collection
 from importlib.resources import files
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plugformer_cli import record
 from plugformer_inspection import inspect_attention
@@ -19,8 +21,8 @@ from plugformer_serving.answering import AnswerOptions, Question, ServedModel
 from plugformer_serving.bodies import Count, Questions, Record, body_of, read
 from plugformer_serving.completions import complete, list_models
 from plugformer_serving.description import Operation, about, openapi, questions_type
-from plugformer_serving.guard import Guard
 from plugformer_serving.hugging_face import infer, shape_of
+from plugformer_serving.metrics import Metrics
 from plugformer_serving.service import Service, json_response
 
 MAX_TOKENS = 64
@@ -165,3 +167,62 @@ async def _refused(_: Request, error: HTTPException) -> Response:
 async def _failed(_: Request, error: Exception) -> Response:
     """Answers where the server has failed; the traceback is for who runs it."""
     return json_response({"error": f"the server has failed: {type(error).__name__}"}, 500)
+
+
+HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+
+class Guard:
+    """Refuses requests that pages of other origins have sent.
+
+    A page of another site can make a browser send requests here; their Origin is not the Host. No answer
+    allows other origins to read it (CORS), but that alone would not keep the model from computing.
+
+    Args:
+        app: What answers.
+        metrics: Counts requests.
+        paths: Paths whose requests are counted by name.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Collection[str]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._paths = paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
+            await send(message)
+
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        app = self._app
+        if origin not in (None, f"http://{host}", f"https://{host}"):  # a proxy may end TLS
+            reason = (
+                f"requests of pages from {origin[:80]!r} are not answered, only of those from {host[:80]!r}"
+            )
+            app = json_response({"error": reason}, 403)
+        try:
+            await app(scope, receive, watched)
+        finally:
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            self._metrics.requests.labels(path, status).inc()
+            self._metrics.seconds.observe(time.monotonic() - began)
