@@ -23,17 +23,6 @@ _BLOCKS = {
 }
 """Definitions of components in the schema of `Task`, and the kind that has keys of its own there."""
 
-_KINDS = {
-    **{kind.value: kind for kind in Kind},
-    "type": Kind.TASK_TYPE,
-    "metrics": Kind.METRIC,
-    "baselines": Kind.BASELINE,
-    "callbacks": Kind.CALLBACK,
-    "source": Kind.TOKENIZER,
-    "target": Kind.TOKENIZER,
-}
-"""The kind of the component under a key of a task file."""
-
 
 def command(ctx: typer.Context, registry: LocalManifest = None) -> None:
     """Print the JSON Schema of task files, for editors.
@@ -57,7 +46,7 @@ def schema(registry: Registry) -> Schema:
         kind: {key: value for key, value in definitions[name]["properties"].items() if key != "name"}
         for name, kind in _BLOCKS.items()
     }
-    shared = {**definitions["TokenizerSettings"]["properties"]}
+    shared = definitions.pop("TokenizerSettings")["properties"]
     del shared["source"], shared["target"]
     required = _required(root, definitions)
     for name in _BLOCKS:
@@ -95,7 +84,7 @@ def _required(mapping: Schema, definitions: Schema) -> Schema:
         name = _reference(value)
         if name in _BLOCKS:
             properties[key] = {} if value.get("default") else {"required": ["name"]}
-        elif name in definitions and name != "TokenizerSettings":
+        elif name in definitions:
             properties[key] = _required(definitions[name], definitions)
     properties = {key: keys for key, keys in properties.items() if keys}
     found = {"required": mapping.get("required"), "properties": properties}
@@ -110,11 +99,13 @@ def _reference(value: Schema) -> str:
 
 def _name_kinds(value: Any, key: str) -> None:
     """Changes references to a component's definition, below a key, into references to the key's kind."""
+    from plugformer.configuration import kind_at
+
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for part in parts:
         _name_kinds(part, key)
     if isinstance(value, dict) and value.get("$ref", "").removeprefix(_DEFINITIONS) in _BLOCKS:
-        value["$ref"] = _DEFINITIONS + _KINDS[key]
+        value["$ref"] = _DEFINITIONS + kind_at((key,))
 
 
 def _component(registry: Registry, kind: Kind, core: Schema, definitions: Schema) -> Schema:

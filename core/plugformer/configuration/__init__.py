@@ -17,7 +17,7 @@ from plugformer.configuration.resolving import (
     short_name,
     with_manifest,
 )
-from plugformer.configuration.structure import check_settings
+from plugformer.configuration.structure import check_settings, kind_at
 from plugformer.configuration.task import Component, ModelSettings, Settings, Task, TrainingSettings
 from plugformer.registry.options import options_model, shown
 from plugformer.yaml_reader import read_file
@@ -34,6 +34,7 @@ __all__ = [
     "check_settings",
     "dump",
     "is_file",
+    "kind_at",
     "merge_layers",
     "options_model",
     "read_dictionary",
